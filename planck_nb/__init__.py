@@ -1,0 +1,1 @@
+"""LLM agents that live inside the Jupyter kernel."""

@@ -1,0 +1,223 @@
+"""What an agent tells whoever watches it: a tagged union of immutable values.
+
+Names and payloads follow Planck's README (turn_start, text_delta, tool_start, …); `message`, `aborted`, `queued`,
+`unqueued`, `retry`, `tool_args_delta`, `agent_started` and `agent_stopped` are additions. Exactly one of
+`turn_end`, `aborted` and `error` ends a turn. Deltas and progress are shown and forgotten; every other event is
+stored, and folding the stored ones gives the same state as folding all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from planck_nb.ai.messages import AssistantMessage, Usage
+from planck_nb.ai.messages import Message as ConversationMessage
+from planck_nb.base.json import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What every event carries.
+
+    `turn` counts the prompts that the agent took up, from 0. `seq` counts the agent's events without gaps. `time` is
+    in seconds since the epoch. `session_id` is None for an agent that is not stored.
+    """
+
+    agent_id: str
+    session_id: str | None
+    turn: int
+    seq: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStarted(Envelope):
+    """The agent exists. `model` is "provider:model"; `tools` are the names it can call."""
+
+    name: str
+    agent_type: str
+    model: str
+    system_prompt: str
+    tools: tuple[str, ...]
+    type: Literal["agent_started"] = "agent_started"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStopped(Envelope):
+    """The agent takes no more prompts."""
+
+    type: Literal["agent_stopped"] = "agent_stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Queued(Envelope):
+    """A prompt waits for the running turn to end."""
+
+    prompt_id: str
+    text: str
+    type: Literal["queued"] = "queued"
+
+
+@dataclass(frozen=True, slots=True)
+class Unqueued(Envelope):
+    """A waiting prompt was taken up, or removed."""
+
+    prompt_id: str
+    type: Literal["unqueued"] = "unqueued"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart(Envelope):
+    """The agent takes up one or more prompts."""
+
+    index: int
+    model: str
+    type: Literal["turn_start"] = "turn_start"
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Envelope):
+    """A message was appended to the log under `id`; it is durable when the log is."""
+
+    id: int
+    message: ConversationMessage
+    type: Literal["message"] = "message"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta(Envelope):
+    """More text of the reply that is being written."""
+
+    text: str
+    type: Literal["text_delta"] = "text_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta(Envelope):
+    """More of the model's reasoning."""
+
+    text: str
+    type: Literal["thinking_delta"] = "thinking_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolArgsDelta(Envelope):
+    """More JSON text of the arguments that the model is writing for the call `id`; empty when the call begins."""
+
+    id: str
+    name: str
+    text: str
+    type: Literal["tool_args_delta"] = "tool_args_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDelta(Envelope):
+    """A reply was counted: `delta` and `cost` for the reply, `total` and `total_cost` for the agent's life.
+
+    Costs are in US dollars, None as long as no price was known.
+    """
+
+    delta: Usage
+    total: Usage
+    cost: float | None
+    total_cost: float | None
+    type: Literal["usage_delta"] = "usage_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart(Envelope):
+    """A tool begins to run."""
+
+    id: str
+    name: str
+    args: JsonObject
+    type: Literal["tool_start"] = "tool_start"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnd(Envelope):
+    """A tool gave its result, the text the model will read; `error` tells whether it failed."""
+
+    id: str
+    name: str
+    result: str
+    error: bool
+    type: Literal["tool_end"] = "tool_end"
+
+
+@dataclass(frozen=True, slots=True)
+class Retry(Envelope):
+    """The request failed before any content and is sent again in `delay` seconds."""
+
+    attempt: int
+    delay: float
+    reason: str
+    type: Literal["retry"] = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd(Envelope):
+    """The turn is complete. `usage` sums all its replies."""
+
+    message: AssistantMessage
+    usage: Usage
+    type: Literal["turn_end"] = "turn_end"
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted(Envelope):
+    """Somebody stopped the turn; what was written until then is kept."""
+
+    type: Literal["aborted"] = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Error(Envelope):
+    """The turn failed. `reason` is one sentence, `kind` the name of the exception's class."""
+
+    reason: str
+    kind: str
+    type: Literal["error"] = "error"
+
+
+AgentEvent: TypeAlias = (
+    AgentStarted
+    | AgentStopped
+    | Queued
+    | Unqueued
+    | TurnStart
+    | Message
+    | TextDelta
+    | ThinkingDelta
+    | ToolArgsDelta
+    | UsageDelta
+    | ToolStart
+    | ToolEnd
+    | Retry
+    | TurnEnd
+    | Aborted
+    | Error
+)
+"""Any event of an agent."""
+
+TRANSIENT = frozenset({"text_delta", "thinking_delta", "tool_args_delta"})
+"""Types of the events that are shown and not stored: the message that follows says it all."""
+
+
+@cache
+def _adapter() -> Any:  # noqa: ANN401 - pydantic's adapter over a union of dataclasses has no useful static type
+    from pydantic import Field, TypeAdapter  # noqa: PLC0415 - a third of the package's import time, needed only here
+
+    return TypeAdapter(Annotated[AgentEvent, Field(discriminator="type")])
+
+
+def encode_event(event: AgentEvent) -> JsonObject:
+    """The event as JSON data; `decode_event` gives an equal event back."""
+    return cast("JsonObject", _adapter().dump_python(event, mode="json", exclude_none=True))
+
+
+def decode_event(data: JsonObject) -> AgentEvent:
+    """The event that `encode_event` made `data` from. Raises pydantic's ValidationError for anything else."""
+    return cast("AgentEvent", _adapter().validate_python(data))

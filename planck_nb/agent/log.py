@@ -1,0 +1,71 @@
+"""Where an agent's messages live. The agent knows this protocol, never a database."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from planck_nb.agent.events import AgentEvent
+from planck_nb.ai.messages import Message
+
+
+class MessageLog(Protocol):
+    """The ordered log of one agent.
+
+    Called on the agent's event loop only. `append` may raise `SessionError`; the turn then fails and nothing after
+    the message happened. `record` never raises and never waits.
+    """
+
+    async def append(self, message: Message, *, turn: int, time: float) -> int:
+        """Keep the message and return its id, greater than every id before, once it cannot be lost any more."""
+        ...
+
+    def record(self, event: AgentEvent) -> None:
+        """Keep an event that is not a message, in order with the messages, without waiting for the disk."""
+        ...
+
+    def messages(self) -> list[tuple[int, Message]]:
+        """All messages so far with their ids, oldest first; what an agent starts from."""
+        ...
+
+    async def truncate_from(self, message_id: int) -> None:
+        """Take back the message and everything after it."""
+        ...
+
+
+class Journal(Protocol):
+    """A store that keeps the logs of several agents: a session, as far as an agent knows it."""
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        ...
+
+    def log(self, agent_id: str) -> MessageLog:
+        """The log of one agent."""
+        ...
+
+
+class MemoryLog:
+    """A log that lasts as long as its agent."""
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[int, Message]] = []
+        self._next_id = 1
+
+    async def append(self, message: Message, *, turn: int, time: float) -> int:  # noqa: ARG002 - the protocol's
+        """Keep the message; ids count from 1 and are never used again."""
+        message_id = self._next_id
+        self._next_id += 1
+        self._messages.append((message_id, message))
+        return message_id
+
+    def record(self, event: AgentEvent) -> None:
+        """Nothing reads a memory log's events."""
+
+    def messages(self) -> list[tuple[int, Message]]:
+        """All messages so far with their ids."""
+        return list(self._messages)
+
+    async def truncate_from(self, message_id: int) -> None:
+        """Take back the message and everything after it."""
+        self._messages = [entry for entry in self._messages if entry[0] < message_id]

@@ -1,0 +1,192 @@
+"""Every exception planck_nb raises on purpose.
+
+`str(error)` is one sentence that says what happened and what to do about it.
+
+    PlanckError
+    ├─ ConfigError                  a setting is wrong
+    ├─ UsageError                   a magic or a call was used in a way it does not understand
+    ├─ ModelError                   the model cannot be used as asked
+    │   ├─ UnknownModelError
+    │   ├─ UnknownProviderError
+    │   ├─ MissingCredentialError
+    │   └─ UnsupportedFeatureError
+    ├─ ProviderError                the other end, or the way to it, failed
+    │   ├─ ProviderConnectionError
+    │   │   └─ ProviderTimeoutError
+    │   ├─ ProviderStatusError      an HTTP status, or its equivalent inside a stream
+    │   │   ├─ AuthenticationError
+    │   │   ├─ BadRequestError
+    │   │   │   └─ ContextOverflowError
+    │   │   ├─ NotFoundError
+    │   │   ├─ RateLimitError
+    │   │   └─ ProviderUnavailableError
+    │   └─ ProviderProtocolError    the reply is not what the wire format allows
+    │       └─ StreamTruncated
+    ├─ ToolError                    raised by tools; becomes a result the model sees
+    ├─ AgentError
+    │   ├─ AgentStoppedError
+    │   └─ NoRunningLoopError
+    └─ SessionError
+        ├─ SessionNotFoundError
+        ├─ SessionLockedError
+        ├─ SessionFormatError
+        └─ QueryError
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class PlanckError(Exception):
+    """Base of all errors that planck_nb raises on purpose."""
+
+
+class ConfigError(PlanckError):
+    """A setting has a value that cannot be used."""
+
+
+class UsageError(PlanckError):
+    """A magic or a public call was used in a way it does not understand."""
+
+
+class ModelError(PlanckError):
+    """A model cannot be used as asked."""
+
+
+class UnknownProviderError(ModelError):
+    """No provider has this name."""
+
+
+class UnknownModelError(ModelError):
+    """The provider has no model of this name."""
+
+
+class MissingCredentialError(ModelError):
+    """No API key was found. `variable` names the environment variable that would hold it."""
+
+    def __init__(self, message: str, *, provider: str, variable: str) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.variable = variable
+
+
+class UnsupportedFeatureError(ModelError):
+    """The model or its wire format cannot express a part of the request."""
+
+
+class ProviderError(PlanckError):
+    """A provider, or the connection to it, failed.
+
+    `provider` and `model` say who was asked, `request_id` is the vendor's id of the request where it sent one.
+    """
+
+    def __init__(self, message: str, *, provider: str = "", model: str = "", request_id: str | None = None) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.model = model
+        self.request_id = request_id
+
+
+class ProviderConnectionError(ProviderError):
+    """The server could not be reached, or the connection broke."""
+
+
+class ProviderTimeoutError(ProviderConnectionError):
+    """The server did not answer, or stopped sending, within the time allowed."""
+
+
+class ProviderStatusError(ProviderError):
+    """The server answered with an error. `status` is the HTTP status, `retry_after` seconds where it named them."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        retry_after: float | None = None,
+        provider: str = "",
+        model: str = "",
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message, provider=provider, model=model, request_id=request_id)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class AuthenticationError(ProviderStatusError):
+    """The API key is missing, wrong, or not allowed to do this (401, 403)."""
+
+
+class BadRequestError(ProviderStatusError):
+    """The server refused the request itself (400, 413, 422)."""
+
+
+class ContextOverflowError(BadRequestError):
+    """The conversation is longer than the model's context window."""
+
+
+class NotFoundError(ProviderStatusError):
+    """The model or the address does not exist there (404)."""
+
+
+class RateLimitError(ProviderStatusError):
+    """Too many requests, or a spent quota (429)."""
+
+
+class ProviderUnavailableError(ProviderStatusError):
+    """The server failed or is overloaded (5xx)."""
+
+
+class ProviderProtocolError(ProviderError):
+    """The reply does not follow its wire format."""
+
+
+class StreamTruncated(ProviderProtocolError):
+    """The stream ended before its terminal event; what came until then is kept."""
+
+
+class ToolError(PlanckError):
+    """Raised inside a tool to tell the model, in one sentence, why the call failed."""
+
+
+class AgentError(PlanckError):
+    """An agent cannot do what was asked of it."""
+
+
+class AgentStoppedError(AgentError):
+    """The agent was stopped and takes no more prompts."""
+
+
+class NoRunningLoopError(AgentError):
+    """An agent was prompted outside a running event loop."""
+
+
+class SessionError(PlanckError):
+    """A session cannot be read or written."""
+
+
+class SessionNotFoundError(SessionError):
+    """No session has this id or name."""
+
+
+class SessionLockedError(SessionError):
+    """Another process has this session open for writing."""
+
+
+class SessionFormatError(SessionError):
+    """A session file is damaged, foreign, or of a newer version."""
+
+
+class QueryError(SessionError):
+    """An SQL query is not allowed or failed."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence with the names nearest to `name`, or with all of them when none is near; empty when none are known."""
+    names = sorted(known)
+    near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"Known are: {', '.join(names)}." if names else ""

@@ -1,0 +1,130 @@
+"""An append-only log of events that many readers follow at their own pace.
+
+Appending costs the same whether nobody reads or a hundred readers lag behind: a reader is a position in the log,
+not a queue. A bounded log forgets its oldest events; a reader that was slower than that skips them and counts what it
+missed, so it knows when to resync from a snapshot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class EventLog(Generic[T]):
+    """Events in order. `limit` is how many are kept for readers that come late; None keeps all."""
+
+    __slots__ = ("_closed", "_events", "_waiters", "start")
+
+    def __init__(self, *, limit: int | None = None) -> None:
+        self._events: deque[T] = deque(maxlen=limit)
+        self._waiters: list[asyncio.Future[None]] = []
+        self._closed = False
+        self.start = 0
+        """Position of the oldest event still kept."""
+
+    @property
+    def end(self) -> int:
+        """Position that the next event will have."""
+        return self.start + len(self._events)
+
+    @property
+    def closed(self) -> bool:
+        """True once no event will follow."""
+        return self._closed
+
+    def append(self, event: T) -> None:
+        """Add an event and wake the readers that wait for one. Must be called on the readers' event loop."""
+        events = self._events
+        if len(events) == events.maxlen:
+            self.start += 1
+        events.append(event)
+        if self._waiters:
+            self._wake()
+
+    def close(self) -> None:
+        """End the log: readers get what is left of it and then stop."""
+        self._closed = True
+        self._wake()
+
+    def since(self, position: int) -> list[T]:
+        """The kept events from `position` on."""
+        if position <= self.start:
+            return list(self._events)
+        count = self.end - position
+        events = self._events
+        return [events[-index] for index in range(count, 0, -1)]
+
+    def subscribe(self, position: int | None = None) -> Subscription[T]:
+        """A reader that starts at `position`; None starts after the newest event."""
+        return Subscription(self, self.end if position is None else position)
+
+    async def wait_beyond(self, position: int) -> None:
+        """Return once there is an event at `position`, or the log is closed."""
+        while self.end <= position and not self._closed:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class Subscription(Generic[T]):
+    """One reader of an `EventLog`: an async iterator, and an async context manager that ends it.
+
+    `missed` counts the events that the log had forgotten before this reader came to them.
+    """
+
+    __slots__ = ("_ended", "_log", "_pending", "_position", "missed")
+
+    def __init__(self, log: EventLog[T], position: int) -> None:
+        self._log = log
+        self._position = position
+        self._pending: deque[T] = deque()
+        self._ended = False
+        self.missed = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._ended = True
+        self._pending.clear()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        while not self._pending:
+            if self._ended:
+                raise StopAsyncIteration
+            log = self._log
+            if log.end <= self._position:
+                if log.closed:
+                    raise StopAsyncIteration
+                await log.wait_beyond(self._position)
+                continue
+            if self._position < log.start:
+                self.missed += log.start - self._position
+                self._position = log.start
+            self._pending.extend(log.since(self._position))
+            self._position = log.end
+        return self._pending.popleft()

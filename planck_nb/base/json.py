@@ -1,0 +1,8 @@
+"""The shape of JSON data, for type checkers."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object. Its values are JSON values; `Any` because the shape belongs to somebody else's schema."""

@@ -1,0 +1,1 @@
+"""The notebook face: magics, the live view, the saved output."""

@@ -1,0 +1,1 @@
+"""Durable sessions: a journal per session, folded into DuckDB, queried with SQL."""
