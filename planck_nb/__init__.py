@@ -1,1 +1,73 @@
-"""LLM agents that live inside the Jupyter kernel."""
+"""LLM agents that live inside the Jupyter kernel: streamed into the cell, stored as SQL, tested like code.
+
+Names load on first use, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from planck_nb import ai
+    from planck_nb.agent.agent import Agent
+    from planck_nb.agent.functions import tool
+    from planck_nb.agent.run import Run, RunResult
+    from planck_nb.agent.tool import Tool
+    from planck_nb.base.errors import PlanckError, ToolError
+    from planck_nb.config import Config
+    from planck_nb.sessions import Session
+    from planck_nb.workspace import Workspace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Agent",
+    "Config",
+    "PlanckError",
+    "Run",
+    "RunResult",
+    "Session",
+    "Tool",
+    "ToolError",
+    "Workspace",
+    "ai",
+    "tool",
+]
+
+_HOME = {
+    "Agent": "planck_nb.agent.agent",
+    "Config": "planck_nb.config",
+    "PlanckError": "planck_nb.base.errors",
+    "Run": "planck_nb.agent.run",
+    "RunResult": "planck_nb.agent.run",
+    "Session": "planck_nb.sessions",
+    "Tool": "planck_nb.agent.tool",
+    "ToolError": "planck_nb.base.errors",
+    "Workspace": "planck_nb.workspace",
+    "tool": "planck_nb.agent.functions",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name == "ai":
+        return import_module("planck_nb.ai")
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'planck_nb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Add `%planck` and `%%planck` to a notebook; called by `%load_ext planck_nb`."""
+    import_module("planck_nb.jupyter.extension").load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Take them out again and stop what they started; called by `%unload_ext planck_nb`."""
+    import_module("planck_nb.jupyter.extension").unload(shell)

@@ -1,7 +1,7 @@
 """What an agent tells whoever watches it: a tagged union of immutable values.
 
 Names and payloads follow Planck's README (turn_start, text_delta, tool_start, …); `message`, `aborted`, `queued`,
-`unqueued`, `retry`, `tool_args_delta`, `agent_started` and `agent_stopped` are additions. Exactly one of
+`unqueued`, `retry`, `tool_args_delta` and `agent_started|changed|stopped` are additions. Exactly one of
 `turn_end`, `aborted` and `error` ends a turn. Deltas and progress are shown and forgotten; every other event is
 stored, and folding the stored ones gives the same state as folding all.
 """
@@ -42,6 +42,16 @@ class AgentStarted(Envelope):
     system_prompt: str
     tools: tuple[str, ...]
     type: Literal["agent_started"] = "agent_started"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChanged(Envelope):
+    """The agent has another model, system prompt or set of tools from now on."""
+
+    model: str
+    system_prompt: str
+    tools: tuple[str, ...]
+    type: Literal["agent_changed"] = "agent_changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +194,7 @@ class Error(Envelope):
 
 AgentEvent: TypeAlias = (
     AgentStarted
+    | AgentChanged
     | AgentStopped
     | Queued
     | Unqueued

@@ -19,6 +19,7 @@
     │   │   │   └─ ContextOverflowError
     │   │   ├─ NotFoundError
     │   │   ├─ RateLimitError
+    │   │   │   └─ QuotaExceededError
     │   │   └─ ProviderUnavailableError
     │   └─ ProviderProtocolError    the reply is not what the wire format allows
     │       └─ StreamTruncated
@@ -133,6 +134,10 @@ class NotFoundError(ProviderStatusError):
 
 class RateLimitError(ProviderStatusError):
     """Too many requests, or a spent quota (429)."""
+
+
+class QuotaExceededError(RateLimitError):
+    """The account has no quota or credit left; waiting does not help."""
 
 
 class ProviderUnavailableError(ProviderStatusError):

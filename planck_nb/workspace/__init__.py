@@ -1,1 +1,7 @@
 """The composition root: the only place that wires configuration, sessions and agents together."""
+
+from __future__ import annotations
+
+from planck_nb.workspace.workspace import Workspace
+
+__all__ = ["Workspace"]

@@ -1,0 +1,330 @@
+"""The agent: a conversation with a model that can call tools."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from planck_nb.agent import events as ev
+from planck_nb.agent import functions
+from planck_nb.agent.log import Journal, MemoryLog, MessageLog
+from planck_nb.agent.loop import run_turn
+from planck_nb.agent.run import Run, RunResult, RunStatus
+from planck_nb.agent.state import AgentState, Entry, Status, fold
+from planck_nb.agent.tool import Tool, toolbox
+from planck_nb.ai.catalogue import get_model
+from planck_nb.ai.client import Client, Stream, default_client
+from planck_nb.ai.context import Context, Options
+from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage, UserPart
+from planck_nb.ai.models import Model
+from planck_nb.base.aio import spawn
+from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, PlanckError
+from planck_nb.base.eventlog import EventLog, Subscription
+from planck_nb.base.ids import new_id
+
+REPLAY = 1_000
+"""Events that an agent keeps for subscribers that come late."""
+
+
+class Agent:
+    """An agent. It needs no running event loop until it is prompted; `async with Agent(…)` stops it at the end.
+
+    `model` is a `Model` or "provider:model". `tools` are tools or Python functions. With a `session` every message is
+    durable before the next step; without one the conversation lasts as long as the agent. `observers` get every event
+    of the agent, in addition to its own subscribers. `client` is who asks the model, by default the event loop's.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model | str,
+        system_prompt: str = "",
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        id: str | None = None,  # noqa: A002 - the seeds' name
+        name: str | None = None,
+        type: str | None = None,  # noqa: A002 - the seeds' name
+        description: str = "",
+        session: Journal | None = None,
+        options: Options | None = None,
+        client: Client | None = None,
+        observers: Sequence[EventLog[ev.AgentEvent]] = (),
+    ) -> None:
+        self.id = id or new_id()
+        self.name = name or ""
+        self.type = type or ""
+        self.description = description
+        self.options = options or Options()
+        self.events: EventLog[ev.AgentEvent] = EventLog(limit=REPLAY)
+        self._model = get_model(model) if isinstance(model, str) else model
+        self._client = client
+        self._tools = functions.by_name(tools)
+        self._session_id = session.id if session else None
+        self._log: MessageLog = session.log(self.id) if session else MemoryLog()
+        self._observers = tuple(observers)
+        self._runs: list[Run] = []
+        self._inbox: list[Run] = []
+        self._driver: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[tuple[AssistantMessage, Usage]] | None = None
+        self._aborting = False
+        self._sequence = 0
+        self._deltas: list[ev.AgentEvent] = []
+        self._state = AgentState(messages=tuple(Entry(*entry) for entry in self._log.messages()))
+        self.emit(ev.AgentStarted, self.name, self.type, str(self._model), system_prompt, tuple(self._tools))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name or self.id} {self._model} {self.status}>"
+
+    @property
+    def model(self) -> Model:
+        """The model that answers from the next request on."""
+        return self._model
+
+    @model.setter
+    def model(self, model: Model | str) -> None:
+        self._model = get_model(model) if isinstance(model, str) else model
+        self._changed(self.system_prompt)
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told before the conversation."""
+        return self._state.system_prompt
+
+    @system_prompt.setter
+    def system_prompt(self, text: str) -> None:
+        self._changed(text)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the model can call."""
+        return tuple(self._tools.values())
+
+    @property
+    def status(self) -> Status:
+        """Whether the agent is idle, hears the model, or runs tools."""
+        return self._state.status
+
+    @property
+    def state(self) -> AgentState:
+        """A snapshot: messages, the reply being written, running tools, queue, usage."""
+        state = self._state
+        for delta in self._deltas:
+            state = fold(state, delta)
+        return state
+
+    def add_tool(self, tool: Tool | Callable[..., object]) -> None:
+        """Let the model call this tool from the next request on; one of the same name is replaced."""
+        made = functions.as_tool(tool)
+        if self._tools.get(made.name) is not made:
+            self._tools = {**self._tools, made.name: made}
+            self._changed(self.system_prompt)
+
+    def remove_tool(self, name: str) -> None:
+        """Take the tool away; a name that the agent does not have is ignored."""
+        if name in self._tools:
+            self._tools = {key: tool for key, tool in self._tools.items() if key != name}
+            self._changed(self.system_prompt)
+
+    def subscribe(self, *, since: int | None = None) -> Subscription[ev.AgentEvent]:
+        """The agent's events from this call on; `since=0` begins with the oldest still kept.
+
+        A subscriber that falls more than `REPLAY` events behind misses the oldest ones (`Subscription.missed`); it
+        never slows the agent. To resync, read `state`.
+        """
+        return self.events.subscribe(since)
+
+    def prompt(self, content: str | Sequence[UserPart]) -> Run:
+        """Say something to the agent. Returns at once; see `Run` for how to wait and watch.
+
+        While a turn runs, prompts queue; all that wait when it ends are answered together in the next turn. Raises
+        `NoRunningLoopError` outside an event loop and `AgentStoppedError` after `stop`.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise NoRunningLoopError(
+                "An agent needs a running event loop; wrap the call in `asyncio.run(main())`."
+            ) from None
+        if self._state.stopped:
+            raise AgentStoppedError(f"Agent {self.name or self.id} was stopped; make a new one.")
+        run = Run(new_id(), UserMessage(content), self._stop_run)
+        if self._driver is None:
+            self._begin_turn([run])
+            self._driver = spawn(self._drive(), name=f"planck-agent-{self.name or self.id}")
+        else:
+            self._inbox.append(run)
+            self.emit(ev.Queued, run.id, run.prompt.text)
+        return run
+
+    async def abort(self) -> None:
+        """Stop the running turn and return when it has ended; prompts that wait are taken up. Idle: no effect."""
+        runs = list(self._runs)
+        if not runs:
+            return
+        self._cancel_work()
+        await asyncio.gather(*(run.wait() for run in runs), return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Abort, drop what waits, and take no more prompts."""
+        if self._state.stopped:
+            return
+        for run in list(self._inbox):
+            self._stop_run(run)
+        await self.abort()
+        self.emit(ev.AgentStopped)
+        self.events.close()
+
+    # What the loop needs of its agent (loop.Host).
+
+    def open_stream(self) -> Stream:
+        """Ask the model for the next reply."""
+        client = self._client or default_client()
+        return client.stream(self._model, self._context(), self.options)
+
+    async def append(self, message: Message) -> None:
+        """Make the message durable, then part of the conversation."""
+        moment = time.time()
+        message_id = await self._log.append(message, turn=self._state.turn, time=moment)
+        self.emit(ev.Message, message_id, message)
+
+    def emit(self, kind: type[ev.Envelope], *payload: object) -> None:
+        """Tell whoever watches, and fold the event into the state."""
+        event: ev.AgentEvent = kind(  # type: ignore[assignment]  # every subclass of Envelope is an AgentEvent
+            self.id, self._session_id, self._state.turn, self._sequence, time.time(), *payload
+        )
+        self._sequence += 1
+        if event.type in ev.TRANSIENT:
+            self._deltas.append(event)
+        else:
+            self._settle(event)
+        for run in self._runs:
+            run.events.append(event)
+        self.events.append(event)
+        for observer in self._observers:
+            observer.append(event)
+
+    def count(self, reply: AssistantMessage) -> None:
+        """Add the reply's tokens and cost to the totals; a reply without usage counts nothing."""
+        if reply.usage is None:
+            return
+        total_cost = self._state.cost if reply.cost is None else (self._state.cost or 0.0) + reply.cost
+        self.emit(ev.UsageDelta, reply.usage, self._state.usage + reply.usage, reply.cost, total_cost)
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name."""
+        return self._tools.get(name)
+
+    def tool_names(self) -> Sequence[str]:
+        """The names that a call may use."""
+        return list(self._tools)
+
+    def _changed(self, system_prompt: str) -> None:
+        self.emit(ev.AgentChanged, str(self._model), system_prompt, tuple(self._tools))
+
+    def _context(self) -> Context:
+        return Context(
+            system=self._state.system_prompt,
+            messages=[entry.message for entry in self._state.messages],
+            tools=toolbox(self._tools),
+        )
+
+    def _settle(self, event: ev.AgentEvent) -> None:
+        """Fold an event that lasts. A message or the end of a turn stands for the deltas before it."""
+        self._state = fold(self._state, event)
+        if self._deltas and self._state.partial is None and event.type in _SUPERSEDE_DELTAS:
+            self._deltas.clear()
+        if event.type != "message":
+            self._log.record(event)
+
+    def _begin_turn(self, runs: list[Run]) -> None:
+        self._runs = runs
+        self._aborting = False
+        for run in runs:
+            run.status = "running"
+        index = self._state.turn + 1
+        self.emit(ev.TurnStart, index, str(self._model))
+
+    async def _drive(self) -> None:
+        """Take turns until nothing waits."""
+        try:
+            while self._runs:
+                await self._take_turn(self._runs)
+                if self._inbox:
+                    runs, self._inbox = self._inbox, []
+                    for run in runs:
+                        self.emit(ev.Unqueued, run.id)
+                    self._begin_turn(runs)
+        finally:
+            self._driver = None
+            for run in list(self._inbox):  # only when this task was cancelled: the event loop goes away
+                self._stop_run(run)
+
+    async def _take_turn(self, runs: list[Run]) -> None:
+        first = len(self._state.messages)
+        self._work = asyncio.create_task(run_turn(self, [run.prompt for run in runs]), name="planck-turn")
+        if self._aborting:  # stopped between the prompt and this task's first step
+            self._work.cancel()
+        try:
+            await asyncio.wait([self._work])
+        except asyncio.CancelledError:
+            self._cancel_work()
+            await asyncio.wait([self._work])
+            raise
+        finally:
+            work, self._work = self._work, None
+            self._end_turn(runs, work, first)
+
+    def _end_turn(self, runs: list[Run], work: asyncio.Task[tuple[AssistantMessage, Usage]], first: int) -> None:
+        outcome: RunResult | BaseException
+        status: RunStatus
+        if work.cancelled() or not work.done():
+            self.emit(ev.Aborted)
+            status, outcome = "aborted", self._result(first, aborted=True)
+        elif error := work.exception():
+            reason = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
+            self.emit(ev.Error, reason, type(error).__name__)
+            status, outcome = "failed", error
+        else:
+            message, usage = work.result()
+            self.emit(ev.TurnEnd, message, usage)
+            status, outcome = "done", self._result(first, aborted=False)
+        self._runs = []
+        for run in runs:
+            run.settle(status, outcome)
+
+    def _result(self, first: int, *, aborted: bool) -> RunResult:
+        messages = tuple(entry.message for entry in self._state.messages[first:])
+        replies = [message for message in messages if isinstance(message, AssistantMessage)]
+        usage = sum((reply.usage for reply in replies if reply.usage), Usage())
+        costs = [reply.cost for reply in replies]
+        known = [cost for cost in costs if cost is not None]
+        return RunResult(messages, usage, sum(known) if known and len(known) == len(costs) else None, aborted)
+
+    def _stop_run(self, run: Run) -> None:
+        if run in self._inbox:
+            self._inbox.remove(run)
+            self.emit(ev.Unqueued, run.id)
+            run.settle("aborted", RunResult((), Usage(), None, aborted=True))
+        elif run in self._runs:
+            self._cancel_work()
+
+    def _cancel_work(self) -> None:
+        """Cancel the turn once; a second request must not interrupt what the first one left to be kept."""
+        if self._aborting:
+            return
+        self._aborting = True
+        if self._work is not None:
+            self._work.cancel()
+
+
+_SUPERSEDE_DELTAS = frozenset({"message", "turn_start", "turn_end", "aborted", "error"})

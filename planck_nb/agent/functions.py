@@ -1,0 +1,158 @@
+"""Python functions as tools: the schema comes from type hints and docstring."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, get_type_hints, overload
+
+from docstring_parser import parse as parse_docstring
+
+from planck_nb.agent.tool import DEFAULT_TIMEOUT, Tool
+from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.base.json import JsonObject
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, timeout: float | None = DEFAULT_TIMEOUT
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a Python function, sync or async; as `@tool`, `@tool(name=…)` or `tool(function)`.
+
+    The model sees the function's name, its docstring, and a JSON Schema made from the type hints; argument
+    descriptions come from the docstring (Google, NumPy, reST or Epydoc style) or from `Annotated[…, Field(…)]`.
+    Arguments are validated and converted by pydantic before the function runs. The tool can still be called like the
+    function. Raises `UsageError` for a function whose parameters a JSON object cannot fill.
+    """
+
+    def make(function: Callable[..., Any]) -> Tool:
+        return _from_function(function, name=name, description=description, timeout=timeout)
+
+    return make if function is None else make(function)
+
+
+def as_tool(candidate: object) -> Tool:
+    """A tool from a tool or a function; `UsageError` for anything else."""
+    if isinstance(candidate, Tool):
+        return candidate
+    if callable(candidate):
+        return tool(candidate)
+    raise UsageError(f"A {type(candidate).__name__} is not a tool; pass a Python function or a Tool.")
+
+
+def by_name(candidates: Iterable[object]) -> dict[str, Tool]:
+    """The tools by name; where two have the same name the last one counts."""
+    return {item.name: item for item in map(as_tool, candidates)}
+
+
+def _from_function(
+    function: Callable[..., Any], *, name: str | None, description: str | None, timeout: float | None
+) -> Tool:
+    from pydantic import ValidationError  # noqa: PLC0415 - 50 ms, paid with the first function tool
+
+    called = name or str(getattr(function, "__name__", type(function).__name__))
+    documented = parse_docstring(inspect.getdoc(function) or "")
+    model = _arguments_model(called, function, {item.arg_name: item.description or "" for item in documented.params})
+    field_names = {info.alias or key: key for key, info in model.model_fields.items()}
+
+    def bind(args: JsonObject) -> dict[str, Any]:
+        try:
+            values = model.model_validate(args)
+        except ValidationError as error:
+            problems = "; ".join(_problem(item) for item in error.errors(include_url=False))
+            raise ToolError(f"Invalid arguments for {called}: {problems}.") from error
+        return {key: getattr(values, attribute) for key, attribute in field_names.items()}
+
+    if inspect.iscoroutinefunction(function):
+
+        async def execute_async(args: JsonObject) -> object:
+            return await function(**bind(args))
+
+        execute: Callable[..., object] = execute_async
+    else:
+
+        def execute_sync(args: JsonObject) -> object:
+            return function(**bind(args))
+
+        execute = execute_sync
+
+    summary = "\n\n".join(text for text in (documented.short_description, documented.long_description) if text)
+    return Tool(
+        name=called,
+        description=description or summary,
+        parameters=_schema(model),
+        execute_fn=execute,
+        timeout=timeout,
+        function=function,
+    )
+
+
+def _arguments_model(called: str, function: Callable[..., Any], descriptions: dict[str, str]) -> Any:  # noqa: ANN401
+    """Make a pydantic model with one field per parameter; fields are aliased so that any parameter name will do."""
+    from pydantic import ConfigDict, Field, create_model  # noqa: PLC0415 - see above
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415
+
+    try:
+        signature = inspect.signature(function)
+        hints = get_type_hints(function, include_extras=True)
+    except (TypeError, ValueError, NameError) as error:
+        raise UsageError(f"{called} cannot be a tool: its signature cannot be read ({error}).") from error
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(signature.parameters.values()):
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+            raise UsageError(
+                f"{called} cannot be a tool: parameter {parameter.name!r} has no name that a model could give it by; "
+                "use plain named parameters."
+            )
+        default = ... if parameter.default is parameter.empty else parameter.default
+        info = Field(default, alias=parameter.name, description=descriptions.get(parameter.name) or None)
+        fields[f"field_{number}"] = (hints.get(parameter.name, Any), info)
+    try:
+        return create_model(called, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields)
+    except PydanticUserError as error:
+        raise UsageError(
+            f"{called} cannot be a tool: a model cannot write one of its parameter types as JSON; "
+            f"use numbers, text, lists, dictionaries or pydantic models ({error.message.splitlines()[0]})"
+        ) from error
+
+
+def _schema(model: Any) -> JsonObject:  # noqa: ANN401 - a pydantic model class
+    schema = model.model_json_schema(by_alias=True)
+    _drop_titles(schema)
+    schema.setdefault("properties", {})
+    return dict(schema)
+
+
+def _drop_titles(node: object) -> None:
+    """Pydantic titles every node with a capitalised name, which tells a model nothing and costs tokens."""
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        for key, child in node.items():
+            if key == "properties" and isinstance(child, dict):
+                for schema in child.values():
+                    _drop_titles(schema)
+            else:
+                _drop_titles(child)
+    elif isinstance(node, list):
+        for child in node:
+            _drop_titles(child)
+
+
+def _problem(error: Any) -> str:  # noqa: ANN401 - pydantic_core.ErrorDetails
+    where = ".".join(str(step) for step in error["loc"])
+    return f"{where}: {error['msg']}" if where else str(error["msg"])

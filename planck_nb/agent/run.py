@@ -1,0 +1,98 @@
+"""A prompt on its way: await it for the answer, iterate over it to watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from planck_nb.agent.events import AgentEvent
+from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
+from planck_nb.base.eventlog import EventLog
+
+RunStatus: TypeAlias = Literal["queued", "running", "done", "aborted", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a prompt led to.
+
+    `messages` are those of the turn, the prompt included. `usage` and `cost` (US dollars, None where a price is
+    unknown) sum the turn's replies. `aborted` tells that the turn was stopped: `text` is then what was said so far.
+    """
+
+    messages: tuple[Message, ...]
+    usage: Usage
+    cost: float | None
+    aborted: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of the last reply."""
+        for message in reversed(self.messages):
+            if isinstance(message, AssistantMessage):
+                return message.text
+        return ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Run:
+    """One prompt to an agent, from the call of `Agent.prompt` on.
+
+    - `await run` gives the `RunResult` and raises what failed; cancelling it aborts the run and keeps the partial text.
+    - `async for event in run` shows the turn's events from its start, however late one begins; leaving the loop
+      aborts nothing.
+    - `await run.wait()` observes like `await run`, without owning: cancelling it leaves the run alone.
+
+    A run that nobody awaits goes on, and its failure prints nothing.
+    """
+
+    def __init__(self, id: str, prompt: UserMessage, stop: Callable[[Run], None]) -> None:  # noqa: A002
+        self.id = id
+        self.prompt = prompt
+        self.status: RunStatus = "queued"
+        self.events: EventLog[AgentEvent] = EventLog()
+        """Everything the turn said, from its start, without loss."""
+        self._stop = stop
+        self._done: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+
+    def __await__(self) -> Generator[object, None, RunResult]:
+        return self._own().__await__()
+
+    def __aiter__(self) -> AsyncIterator[AgentEvent]:
+        return self.events.subscribe(0)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} {self.status}>"
+
+    async def wait(self) -> RunResult:
+        """Wait for the result without owning the run; raises what failed."""
+        return await asyncio.shield(self._done)
+
+    def abort(self) -> None:
+        """Stop the run, queued or running; no effect once it is over. What was written so far is kept."""
+        if not self._done.done():
+            self._stop(self)
+
+    def settle(self, status: RunStatus, outcome: RunResult | BaseException) -> None:
+        """The agent's last word on the run."""
+        self.status = status
+        if self._done.done():
+            return
+        if isinstance(outcome, BaseException):
+            self._done.set_exception(outcome)
+            self._done.exception()  # marks it as seen: a run that nobody awaits must not complain at exit
+        else:
+            self._done.set_result(outcome)
+        self.events.close()
+
+    async def _own(self) -> RunResult:
+        try:
+            return await asyncio.shield(self._done)
+        except asyncio.CancelledError:
+            self.abort()
+            await asyncio.wait([self._done])
+            raise

@@ -1,0 +1,189 @@
+"""What is true of an agent after its events so far, as a pure fold.
+
+The live agent, replay from a store, widgets and tests all use this one function. At rest, folding every event and
+folding only the stored ones give the same state, because a stored event replaces whatever its deltas had built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from planck_nb.agent import events as ev
+from planck_nb.ai.messages import Message, Usage
+from planck_nb.base.json import JsonObject
+
+Status: TypeAlias = Literal["idle", "streaming", "executing_tools"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message with the id that its log gave it."""
+
+    id: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPrompt:
+    """A prompt that waits for the running turn to end."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTool:
+    """A tool call that has begun and not ended."""
+
+    id: str
+    name: str
+    args: JsonObject
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Partial:
+    """The reply being written: its newest delta and what came before.
+
+    A linked list, so that a delta costs the same however long the text is; nothing is joined until somebody reads.
+    """
+
+    delta: ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta
+    before: Partial | None
+
+    def deltas(self) -> Iterator[ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta]:
+        """All deltas, oldest first."""
+        found: list[ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta] = []
+        node: Partial | None = self
+        while node is not None:
+            found.append(node.delta)
+            node = node.before
+        return reversed(found)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(delta.text for delta in self.deltas() if delta.type == "text_delta")
+
+    @property
+    def thinking(self) -> str:
+        """The reasoning so far."""
+        return "".join(delta.text for delta in self.deltas() if delta.type == "thinking_delta")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """A snapshot of an agent. `turn` is the index of the newest turn, -1 before the first; `cost` in US dollars."""
+
+    agent_id: str = ""
+    session_id: str | None = None
+    name: str = ""
+    agent_type: str = ""
+    model: str = ""
+    system_prompt: str = ""
+    tools: tuple[str, ...] = ()
+    status: Status = "idle"
+    turn: int = -1
+    messages: tuple[Entry, ...] = ()
+    queue: tuple[QueuedPrompt, ...] = ()
+    running: tuple[RunningTool, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    error: str | None = None
+    stopped: bool = False
+    partial: Partial | None = None
+
+
+def fold(state: AgentState, event: ev.AgentEvent) -> AgentState:
+    """The state after `event`. Pure; events of types it does not know change nothing."""
+    change = _FOLDS.get(event.type)
+    return state if change is None else change(state, event)
+
+
+def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
+    return replace(
+        state,
+        agent_id=event.agent_id,
+        session_id=event.session_id,
+        name=event.name,
+        agent_type=event.agent_type,
+        model=event.model,
+        system_prompt=event.system_prompt,
+        tools=event.tools,
+        stopped=False,
+    )
+
+
+def _agent_changed(state: AgentState, event: ev.AgentChanged) -> AgentState:
+    return replace(state, model=event.model, system_prompt=event.system_prompt, tools=event.tools)
+
+
+def _agent_stopped(state: AgentState, _event: ev.AgentStopped) -> AgentState:
+    return replace(state, stopped=True)
+
+
+def _queued(state: AgentState, event: ev.Queued) -> AgentState:
+    return replace(state, queue=(*state.queue, QueuedPrompt(event.prompt_id, event.text)))
+
+
+def _unqueued(state: AgentState, event: ev.Unqueued) -> AgentState:
+    return replace(state, queue=tuple(prompt for prompt in state.queue if prompt.id != event.prompt_id))
+
+
+def _turn_start(state: AgentState, event: ev.TurnStart) -> AgentState:
+    return replace(state, status="streaming", turn=event.index, model=event.model, error=None, partial=None)
+
+
+def _message(state: AgentState, event: ev.Message) -> AgentState:
+    calls = event.message.type == "assistant" and event.message.tool_calls
+    return replace(
+        state,
+        messages=(*state.messages, Entry(event.id, event.message)),
+        status="executing_tools" if calls else "streaming",
+        partial=None,
+    )
+
+
+def _delta(state: AgentState, event: ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta) -> AgentState:
+    return replace(state, partial=Partial(event, state.partial))
+
+
+def _usage(state: AgentState, event: ev.UsageDelta) -> AgentState:
+    return replace(state, usage=event.total, cost=event.total_cost)
+
+
+def _tool_start(state: AgentState, event: ev.ToolStart) -> AgentState:
+    return replace(state, running=(*state.running, RunningTool(event.id, event.name, event.args)))
+
+
+def _tool_end(state: AgentState, event: ev.ToolEnd) -> AgentState:
+    return replace(state, running=tuple(call for call in state.running if call.id != event.id))
+
+
+def _at_rest(state: AgentState, _event: ev.TurnEnd | ev.Aborted) -> AgentState:
+    return replace(state, status="idle", running=(), partial=None)
+
+
+def _error(state: AgentState, event: ev.Error) -> AgentState:
+    return replace(state, status="idle", running=(), partial=None, error=event.reason)
+
+
+_FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
+    "agent_started": _agent_started,
+    "agent_changed": _agent_changed,
+    "agent_stopped": _agent_stopped,
+    "queued": _queued,
+    "unqueued": _unqueued,
+    "turn_start": _turn_start,
+    "message": _message,
+    "text_delta": _delta,
+    "thinking_delta": _delta,
+    "tool_args_delta": _delta,
+    "usage_delta": _usage,
+    "tool_start": _tool_start,
+    "tool_end": _tool_end,
+    "turn_end": _at_rest,
+    "aborted": _at_rest,
+    "error": _error,
+}

@@ -1,0 +1,137 @@
+"""A tool: what the model sees of it, and how it is run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from planck_nb.ai.context import ToolSpec
+from planck_nb.base.aio import run_in_thread
+from planck_nb.base.errors import ToolError
+from planck_nb.base.json import JsonObject
+from planck_nb.base.text import encodable, head_and_tail
+
+DEFAULT_TIMEOUT = 300.0
+"""Seconds that a tool may take unless it says otherwise."""
+
+MAX_RESULT_LINES = 2_000
+MAX_RESULT_CHARACTERS = 50_000
+"""Planck's bounds on a result, in lines and (there bytes, here) characters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """Something a model can call.
+
+    `parameters` is the JSON Schema of the arguments object. `execute_fn` takes `(args)`, `(call_id, args)` or
+    `(agent_id, call_id, args)` and may be async; a sync one runs in a thread, so it never blocks the event loop. What
+    it returns is shown to the model as text; `ToolError` is how it says that it failed. `timeout` is in seconds,
+    None for no limit. `function` is the Python function that `@tool` made the tool from: calling the tool calls it.
+    """
+
+    name: str
+    description: str
+    parameters: JsonObject = field(default_factory=lambda: {"type": "object", "properties": {}})
+    execute_fn: Callable[..., object]
+    timeout: float | None = DEFAULT_TIMEOUT
+    function: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401, D102 - as the function
+        if self.function is None:
+            message = f"{self.name} is not made from a Python function; an agent calls it with an arguments object."
+            raise TypeError(message)
+        return self.function(*args, **kwargs)
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """What the model sees."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
+    @cached_property
+    def _takes(self) -> int:
+        try:
+            parameters = inspect.signature(self.execute_fn).parameters.values()
+        except (TypeError, ValueError):  # a builtin without a signature
+            return 1
+        positional = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+        return sum(1 for item in parameters if item.kind in positional and item.default is inspect.Parameter.empty)
+
+    @cached_property
+    def _is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.execute_fn)
+
+    @cached_property
+    def _validator(self) -> Any:  # noqa: ANN401 - jsonschema is loaded on first use
+        from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
+
+        return Draft202012Validator(self.parameters)
+
+    def check(self, args: JsonObject) -> None:
+        """Raise `ToolError` unless `args` fits `parameters`; the model reads the message and can mend its call."""
+        if self.function is not None:
+            return  # the function's own signature validates, and converts as well
+        problems = [_problem(error) for error in self._validator.iter_errors(args)]
+        if problems:
+            raise ToolError(f"Invalid arguments for {self.name}: {'; '.join(problems)}.")
+
+    async def run(self, args: JsonObject, *, agent_id: str = "", call_id: str = "") -> str:
+        """Run the tool and give its result as the text that the model reads. Raises `ToolError` where it failed."""
+        self.check(args)
+        operands = (agent_id, call_id, args)[-self._takes :] if self._takes in {1, 2, 3} else (args,)
+        call = partial(self.execute_fn, *operands)
+        limit = asyncio.timeout(self.timeout)
+        try:
+            async with limit:
+                value = call() if self._is_async else await run_in_thread(call)
+                if inspect.isawaitable(value):
+                    value = await value
+        except ToolError:
+            raise
+        except Exception as error:
+            if limit.expired():
+                raise ToolError(
+                    f"{self.name} did not return within {self.timeout:g} s and was given up; ask for less at once."
+                ) from error
+            raise ToolError(_failure(error)) from error
+        return as_text(value)
+
+
+def as_text(value: object) -> str:
+    """A tool's result as text: strings as they are, JSON for plain data, otherwise what `str` makes of it."""
+    if isinstance(value, str):
+        text = value
+    elif value is None:
+        text = "(no result)"
+    elif isinstance(value, bytes | bytearray | memoryview):
+        text = f"[binary data, {len(value)} bytes: cannot be shown]"
+    else:
+        text = _plain(value)
+    return head_and_tail(encodable(text), characters=MAX_RESULT_CHARACTERS, lines=MAX_RESULT_LINES)
+
+
+def _plain(value: object) -> str:
+    from pydantic_core import PydanticSerializationError, to_json  # noqa: PLC0415 - loaded with the first result
+
+    try:
+        return to_json(value).decode()
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return str(value)
+
+
+def _failure(error: BaseException) -> str:
+    said = str(error).strip()
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _problem(error: Any) -> str:  # noqa: ANN401 - jsonschema.ValidationError
+    where = ".".join(str(step) for step in error.absolute_path)
+    return f"{where}: {error.message}" if where else str(error.message)
+
+
+def toolbox(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
+    """What a model sees of the tools."""
+    return tuple(tool.spec for tool in tools.values())

@@ -1,0 +1,68 @@
+"""Waiting for a coroutine from code that cannot await: inside `def`, `%%time`, `%%capture`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+NEST_ASYNCIO_WARNING = (
+    "nest_asyncio is active in this kernel: messages that arrive while it runs a nested loop are lost and "
+    "`Run All` hangs; restart the kernel and use nest_asyncio2 instead."
+)
+
+
+def nest_asyncio_is_active() -> bool:
+    """Whether somebody applied the old nest_asyncio, which loses messages under ipykernel 7."""
+    return "nest_asyncio" in sys.modules and hasattr(asyncio, "_nest_patched")
+
+
+def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.AbstractEventLoop]) -> T:
+    """Run the coroutine to its end and give its result, whether or not an event loop runs in this thread.
+
+    `idle_loop` gives the loop to use when none runs. While it runs nested, the kernel hears no clicks; ■ works: it
+    cancels the coroutine and raises KeyboardInterrupt once that has ended.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        loop = idle_loop()
+    else:
+        import nest_asyncio2  # noqa: PLC0415 - patches asyncio, so only when it is needed
+
+        nest_asyncio2.apply(loop)
+    task = loop.create_task(coroutine)
+    with _interrupt_cancels(task, loop) as interrupted:
+        try:
+            return loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            if interrupted():
+                raise KeyboardInterrupt from None
+            raise
+
+
+@contextmanager
+def _interrupt_cancels(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> Iterator[Callable[[], bool]]:
+    """While the block runs, SIGINT cancels the task instead of breaking into whatever the loop is doing."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
+        yield lambda: False
+        return
+    seen = False
+
+    def on_interrupt(_number: int, _frame: FrameType | None) -> None:
+        nonlocal seen
+        seen = True
+        loop.call_soon_threadsafe(task.cancel)
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,91 @@
+"""`%load_ext planck_nb`: puts the magics into a shell, and `%unload_ext` takes them out again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from IPython.core.async_helpers import get_asyncio_loop
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import needs_local_scope, no_var_expand
+from IPython.display import publish_display_data
+
+from planck_nb.config import Config
+from planck_nb.jupyter import syntax
+from planck_nb.jupyter.answer import Answer
+from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, nest_asyncio_is_active, wait_for
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.magics import PlanckMagics
+from planck_nb.workspace import Workspace
+
+NATURAL_PACE = 0.02
+"""Seconds between two words of the demo model in a notebook, unless the configuration says otherwise."""
+
+_loaded: dict[int, Extension] = {}
+"""The extension of each shell, by the shell's identity."""
+
+
+def load(shell: InteractiveShell) -> None:
+    """Add the magics to the shell; a second time changes nothing."""
+    if id(shell) in _loaded:
+        return
+    if nest_asyncio_is_active():
+        print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
+    config = Config.load()
+    if config.demo_pace is None:
+        config = replace(config, demo_pace=NATURAL_PACE)
+    extension = Extension(shell, Controller(Workspace(config)))
+    extension.install()
+    _loaded[id(shell)] = extension
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take the magics out of the shell and stop what they started."""
+    extension = _loaded.pop(id(shell), None)
+    if extension is not None:
+        extension.remove()
+
+
+class Extension:
+    """All that planck_nb puts into one shell."""
+
+    def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
+        self._shell = shell
+        self._controller = controller
+        self._magics = PlanckMagics(shell, controller)
+
+    def install(self) -> None:
+        """Register magics, transformers and the way answers show."""
+        self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
+        self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
+        self._shell.input_transformers_cleanup.append(syntax.take_line_magics)
+        self._shell.input_transformers_post.append(syntax.await_magics)
+        self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
+
+    def remove(self) -> None:
+        """Undo `install` and close the workspace."""
+        wait_for(self._controller.close(), get_asyncio_loop)
+        for kind in ("line", "cell"):
+            for name in (syntax.MAGIC, syntax.AWAITED):
+                self._shell.magics_manager.magics[kind].pop(name, None)
+        self._shell.input_transformers_cleanup.remove(syntax.take_line_magics)
+        self._shell.input_transformers_post.remove(syntax.await_magics)
+        self._shell.display_formatter.ipython_display_formatter.pop(Answer, None)
+
+    @no_var_expand
+    @needs_local_scope
+    async def _awaited(
+        self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None
+    ) -> object:
+        """What `%planck` is where the cell can await it."""
+        return await self._magics.run(line, cell, local_ns)
+
+    @no_var_expand
+    @needs_local_scope
+    def _blocking(self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None) -> object:
+        """Talk to an agent; `%planck help` says how."""
+        return wait_for(self._magics.run(line, cell, local_ns), get_asyncio_loop)
+
+    def _show(self, answer: Answer) -> None:
+        if not answer.was_shown_in(self._shell.execution_count):
+            publish_display_data(*answer.mime_bundle())

@@ -1,0 +1,111 @@
+"""`%planck` and `%%planck`: read what was typed, have the controller do it, show what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display, publish_display_data
+
+from planck_nb.base.aio import spawn
+from planck_nb.base.errors import PlanckError
+from planck_nb.jupyter.answer import Answer, transcript_of
+from planck_nb.jupyter.controller import VERBS, Controller, Started
+from planck_nb.jupyter.live import LiveView
+from planck_nb.jupyter.options import parse, parse_header
+
+_SHOWN_ABOVE = "the transcript above says what happened"
+
+
+class PlanckMagics:
+    """The magics of one shell."""
+
+    def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
+        self._shell = shell
+        self._controller = controller
+
+    async def run(self, line: str, cell: str | None, local_ns: Mapping[str, object] | None) -> object:
+        """Do what a `%planck` line or a `%%planck` cell asks for; what it returns is the value of the magic."""
+        debug = "--debug" in line.split()
+        try:
+            return await self._run(line, cell, {**self._shell.user_ns, **(local_ns or {})})
+        except PlanckError as error:
+            if not debug:
+                _show_as_one_line(error)
+            raise
+
+    async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object]) -> object:
+        verb, _, argument = line.strip().partition(" ")
+        if verb in VERBS:
+            return await self._controller.verb(verb, f"{argument}\n{cell or ''}", namespace)
+        if cell is None:
+            parsed = parse(line)
+            if not parsed.rest and not parsed.options:
+                return await self._controller.verb("help", "", namespace)
+            options, prompt = parsed.options, parsed.rest
+        else:
+            options, prompt = parse_header(line), cell
+        started = await self._controller.start(prompt, options, namespace)
+        if started.notice:
+            print(started.notice)  # noqa: T201 - a line in the cell's output
+        return await self._follow(started, options)
+
+    async def _follow(self, started: Started, options: Mapping[str, Any]) -> object:
+        view = None if options.get("quiet") else self._live_view(started)
+        if options.get("background"):
+            spawn(self._finish_later(started, view), name="planck-background")
+            return started.run
+        try:
+            await started.run
+        except asyncio.CancelledError:
+            self._finish(started, view)
+            raise KeyboardInterrupt from None
+        except PlanckError as error:
+            self._finish(started, view)
+            _show_as_one_line(error, _SHOWN_ABOVE)
+            raise
+        return self._finish(started, view)
+
+    async def _finish_later(self, started: Started, view: LiveView | None) -> None:
+        """Show the transcript when the run is over, under the cell that started it."""
+        await asyncio.gather(started.run.wait(), return_exceptions=True)
+        self._finish(started, view)
+
+    def _live_view(self, started: Started) -> LiveView | None:
+        """Show the run while it goes on; nothing where no frontend could show it."""
+        if getattr(self._shell, "kernel", None) is None:
+            return None
+        view = LiveView(
+            started.run.events, agent=started.agent.name, model=str(started.agent.model), on_stop=started.run.abort
+        )
+        display(view)
+        return view
+
+    def _finish(self, started: Started, view: LiveView | None) -> Answer:
+        """Leave the transcript under the cell, then fold the live view above it."""
+        events = started.run.events.since(0)
+        transcript = transcript_of(started.agent.name, str(started.agent.model), events)
+        answer = Answer(transcript, shown_in=self._shell.execution_count)
+        publish_display_data(*answer.mime_bundle())
+        if view is not None:
+            view.finish(
+                {
+                    "outcome": "failed" if transcript.outcome == "cut off" else transcript.outcome,
+                    "seconds": round(transcript.seconds, 1),
+                    "tokens": transcript.usage.total_tokens if transcript.usage else 0,
+                    "cost": transcript.cost,
+                    "model": transcript.model,
+                    "text": answer.text,
+                }
+            )
+        return answer
+
+
+def _show_as_one_line(error: PlanckError, said: str | None = None) -> None:
+    """Have IPython show the error without a traceback; `said` replaces its sentence where that stands already."""
+    if hasattr(error, "_render_traceback_"):
+        return
+    line = f"{type(error).__name__}: {said or error}"
+    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]

@@ -1,0 +1,116 @@
+"""The options of `%%planck`, one table for parsing and for help."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from planck_nb.base.errors import UsageError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. `value` names its value in help; options without one are switches. `read` makes the value."""
+
+    name: str
+    short: str | None
+    value: str | None
+    help: str
+    read: Callable[[str], Any] = str
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip().removeprefix("@") for name in text.split(",") if name.strip())
+
+
+OPTIONS = (
+    Option("model", "m", "PROVIDER:MODEL", "the model of the agent, from now on"),
+    Option("tools", "t", "F,G", "functions of the notebook that the agent can call, from now on", _names),
+    Option("system", "s", "TEXT", "the agent's system prompt, from now on"),
+    Option("agent", "a", "NAME", "the agent to talk to; one that does not exist is made"),
+    Option("new", None, None, "start with an empty conversation"),
+    Option("max-tokens", None, "N", "how long a reply may be, in tokens", int),
+    Option("temperature", None, "X", "how random the reply is, 0 to 2", float),
+    Option("thinking", None, "LEVEL", "off, minimal, low, medium or high"),
+    Option("background", "b", None, "return at once; the answer appears under this cell when it is there"),
+    Option("quiet", "q", None, "no live view, only the finished answer"),
+    Option("debug", None, None, "show the whole traceback of an error"),
+)
+
+_BY_FLAG = {f"--{option.name}": option for option in OPTIONS} | {
+    f"-{option.short}": option for option in OPTIONS if option.short
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Options by name, and what followed them."""
+
+    options: dict[str, Any]
+    rest: str
+
+
+def parse(line: str) -> Parsed:
+    """Read the options at the beginning of `line`; the rest is left as it was written.
+
+    `--` ends the options. Raises `UsageError` for an unknown option or a value that cannot be used.
+    """
+    options: dict[str, Any] = {}
+    rest = line.strip()
+    while rest.startswith("-"):
+        word, rest = _next_word(rest)
+        if word == "--":
+            break
+        flag, equals, inline = word.partition("=")
+        option = _BY_FLAG.get(flag)
+        if option is None:
+            raise UsageError(f"%%planck has no option {flag}. {did_you_mean(flag, _BY_FLAG)}")
+        if option.value is None:
+            if equals:
+                raise UsageError(f"{flag} takes no value.")
+            options[option.name] = True
+            continue
+        if not equals:
+            inline, rest = _next_word(rest)
+        if not inline:
+            raise UsageError(f"{flag} needs a value: {flag} {option.value}.")
+        try:
+            options[option.name] = option.read(inline)
+        except ValueError:
+            raise UsageError(f"{flag} takes a number, not {inline!r}.") from None
+    return Parsed(options, rest)
+
+
+def parse_header(line: str) -> dict[str, Any]:
+    """Read the first line of `%%planck [name] [options]`, options before or after the name.
+
+    Raises `UsageError` for anything that is neither.
+    """
+    parsed = parse(line)
+    options = parsed.options
+    if parsed.rest:
+        name, rest = _next_word(parsed.rest)
+        after = parse(rest)
+        if after.rest:
+            raise UsageError(
+                f"The first line of %%planck takes an agent's name and options, not {after.rest!r}; "
+                "write the prompt on the lines below."
+            )
+        options = {**options, "agent": name, **after.options}
+    return options
+
+
+def _next_word(text: str) -> tuple[str, str]:
+    """The first word, quotes resolved, and what follows it."""
+    stream = StringIO(text)
+    lexer = shlex.shlex(stream, posix=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        word = lexer.get_token() or ""
+    except ValueError:
+        raise UsageError(f"A quotation mark is not closed in {text!r}.") from None
+    return word, text[stream.tell() :].lstrip()

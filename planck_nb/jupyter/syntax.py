@@ -1,0 +1,113 @@
+"""How `%planck` becomes Python, before and after IPython's own rewriting of a cell.
+
+IPython would read `%planck what is this?` as a request for help on `this`, and it calls magics without awaiting them.
+So a transform at its cleanup stage takes the lines that start a `%planck`, and one at its last stage awaits the calls
+that stand where `await` may stand. The others reach the sync magic, which waits through a nested event loop.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from IPython.core.inputtransformer2 import (
+    assemble_continued_line,
+    find_end_of_continued_line,
+    make_tokens_by_line,
+)
+
+MAGIC = "planck"
+AWAITED = "planck_awaited"
+"""The magic that awaited calls are sent to; it is async, and its namesake is not."""
+
+
+def take_line_magics(lines: list[str]) -> list[str]:
+    """Rewrite each `%planck …` and `x = %planck …` of a cell as a call, its text untouched."""
+    if not lines or lines[0].lstrip().startswith("%%"):
+        return lines
+    while found := _first_magic(lines):
+        row, column = found
+        end = find_end_of_continued_line(lines, row)
+        text = assemble_continued_line(lines, (row, column), end)
+        argument = text[len(MAGIC) + 1 :].strip()
+        call = f"get_ipython().run_line_magic({MAGIC!r}, {argument!r})\n"
+        lines = [*lines[:row], lines[row][:column] + call, *lines[end + 1 :]]
+    return lines
+
+
+def await_magics(lines: list[str]) -> list[str]:
+    """Await the calls of the magic that stand in async code or at the cell's top level.
+
+    Text that runs inside another cell (`%%time`, `%%capture`, `run_cell`) is left alone: there the caller is sync.
+    """
+    source = "".join(lines)
+    if "get_ipython()" not in source or MAGIC not in source or _inside_a_cell(sys._getframe()):  # noqa: SLF001
+        return lines
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return lines
+    rows = source.encode().splitlines(keepends=True)
+    for call in sorted(_awaitable_calls(tree), key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        name = call.args[0]
+        row = rows[name.lineno - 1]
+        rows[name.lineno - 1] = row[: name.col_offset] + repr(AWAITED).encode() + row[name.end_col_offset :]
+        row = rows[call.lineno - 1]
+        rows[call.lineno - 1] = row[: call.col_offset] + b"await " + row[call.col_offset :]
+    return b"".join(rows).decode().splitlines(keepends=True)
+
+
+def _first_magic(lines: list[str]) -> tuple[int, int] | None:
+    """Row and column of the first `%planck` that starts a statement or stands right of an assignment."""
+    for line in make_tokens_by_line(lines):
+        tokens = [token for token in line if token.string.strip()]
+        places = [0, *(place + 1 for place, token in enumerate(tokens) if token.string == "=")]
+        for place in places:
+            sign, name = (*tokens[place : place + 2], None, None)[:2]
+            if sign and name and sign.string == "%" and name.string == MAGIC and sign.end == name.start:
+                if place > 0 and not _assigns(tokens[: place - 1]):
+                    continue
+                row, column = sign.start
+                return row - 1, column
+    return None
+
+
+def _assigns(target: list[Any]) -> bool:
+    """Whether the tokens left of `=` can be assigned to: brackets are closed."""
+    depth = 0
+    for token in target:
+        depth += (token.string in "([{") - (token.string in ")]}")
+    return depth == 0
+
+
+def _awaitable_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    """The magic's calls under `tree` that an `await` may precede and none does."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef | ast.Await):
+            continue
+        if isinstance(node, ast.Call) and _is_magic(node):
+            yield node
+        yield from _awaitable_calls(node)
+
+
+def _is_magic(call: ast.Call) -> bool:
+    match call:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Call(func=ast.Name(id="get_ipython")), attr="run_line_magic" | "run_cell_magic"
+            ),
+            args=[ast.Constant(value=name), *_],
+        ):
+            return bool(name == MAGIC)
+    return False
+
+
+def _inside_a_cell(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "run_code" and frame.f_globals.get("__name__") == "IPython.core.interactiveshell":
+            return True
+        frame = frame.f_back
+    return False

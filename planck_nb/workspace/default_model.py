@@ -1,0 +1,51 @@
+"""Which model answers when nobody chose one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from planck_nb.ai.catalogue import discover, get_model
+from planck_nb.ai.models import Model
+from planck_nb.config import Config
+
+WITH_KEY = (
+    ("ANTHROPIC_API_KEY", "anthropic", "claude-sonnet-4-6"),
+    ("OPENAI_API_KEY", "openai", "gpt-5.4"),
+)
+"""Where a key is found: the variable, the provider, and a model of it for everyday work."""
+
+LOCAL = ("ollama", "llama_cpp")
+"""Providers that are asked on their default ports."""
+
+DEMO_NOTICE = (
+    "No API key and no local model server were found: the demo model answers, which is a script. "
+    "Set a key such as ANTHROPIC_API_KEY, or choose a model with `%planck model provider:model`."
+)
+
+
+async def choose_model(config: Config, environment: Mapping[str, str] | None = None) -> tuple[Model, str]:
+    """The model to use, and a line to show with it (empty when there is nothing to say).
+
+    The configured one; else that of the first provider with a key in the environment; else the first model of an
+    Ollama or llama.cpp server on its default port; else the demo model.
+    """
+    if config.default_model:
+        return paced(get_model(config.default_model), config), ""
+    environment = os.environ if environment is None else environment
+    for variable, provider, model_id in WITH_KEY:
+        if environment.get(variable):
+            return get_model(provider, model_id), ""
+    for provider in LOCAL:
+        found = await discover(provider)
+        if found:
+            return found[0], ""
+    return paced(get_model("demo"), config), DEMO_NOTICE
+
+
+def paced(model: Model, config: Config) -> Model:
+    """The model; a demo model at the configured pace."""
+    if model.provider != "demo" or not config.demo_pace:
+        return model
+    return replace(model, settings={"pace": config.demo_pace, **model.settings})

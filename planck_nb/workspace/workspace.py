@@ -1,0 +1,150 @@
+"""A workspace: one session, its agents, and the store they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.tool import Tool
+from planck_nb.ai.catalogue import get_model
+from planck_nb.ai.client import Client
+from planck_nb.ai.context import Options
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import AgentError, did_you_mean
+from planck_nb.base.eventlog import EventLog, Subscription
+from planck_nb.config import Config
+from planck_nb.sessions import Session, SessionInfo, list_sessions, query
+from planck_nb.workspace.default_model import choose_model, paced
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REPLAY = 10_000
+"""Events of the session that are kept for subscribers that come late."""
+
+
+class Workspace:
+    """Agents that share a session. Builds what it needs on first use and closes it all with `close()`.
+
+    `client` is who asks the models, by default the event loop's own.
+    """
+
+    def __init__(self, config: Config | None = None, *, client: Client | None = None) -> None:
+        self.config = config or Config.load()
+        self.agents: dict[str, Agent] = {}
+        """The agents by name, in the order they were made."""
+        self._client = client
+        self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
+        self._session: Session | None = None
+        self._model: Model | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def sessions_dir(self) -> Path:
+        """Where sessions are kept."""
+        return self.config.sessions_dir
+
+    @property
+    def session(self) -> Session:
+        """The session that the agents write to; made when it is first asked for."""
+        if self._session is None:
+            self._session = Session.create(self.sessions_dir)
+        return self._session
+
+    def model(self, reference: str) -> Model:
+        """The model of this name, as the configuration wants it. Raises `ModelError` for an unknown one."""
+        return paced(get_model(reference), self.config)
+
+    async def default_model(self) -> tuple[Model, str]:
+        """The model for agents that name none, and a line to show when it is first used; see `choose_model`."""
+        notice = ""
+        if self._model is None:
+            self._model, notice = await choose_model(self.config)
+        return self._model, notice
+
+    def set_default_model(self, model: Model) -> None:
+        """Use this model for agents that name none from now on."""
+        self._model = model
+
+    def add_agent(
+        self,
+        name: str,
+        *,
+        model: Model,
+        system_prompt: str = "",
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        options: Options | None = None,
+    ) -> Agent:
+        """Make an agent whose messages are stored in the session. Raises `AgentError` where the name is taken."""
+        if name in self.agents:
+            raise AgentError(f"An agent named {name} exists already; choose another name.")
+        agent = Agent(
+            model=model,
+            system_prompt=system_prompt,
+            tools=tools,
+            name=name,
+            session=self.session,
+            options=options,
+            client=self._client,
+            observers=(self._events,),
+        )
+        self.agents[name] = agent
+        return agent
+
+    def agent(self, name: str) -> Agent:
+        """The agent of this name. Raises `AgentError` where there is none."""
+        try:
+            return self.agents[name]
+        except KeyError:
+            raise AgentError(f"No agent is named {name}. {did_you_mean(name, self.agents)}".rstrip()) from None
+
+    async def remove_agent(self, name: str) -> None:
+        """Stop the agent and forget its name; what it said stays in the session."""
+        agent = self.agent(name)
+        del self.agents[name]
+        await agent.stop()
+
+    def subscribe(
+        self, *, session_id: str | None = None, agent_id: str | None = None, since: int | None = None
+    ) -> Subscription[AgentEvent]:
+        """Events of the whole session (the default), or of the agent with this id.
+
+        `since=0` begins with the oldest event still kept. Raises `AgentError` for an agent or a session that is not
+        of this workspace.
+        """
+        if agent_id is not None:
+            for agent in self.agents.values():
+                if agent.id == agent_id:
+                    return agent.subscribe(since=since)
+            raise AgentError(f"No agent of this workspace has the id {agent_id}.")
+        if session_id is not None and session_id != self.session.id:
+            raise AgentError(f"Session {session_id} is not open in this workspace.")
+        return self._events.subscribe(since)
+
+    def sessions(self) -> list[SessionInfo]:
+        """All sessions in the directory, newest first."""
+        return list_sessions(self.sessions_dir)
+
+    def query(self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None) -> pd.DataFrame:
+        """Ask the stored history with SQL; see `planck_nb.sessions.query`."""
+        return query(self.sessions_dir, sql, frames=frames or {}, limit=limit)
+
+    async def close(self) -> None:
+        """Stop all agents and close the session. What was acknowledged is on disk already."""
+        for name in list(self.agents):
+            await self.remove_agent(name)
+        self._events.close()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
