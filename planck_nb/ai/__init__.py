@@ -1,1 +1,90 @@
-"""Models behind one interface."""
+"""Models behind one interface: ask them, and read what they answer as it comes.
+
+    model = ai.get_model("anthropic", "claude-sonnet-4-6")
+    context = ai.Context(system="Be brief.", messages=[ai.UserMessage("hi")])
+    async with ai.stream(model, context) as stream:
+        async for event in stream: ...
+    stream.message.text
+
+Importing this loads no HTTP client; the first request does.
+"""
+
+from __future__ import annotations
+
+from planck_nb.ai.catalogue import discover, get_model, list_models, list_providers
+from planck_nb.ai.client import Client, Stream
+from planck_nb.ai.context import Context, Options, ToolSpec
+from planck_nb.ai.events import (
+    Finish,
+    PartEnd,
+    Retry,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+)
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    AssistantPart,
+    Message,
+    Part,
+    StopReason,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    ToolResultPart,
+    Usage,
+    UserMessage,
+    UserPart,
+    decode_message,
+    encode_message,
+)
+from planck_nb.ai.models import Model, Pricing
+from planck_nb.ai.retry import RetryPolicy, Timeouts
+from planck_nb.ai.shortcuts import complete, default_client, stream
+
+__all__ = [
+    "AssistantMessage",
+    "AssistantPart",
+    "Client",
+    "Context",
+    "Finish",
+    "Message",
+    "Model",
+    "Options",
+    "Part",
+    "PartEnd",
+    "Pricing",
+    "Retry",
+    "RetryPolicy",
+    "StopReason",
+    "Stream",
+    "StreamEvent",
+    "TextDelta",
+    "TextPart",
+    "ThinkingDelta",
+    "ThinkingPart",
+    "Timeouts",
+    "ToolArgsDelta",
+    "ToolCallPart",
+    "ToolCallStart",
+    "ToolResultMessage",
+    "ToolResultPart",
+    "ToolSpec",
+    "Usage",
+    "UsageUpdate",
+    "UserMessage",
+    "UserPart",
+    "complete",
+    "decode_message",
+    "default_client",
+    "discover",
+    "encode_message",
+    "get_model",
+    "list_models",
+    "list_providers",
+    "stream",
+]

@@ -1,0 +1,301 @@
+"""Asks models and streams what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from planck_nb.ai.assemble import MessageBuilder
+from planck_nb.ai.context import Context, Options
+from planck_nb.ai.events import Retry, StreamEvent
+from planck_nb.ai.framing import splitter
+from planck_nb.ai.messages import AssistantMessage
+from planck_nb.ai.models import Model
+from planck_nb.ai.provider import Decoder, Dialect
+from planck_nb.ai.providers import base_url_of, dialect, is_loopback, key_variable_of, local_model, provider
+from planck_nb.ai.providers.wire import write_json
+from planck_nb.ai.retry import RetryPolicy, Timeouts
+from planck_nb.base.errors import MissingCredentialError, ProviderError, ProviderProtocolError, StreamTruncated
+
+if TYPE_CHECKING:
+    import httpx
+
+    from planck_nb.ai.transport import Answer, Transport
+
+_OK = 200
+_DRAIN = 0.2
+"""Seconds that a server may take to end its answer after the message is complete, to keep the connection."""
+
+_STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content-type": "application/json"}
+
+
+class Client:
+    """Asks models over connections that it keeps and closes.
+
+    `credentials` maps names of variables such as `ANTHROPIC_API_KEY` to keys; by default it is the environment, read
+    at each request. `transport` is any httpx transport to use instead of the network. A client belongs to the event
+    loop it is first used in.
+    """
+
+    def __init__(
+        self,
+        *,
+        credentials: Mapping[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        timeouts: Timeouts | None = None,
+        retries: RetryPolicy | None = None,
+    ) -> None:
+        self._credentials = os.environ if credentials is None else credentials
+        self._custom = transport
+        self._timeouts = timeouts or Timeouts()
+        self._retries = retries or RetryPolicy()
+        self._transport: Transport | None = None
+
+    def stream(self, model: Model, context: Context, options: Options | None = None) -> Stream:
+        """The answer of a model, as it comes. Nothing is sent before the first event is asked for."""
+        return Stream(self, model, context, options or Options())
+
+    async def complete(self, model: Model, context: Context, options: Options | None = None) -> AssistantMessage:
+        """The whole answer of a model. Raises `ModelError` or `ProviderError`."""
+        async with self.stream(model, context, options) as stream:
+            async for _ in stream.batches():
+                pass
+            return stream.message
+
+    async def aclose(self) -> None:
+        """Close all connections. The client may be used again and then opens new ones."""
+        if self._transport is not None:
+            transport, self._transport = self._transport, None
+            await transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def abandon(self) -> None:
+        """Let go of the connections without the event loop they belong to, once that has ended."""
+        if self._transport is not None:
+            self._transport.abandon()
+            self._transport = None
+
+    def key_for(self, model: Model) -> str | None:
+        """The API key of a model, None where none is needed. Raises `MissingCredentialError`."""
+        if not model.has_api_key:
+            return None
+        variable = key_variable_of(model)
+        key = model.api_key or (self._credentials.get(variable) if variable else None)
+        if key or variable is None:
+            return key
+        if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
+            raise MissingCredentialError(
+                f"{variable} is not set, so {model} cannot be asked; set it where Jupyter starts, or choose another "
+                "model.",
+                provider=model.provider,
+                variable=variable,
+            )
+        return None
+
+    async def answer(
+        self, model: Model, context: Context, options: Options, builder: MessageBuilder
+    ) -> AsyncGenerator[list[StreamEvent], None]:
+        """The events of one answer, one batch per piece of the network, fed to `builder` before they are given out."""
+        if (local := local_model(model)) is not None:
+            async for batch in local.stream(model, context, options):
+                builder.feed(batch)
+                yield batch
+            return
+        key = self.key_for(model)
+        wire = dialect(model)
+        request = wire.request(model, context, options, key)
+        headers = {**_STREAM_HEADERS, **request.headers}
+        body = write_json(request.body)
+        attempt = 1
+        while True:
+            try:
+                async with self._open_transport().post(model, request.url, headers, body) as reply:
+                    await _check(reply, wire, model, key)
+                    async with aclosing(_decode(reply, wire, model)) as batches:
+                        async for batch in batches:
+                            builder.feed(batch)
+                            yield batch
+            except ProviderError as error:
+                _conceal(error, key)
+                delay = None if builder.has_content else self._retries.delay(error, attempt)
+                if delay is None:
+                    raise
+                retry: list[StreamEvent] = [Retry(attempt, delay, str(error))]
+            else:
+                return
+            builder.feed(retry)
+            yield retry
+            await asyncio.sleep(delay)
+            attempt += 1
+
+    def _open_transport(self) -> Transport:
+        if self._transport is None:
+            from planck_nb.ai.transport import Transport  # noqa: PLC0415 - httpx and aiohttp load at the first request
+
+            self._transport = Transport(self._timeouts, self._custom)
+        return self._transport
+
+
+async def _check(reply: Answer, wire: Dialect, model: Model, key: str | None) -> None:
+    """Raise what an answer that is not a stream means."""
+    kind = reply.headers.get("content-type", "")
+    if reply.status == _OK and "json" not in kind and "html" not in kind:
+        return
+    if reply.status == _OK and "ndjson" in kind:
+        return
+    body = await reply.body()
+    if key:
+        body = body.replace(key.encode(), b"[key]")
+    if reply.status != _OK:
+        raise wire.error(model, reply.status, reply.headers, body)
+    what = "an HTML page" if "html" in kind else "one JSON document"
+    raise ProviderProtocolError(
+        f"{base_url_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
+        "check base_url.",
+        provider=model.provider,
+        model=model.id,
+        request_id=_request_id(reply),
+    )
+
+
+async def _decode(reply: Answer, wire: Dialect, model: Model) -> AsyncGenerator[list[StreamEvent], None]:
+    """The events of a stream. What was decoded before an error is given out before the error is raised."""
+    frames = splitter(wire.framing)
+    decoder = wire.decoder(model)
+    ended = False
+    while not ended:
+        batch: list[StreamEvent] = []
+        failure: ProviderError | None = None
+        try:
+            chunk = await reply.chunk()
+            if chunk is None:
+                ended = True
+                _feed_last(decoder, frames.end(), batch)
+                batch.extend(decoder.end())
+            else:
+                for data in frames.feed(chunk):
+                    batch.extend(decoder.feed(data))
+        except ProviderError as error:
+            failure = error
+            failure.provider, failure.model = model.provider, model.id
+            failure.request_id = failure.request_id or _request_id(reply)
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+            failure = ProviderProtocolError(
+                f"{model.provider} sent an event that its wire format {model.api!r} does not allow ({error!r}); "
+                "check that base_url names the right API.",
+                provider=model.provider,
+                model=model.id,
+                request_id=_request_id(reply),
+            )
+        if batch:
+            yield batch
+        if failure is not None:
+            raise failure
+        if batch and batch[-1].type == "finish":
+            await reply.drain(_DRAIN)
+            return
+
+
+def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent]) -> None:
+    """Decode a frame that the end of the bytes cut off: it may be whole, or worth nothing."""
+    for data in frames:
+        try:
+            batch.extend(decoder.feed(data))
+        except ProviderProtocolError:
+            return
+
+
+def _request_id(reply: Answer) -> str | None:
+    return reply.headers.get("request-id") or reply.headers.get("x-request-id")
+
+
+def _conceal(error: ProviderError, key: str | None) -> None:
+    if key and key in str(error):
+        error.args = (str(error).replace(key, "[key]"),)
+
+
+class Stream:
+    """A model's answer: an asynchronous iterator of `StreamEvent`, and a context manager that closes the connection.
+
+    Iterating raises `ModelError` or `ProviderError`; what came until then stays in `message`. Only one task iterates.
+    """
+
+    def __init__(self, client: Client, model: Model, context: Context, options: Options) -> None:
+        self.model = model
+        self._builder = MessageBuilder(model)
+        self._batches = client.answer(model, context, options, self._builder)
+        self._pending: list[StreamEvent] = []
+        self._message: AssistantMessage | None = None
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The message: complete, or as far as it came.
+
+        Until the stream has ended its `stop_reason` is "aborted", which is what it stays when nobody reads on.
+        """
+        return self._message or self._builder.build("aborted")
+
+    async def batches(self) -> AsyncIterator[list[StreamEvent]]:
+        """The events in lists, one for each piece that the network brought: the cheapest way to read."""
+        while (batch := await self._next()) is not None:
+            yield batch
+
+    async def _next(self) -> list[StreamEvent] | None:
+        if self._message is not None:
+            return None
+        try:
+            return await anext(self._batches)
+        except StopAsyncIteration:
+            if self._builder.stop_reason is None:
+                error = StreamTruncated(
+                    f"The answer of {self.model} ended before it was complete; ask again.",
+                    provider=self.model.provider,
+                    model=self.model.id,
+                )
+                self._message = self._builder.build("error", str(error))
+                raise error from None
+            self._message = self._builder.build()
+            return None
+        except (asyncio.CancelledError, GeneratorExit):
+            self._message = self._builder.build("aborted")
+            raise
+        except Exception as error:
+            self._message = self._builder.build("error", str(error))
+            raise
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        while not self._pending:
+            batch = await self._next()
+            if batch is None:
+                raise StopAsyncIteration
+            self._pending = batch[::-1]
+        return self._pending.pop()
+
+    async def aclose(self) -> None:
+        """Stop reading and close the connection. The message stays as far as it came."""
+        self._pending.clear()
+        await self._batches.aclose()
+        if self._message is None:
+            self._message = self._builder.build("aborted")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

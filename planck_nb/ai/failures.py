@@ -1,0 +1,166 @@
+"""Turns what a server says went wrong into one of our errors, with a sentence that says what to do.
+
+The same for every dialect: a dialect finds the status and the vendor's words, this module finds class and sentence.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeAlias
+
+from pydantic_core import from_json
+
+from planck_nb.ai.models import Model
+from planck_nb.ai.providers import base_url_of, key_variable_of
+from planck_nb.base.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ContextOverflowError,
+    NotFoundError,
+    ProviderError,
+    ProviderStatusError,
+    ProviderUnavailableError,
+    QuotaExceededError,
+    RateLimitError,
+)
+
+_LONGEST_QUOTE = 300
+
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size|prompt is too long|maximum context length|context window"
+    r"|context size|input length and `?max_tokens`? exceed|input is too long",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+
+
+def status_error(
+    model: Model,
+    status: int,
+    words: str,
+    *,
+    kind: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> ProviderStatusError:
+    """The error for an HTTP status, or for its equivalent inside a stream.
+
+    `words` is the vendor's message, `kind` its own name for the error where it gives one.
+    """
+    headers = headers or {}
+    wait = retry_after(headers)
+    error_class, happened, advice = _meaning(status, f"{kind} {words}")
+    facts = {
+        "model": model,
+        "id": model.id,
+        "who": model.provider,
+        "url": base_url_of(model),
+        "key": key_variable_of(model) or "it",
+        "pause": f"{wait:.0f} seconds" if wait else "a while",
+    }
+    quote = _quote(words)
+    return error_class(
+        f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
+        status=status,
+        retry_after=wait,
+        provider=model.provider,
+        model=model.id,
+        request_id=headers.get("request-id") or headers.get("x-request-id"),
+    )
+
+
+_Meaning: TypeAlias = tuple[type[ProviderStatusError], str, str]
+
+_OF_STATUS: Mapping[int, _Meaning] = {
+    401: (AuthenticationError, "{who} did not accept the API key", "check {key}"),
+    403: (AuthenticationError, "{who} does not allow this key to use {id}", "check the key's permissions"),
+    404: (NotFoundError, "{who} knows no model {id} at {url}", "check the model's name and base_url"),
+    408: (ProviderUnavailableError, "{who} gave up waiting for the request", "try again"),
+    409: (ProviderUnavailableError, "{who} could not take the request now", "try again"),
+    429: (RateLimitError, "{who} received too many requests", "wait {pause} and try again"),
+}
+_OF_OVERFLOW: _Meaning = (
+    ContextOverflowError,
+    "The conversation is too long for {model}",
+    "shorten it or choose a model with a larger context window",
+)
+_OF_QUOTA: _Meaning = (
+    QuotaExceededError,
+    "The account at {who} has no quota left",
+    "add credit or choose another model",
+)
+_OF_5XX: _Meaning = (ProviderUnavailableError, "{who} failed to answer", "try again later")
+_OF_4XX: _Meaning = (BadRequestError, "{who} refused the request for {id}", "change what the message names")
+_OF_OTHERS: _Meaning = (ProviderStatusError, "{url} did not answer the request", "check base_url")
+
+
+def _meaning(status: int, words: str) -> _Meaning:
+    if status in {400, 413, 422} and _OVERFLOW.search(words):
+        return _OF_OVERFLOW
+    if status in {400, 402, 403, 429} and _QUOTA.search(words):
+        return _OF_QUOTA
+    if status in _OF_STATUS:
+        return _OF_STATUS[status]
+    return _OF_5XX if status >= 500 else _OF_4XX if status >= 400 else _OF_OTHERS  # noqa: PLR2004
+
+
+def body_error(model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+    """The error for an HTTP answer with a body in any of the shapes that vendors use.
+
+    These are `{"error": {"message", "type", "code"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, text, and the
+    HTML of a proxy in between.
+    """
+    try:
+        data = from_json(body)
+    except ValueError:
+        return status_error(model, status, plain_words(body), headers=headers)
+    words, kind = words_and_kind(data)
+    return status_error(model, status, words, kind=kind, headers=headers)
+
+
+def words_and_kind(data: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON value
+    """The vendor's message and its name for the error, out of an error object of any known shape."""
+    if isinstance(data, list) and data:
+        data = data[0]
+    inner = data.get("error", data) if isinstance(data, dict) else data
+    if not isinstance(inner, dict):
+        return str(inner), ""
+    words = inner.get("message") or inner.get("detail") or inner.get("error") or ""
+    kinds = (inner.get("type"), inner.get("code"), inner.get("status"))
+    return str(words), " ".join(str(kind) for kind in kinds if kind)
+
+
+def plain_words(body: bytes) -> str:
+    """What a body that is not JSON says: a page's title, or the text itself."""
+    text = body[:65536].decode("utf-8", "replace").strip()
+    if not text.startswith("<"):
+        return text
+    title = _TITLE.search(text)
+    return f"an HTML page titled {html.unescape(title[1]).strip()!r}" if title else "an HTML page"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that the server asks to wait, None where it does not say."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return max(0.0, float(milliseconds) / 1000)
+        value = headers.get("retry-after")
+        if not value:
+            return None
+        if value[:1].isdigit():
+            return float(value)
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())
+
+
+def _quote(words: str) -> str:
+    words = " ".join(words.split()).strip().strip('"').rstrip(".")
+    return words if len(words) <= _LONGEST_QUOTE else f"{words[: _LONGEST_QUOTE - 1]}…"

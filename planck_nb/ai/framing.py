@@ -1,0 +1,135 @@
+"""Cuts a stream of bytes into the payloads of its frames. No I/O, and no decoding of text.
+
+Bytes are cut at line feeds and carriage returns only. `str.splitlines`, and with it the line iterators of HTTP
+clients, also cuts at U+2028 and U+0085, which may stand inside JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from planck_nb.base.errors import ProviderProtocolError
+
+MAX_FRAME = 32 * 1024 * 1024
+"""Bytes that one frame may have: a longer one is not an event but a fault or an attack."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Splitter(Protocol):
+    """Turns chunks of any size into the payloads of complete frames. Used for one stream."""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The payloads of the frames that this chunk completes. Raises `ProviderProtocolError` beyond `MAX_FRAME`."""
+        ...
+
+    def end(self) -> list[bytes]:
+        """The bytes ended: the payload of a last frame that lacks its terminator, if there is one."""
+        ...
+
+
+class _Pieces:
+    """What has arrived of an unfinished frame, joined only when its terminator is there."""
+
+    __slots__ = ("_pieces", "_size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, piece: bytes) -> None:
+        if piece:
+            self._pieces.append(piece)
+            self._size += len(piece)
+            if self._size > MAX_FRAME:
+                raise ProviderProtocolError(
+                    f"The server sent a single event of more than {MAX_FRAME // 1024 // 1024} MB; "
+                    "check that base_url names an LLM server."
+                )
+
+    def ends_with(self, tail: bytes) -> bool:
+        return bool(self._pieces) and self._pieces[-1].endswith(tail)
+
+    def take(self, last: bytes = b"") -> bytes:
+        if not self._pieces:
+            return last
+        joined = b"".join((*self._pieces, last))
+        self._pieces.clear()
+        self._size = 0
+        return joined
+
+
+class SseSplitter:
+    """Server-sent events: the `data` of each event, its lines joined by line feeds. Other fields are skipped."""
+
+    def __init__(self) -> None:
+        self._pieces = _Pieces()
+        self._after_return = False
+        self._started = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that this chunk completes."""
+        if self._after_return or b"\r" in chunk:
+            chunk = self._line_feeds_only(chunk)
+        pieces = self._pieces
+        if b"\n\n" not in chunk and not (chunk.startswith(b"\n") and pieces.ends_with(b"\n")):
+            pieces.add(chunk)
+            return []
+        *frames, rest = pieces.take(chunk).split(b"\n\n")
+        pieces.add(rest)
+        if not self._started:
+            self._started = True
+            frames[0] = frames[0].removeprefix(_BOM)
+        payloads = []
+        for frame in frames:
+            # One data line, nothing else: what nearly every server sends.
+            if frame[:6] == b"data: " and b"\n" not in frame:
+                payloads.append(frame[6:])
+            elif data := _data(frame):
+                payloads.append(data)
+        return payloads
+
+    def end(self) -> list[bytes]:
+        """The data of an event that the stream ended without its empty line."""
+        data = _data(self._pieces.take().removeprefix(b"" if self._started else _BOM))
+        return [data] if data else []
+
+    def _line_feeds_only(self, chunk: bytes) -> bytes:
+        if self._after_return and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._after_return = False
+        if b"\r" in chunk:
+            self._after_return = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return chunk
+
+
+def _data(frame: bytes) -> bytes:
+    lines = [line[5:].removeprefix(b" ") for line in frame.split(b"\n") if line.startswith(b"data:")]
+    return lines[0] if len(lines) == 1 else b"\n".join(lines)
+
+
+class NdjsonSplitter:
+    """One JSON value per line. Empty lines are skipped."""
+
+    def __init__(self) -> None:
+        self._pieces = _Pieces()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes."""
+        if b"\n" not in chunk:
+            self._pieces.add(chunk)
+            return []
+        *lines, rest = self._pieces.take(chunk).split(b"\n")
+        self._pieces.add(rest)
+        return [stripped for line in lines if (stripped := line.strip())]
+
+    def end(self) -> list[bytes]:
+        """The last line, when it lacks its line feed."""
+        rest = self._pieces.take().strip()
+        return [rest] if rest else []
+
+
+def splitter(framing: Literal["sse", "ndjson"]) -> Splitter:
+    """A new splitter for one stream."""
+    return SseSplitter() if framing == "sse" else NdjsonSplitter()

@@ -1,0 +1,58 @@
+"""How long to wait for a server, and when to ask it again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from planck_nb.base.errors import (
+    ProviderConnectionError,
+    ProviderError,
+    ProviderStatusError,
+    ProviderTimeoutError,
+    QuotaExceededError,
+)
+
+_PASSING = frozenset({408, 409, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds to wait: for a connection, for the first byte of an answer, and between any two bytes after it."""
+
+    connect: float = 10.0
+    first_byte: float = 600.0
+    idle: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When a request that has produced no content is sent again.
+
+    At most `retries` times, after `base` seconds doubled each time up to `cap`, shortened by up to a quarter so that
+    many agents do not return at once. A server's Retry-After is honoured up to `patience` seconds; beyond that the
+    failure is reported at once. `random` may be a seeded generator.
+    """
+
+    retries: int = 2
+    base: float = 0.5
+    cap: float = 8.0
+    patience: float = 120.0
+    random: random.Random = field(default_factory=random.Random, repr=False, compare=False)
+
+    def delay(self, error: ProviderError, attempt: int) -> float | None:
+        """Seconds to wait before attempt number `attempt` + 1, or None when the failure is to be reported."""
+        if attempt > self.retries or not is_passing(error):
+            return None
+        wanted = error.retry_after if isinstance(error, ProviderStatusError) else None
+        if wanted is not None:
+            return wanted if wanted <= self.patience else None
+        spread = 1 - 0.25 * self.random.random()
+        return float(min(self.cap, self.base * 2 ** (attempt - 1)) * spread)
+
+
+def is_passing(error: ProviderError) -> bool:
+    """Whether the same request may succeed later. A server that let a whole timeout pass is not asked again."""
+    if isinstance(error, ProviderStatusError):
+        return not isinstance(error, QuotaExceededError) and (error.status in _PASSING or error.status >= 500)  # noqa: PLR2004
+    return isinstance(error, ProviderConnectionError) and not isinstance(error, ProviderTimeoutError)

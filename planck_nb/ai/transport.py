@@ -1,0 +1,276 @@
+"""The only place that talks HTTP.
+
+Requests go straight to an `httpx` transport. `httpx.AsyncClient` would add redirects, cookies and authentication, which
+no model server uses, and costs more CPU per request than everything else here. Connections are kept per event loop and
+closed with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import lru_cache
+from typing import cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import httpx
+from httpx_aiohttp import AiohttpTransport
+
+from planck_nb.ai.models import Model
+from planck_nb.ai.providers import base_url_of, is_loopback
+from planck_nb.ai.retry import Timeouts
+from planck_nb.base.errors import ProviderConnectionError, ProviderError, ProviderProtocolError, ProviderTimeoutError
+
+_ENOUGH = 256 * 1024
+
+_UNREACHABLE = "No server answers at {url} ({provider}); start it or set base_url."
+_PROXY = "The proxy on the way to {url} ({provider}) failed: {words}; check HTTPS_PROXY and NO_PROXY."
+_TLS = "No secure connection to {url} ({provider}) could be made: {words}; check the certificate or base_url."
+_ADDRESS = "{url} is not an address that {provider} can be asked at; set base_url to an http:// or https:// URL."
+_BROKEN = "The connection to {url} ({provider}) broke; try again."
+_PROTOCOL = "What {url} ({provider}) answered is not HTTP as it should be: {words}; check base_url."
+_SLOW = "{url} ({provider}) sent nothing for too long; try again or choose another model."
+
+FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
+    # aiohttp, which httpx-aiohttp wraps coarsely and lets through in places
+    aiohttp.ClientConnectorError: (ProviderConnectionError, _UNREACHABLE),
+    aiohttp.ClientConnectorDNSError: (ProviderConnectionError, _UNREACHABLE),
+    aiohttp.ConnectionTimeoutError: (ProviderConnectionError, _UNREACHABLE),
+    aiohttp.ClientProxyConnectionError: (ProviderConnectionError, _PROXY),
+    aiohttp.ClientHttpProxyError: (ProviderConnectionError, _PROXY),
+    aiohttp.ClientSSLError: (ProviderConnectionError, _TLS),
+    aiohttp.ClientConnectorSSLError: (ProviderConnectionError, _TLS),
+    aiohttp.ClientConnectorCertificateError: (ProviderConnectionError, _TLS),
+    aiohttp.ServerFingerprintMismatch: (ProviderConnectionError, _TLS),
+    aiohttp.InvalidURL: (ProviderConnectionError, _ADDRESS),
+    aiohttp.InvalidUrlClientError: (ProviderConnectionError, _ADDRESS),
+    aiohttp.InvalidUrlRedirectClientError: (ProviderConnectionError, _ADDRESS),
+    aiohttp.NonHttpUrlClientError: (ProviderConnectionError, _ADDRESS),
+    aiohttp.NonHttpUrlRedirectClientError: (ProviderConnectionError, _ADDRESS),
+    aiohttp.ServerTimeoutError: (ProviderTimeoutError, _SLOW),
+    aiohttp.SocketTimeoutError: (ProviderTimeoutError, _SLOW),
+    aiohttp.ClientError: (ProviderConnectionError, _BROKEN),
+    aiohttp.ClientConnectionError: (ProviderConnectionError, _BROKEN),
+    aiohttp.ClientConnectionResetError: (ProviderConnectionError, _BROKEN),
+    aiohttp.ClientOSError: (ProviderConnectionError, _BROKEN),
+    aiohttp.ClientPayloadError: (ProviderConnectionError, _BROKEN),
+    aiohttp.ServerConnectionError: (ProviderConnectionError, _BROKEN),
+    aiohttp.ServerDisconnectedError: (ProviderConnectionError, _BROKEN),
+    aiohttp.UploadAbortedError: (ProviderConnectionError, _BROKEN),
+    aiohttp.ClientResponseError: (ProviderProtocolError, _PROTOCOL),
+    aiohttp.ContentTypeError: (ProviderProtocolError, _PROTOCOL),
+    aiohttp.RedirectClientError: (ProviderProtocolError, _PROTOCOL),
+    aiohttp.TooManyRedirects: (ProviderProtocolError, _PROTOCOL),
+    aiohttp.WSServerHandshakeError: (ProviderProtocolError, _PROTOCOL),
+    # httpx, which any transport handed in may raise
+    httpx.ConnectError: (ProviderConnectionError, _UNREACHABLE),
+    httpx.ConnectTimeout: (ProviderConnectionError, _UNREACHABLE),
+    httpx.PoolTimeout: (ProviderConnectionError, _UNREACHABLE),
+    httpx.ProxyError: (ProviderConnectionError, _PROXY),
+    httpx.InvalidURL: (ProviderConnectionError, _ADDRESS),
+    httpx.UnsupportedProtocol: (ProviderConnectionError, _ADDRESS),
+    httpx.TimeoutException: (ProviderTimeoutError, _SLOW),
+    httpx.ReadTimeout: (ProviderTimeoutError, _SLOW),
+    httpx.WriteTimeout: (ProviderTimeoutError, _SLOW),
+    httpx.HTTPError: (ProviderConnectionError, _BROKEN),
+    httpx.RequestError: (ProviderConnectionError, _BROKEN),
+    httpx.TransportError: (ProviderConnectionError, _BROKEN),
+    httpx.NetworkError: (ProviderConnectionError, _BROKEN),
+    httpx.ReadError: (ProviderConnectionError, _BROKEN),
+    httpx.WriteError: (ProviderConnectionError, _BROKEN),
+    httpx.CloseError: (ProviderConnectionError, _BROKEN),
+    httpx.StreamError: (ProviderConnectionError, _BROKEN),
+    httpx.StreamClosed: (ProviderConnectionError, _BROKEN),
+    httpx.StreamConsumed: (ProviderConnectionError, _BROKEN),
+    httpx.RequestNotRead: (ProviderConnectionError, _BROKEN),
+    httpx.ResponseNotRead: (ProviderConnectionError, _BROKEN),
+    httpx.ProtocolError: (ProviderProtocolError, _PROTOCOL),
+    httpx.LocalProtocolError: (ProviderProtocolError, _PROTOCOL),
+    httpx.RemoteProtocolError: (ProviderProtocolError, _PROTOCOL),
+    httpx.DecodingError: (ProviderProtocolError, _PROTOCOL),
+    httpx.HTTPStatusError: (ProviderProtocolError, _PROTOCOL),
+    httpx.TooManyRedirects: (ProviderProtocolError, _PROTOCOL),
+    httpx.CookieConflict: (ProviderProtocolError, _PROTOCOL),
+    # the loop itself
+    TimeoutError: (ProviderTimeoutError, _SLOW),
+    OSError: (ProviderConnectionError, _BROKEN),
+}
+
+
+def failure(error: BaseException, model: Model) -> ProviderError | None:
+    """What a failed exchange means, None for an exception that has nothing to do with the connection.
+
+    httpx-aiohttp reports a broken connection, a refused one and a full pool alike as a connect timeout, so what it
+    was raised from decides where that is known.
+    """
+    for candidate in (error.__cause__, error):
+        for ancestor in type(candidate).__mro__ if candidate is not None else ():
+            if found := FAILURES.get(ancestor):
+                error_class, sentence = found
+                words = " ".join(str(candidate).split()).rstrip(".")[:300] or type(candidate).__name__
+                sentence = sentence.format(url=_without_path(base_url_of(model)), provider=model.provider, words=words)
+                return error_class(sentence, provider=model.provider, model=model.id)
+    return None
+
+
+@contextmanager
+def _translated(model: Model) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if (meaning := failure(error, model)) is None:
+            raise
+        raise meaning from error
+
+
+@lru_cache
+def _without_path(url: str) -> str:
+    split = urlsplit(url)
+    return f"{split.scheme}://{split.netloc.rpartition('@')[2]}" if split.netloc else url or "an empty base_url"
+
+
+class Answer:
+    """A server's answer whose body is still arriving."""
+
+    def __init__(self, response: httpx.Response, model: Model, idle: float) -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self._response = response
+        self._model = model
+        self._idle = idle
+        # The raw stream, because the checks of aiter_raw cost as much as parsing an event.
+        encoded = "content-encoding" in response.headers
+        self._chunks: AsyncIterator[bytes] = (
+            response.aiter_bytes() if encoded else aiter(cast("httpx.AsyncByteStream", response.stream))
+        )
+
+    async def chunk(self) -> bytes | None:
+        """The next bytes, None after the last. Raises `ProviderConnectionError` and its kin."""
+        try:
+            async with asyncio.timeout(self._idle):
+                return await anext(self._chunks)
+        except StopAsyncIteration:
+            return None
+        except Exception as error:
+            if (meaning := failure(error, self._model)) is None:
+                raise
+            raise meaning from error
+
+    async def body(self) -> bytes:
+        """What is left of the body, as far as an error message needs it."""
+        body = b""
+        while len(body) < _ENOUGH and (piece := await self.chunk()) is not None:
+            body += piece
+        return body
+
+    async def drain(self, patience: float) -> None:
+        """Read to the end of an answer whose message is complete, so that its connection can be used again."""
+        # The message is complete: where this fails, the connection is closed instead of kept.
+        with suppress(Exception):
+            async with asyncio.timeout(patience):
+                while await anext(self._chunks, None) is not None:
+                    pass
+
+    async def close(self) -> None:
+        """Give the connection back, or close it when the body has not ended."""
+        with _translated(self._model):
+            await self._response.aclose()
+
+
+class Transport:
+    """Sends requests over connections that it keeps.
+
+    `custom` is any httpx transport to use instead of the network: a mock, a recorder, a player.
+    """
+
+    def __init__(self, timeouts: Timeouts, custom: httpx.AsyncBaseTransport | None = None) -> None:
+        self._timeouts = timeouts
+        self._custom = custom
+        self._routes: dict[str | None, httpx.AsyncBaseTransport] = {}
+        self._sessions: list[aiohttp.ClientSession] = []
+        self._guard: AsyncGenerator[None, None] | None = None
+        self._extensions = {"timeout": {"connect": timeouts.connect, "read": None, "write": None, "pool": None}}
+
+    @asynccontextmanager
+    async def post(self, model: Model, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Answer]:
+        """The answer to one request, as soon as its head is there; leaving the block closes it."""
+        with _translated(model):
+            request = httpx.Request(
+                "POST", _parsed(url), headers=headers, content=body, extensions=dict(self._extensions)
+            )
+            transport = await self._route(url)
+            async with asyncio.timeout(self._timeouts.first_byte):
+                response = await transport.handle_async_request(request)
+        answer = Answer(response, model, self._timeouts.idle)
+        try:
+            yield answer
+        finally:
+            await answer.close()
+
+    async def _route(self, url: str) -> httpx.AsyncBaseTransport:
+        if self._custom is not None:
+            return self._custom
+        proxy = _proxy_for(url)
+        if proxy not in self._routes:
+            self._routes[proxy] = await self._open(proxy)
+        return self._routes[proxy]
+
+    async def _open(self, proxy: str | None) -> httpx.AsyncBaseTransport:
+        if self._guard is None:
+            self._guard = _close_with_loop(self._sessions)
+            await anext(self._guard)
+        transport = AiohttpTransport(proxy=httpx.Proxy(proxy) if proxy else None)
+        # The context that httpx builds reads SSL_CERT_FILE, which aiohttp's own does not.
+        session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=transport.ssl_context))
+        transport.client = session
+        self._sessions.append(session)
+        return transport
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._routes.clear()
+        if self._guard is not None:
+            guard, self._guard = self._guard, None
+            await guard.aclose()
+        if self._custom is not None:
+            await self._custom.aclose()
+
+    def abandon(self) -> None:
+        """Forget the connections of a loop that has ended without closing them, so that nothing complains."""
+        self._routes.clear()
+        self._guard = None
+        while self._sessions:
+            session = self._sessions.pop()
+            if (connector := session.connector) is not None:
+                session.detach()
+                connector._close()  # noqa: SLF001 - the public close() needs the loop that is gone
+
+
+async def _close_with_loop(sessions: list[aiohttp.ClientSession]) -> AsyncGenerator[None, None]:
+    """Close the sessions when the event loop shuts down its asynchronous generators, or when told to.
+
+    It refers to the sessions alone, so that a transport nobody holds any more is closed too.
+    """
+    try:
+        yield
+    finally:
+        while sessions:
+            await sessions.pop().close()
+
+
+@lru_cache
+def _parsed(url: str) -> httpx.URL:
+    return httpx.URL(url)
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for a URL; this machine is never asked through one."""
+    if is_loopback(url):
+        return None
+    proxies = getproxies()
+    split = urlsplit(url)
+    proxy = proxies.get(split.scheme) or proxies.get("all")
+    return None if proxy is None or proxy_bypass(split.hostname or "") else proxy
