@@ -16,10 +16,11 @@ from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.state import AgentState, Entry, Status, fold
 from planck_nb.agent.tool import Tool, toolbox
 from planck_nb.ai.catalogue import get_model
-from planck_nb.ai.client import Client, Stream, default_client
+from planck_nb.ai.client import Client, Stream
 from planck_nb.ai.context import Context, Options
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage, UserPart
 from planck_nb.ai.models import Model
+from planck_nb.ai.shortcuts import default_client
 from planck_nb.base.aio import spawn
 from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, PlanckError
 from planck_nb.base.eventlog import EventLog, Subscription

@@ -226,7 +226,7 @@ def _adapter() -> Any:  # noqa: ANN401 - pydantic's adapter over a union of data
 
 def encode_event(event: AgentEvent) -> JsonObject:
     """The event as JSON data; `decode_event` gives an equal event back."""
-    return cast("JsonObject", _adapter().dump_python(event, mode="json", exclude_none=True))
+    return cast("JsonObject", _adapter().dump_python(event, mode="json"))
 
 
 def decode_event(data: JsonObject) -> AgentEvent:

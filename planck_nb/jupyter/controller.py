@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
-from planck_nb.ai import discover, list_models, list_providers
+from planck_nb.ai import discover, list_providers
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.jupyter.options import OPTIONS
@@ -146,7 +146,7 @@ class Controller:
             raise UsageError(f"There is no provider {argument}. {did_you_mean(argument, list_providers())}")
         rows = []
         for provider in [argument] if argument else list_providers():
-            for model in [*list_models(provider), *await discover(provider)]:
+            for model in await discover(provider):
                 price = model.pricing
                 rows.append(
                     {

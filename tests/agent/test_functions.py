@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from planck_nb import Tool, tool
+from planck_nb.agent.tool import as_text
+from planck_nb.base.errors import ToolError, UsageError
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+def test_the_schema_comes_from_hints_and_docstring() -> None:
+    @tool
+    def forecast(city: str, days: int = 1, unit: Literal["C", "F"] = "C") -> str:
+        """Forecast the weather.
+
+        Looks at the sky.
+
+        Args:
+            city: Where.
+            days: How far ahead, in days.
+        """
+        return f"{city} {days} {unit}"
+
+    assert forecast.name == "forecast"
+    assert forecast.description == "Forecast the weather.\n\nLooks at the sky."
+    assert forecast.parameters == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "Where."},
+            "days": {"type": "integer", "default": 1, "description": "How far ahead, in days."},
+            "unit": {"enum": ["C", "F"], "type": "string", "default": "C"},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+
+
+async def test_arguments_are_converted_and_the_tool_stays_a_function() -> None:
+    @tool(name="norm", description="Sum of coordinates.")
+    def total(points: list[Point], scale: Annotated[float, Field(gt=0)] = 1.0) -> float:
+        return scale * sum(point.x + point.y for point in points)
+
+    assert await total.run({"points": [{"x": 1}, {"x": 2, "y": 3}], "scale": "2"}) == "12.0"
+    assert total([Point(x=1)]) == 1.0
+    with pytest.raises(ToolError, match="scale: Input should be greater than 0"):
+        await total.run({"points": [], "scale": -1})
+
+
+async def test_awkward_parameter_names_work() -> None:
+    def odd(model_config: int, schema: int, _private: int) -> int:
+        return model_config + schema + _private
+
+    made = tool(odd)
+    assert list(made.parameters["properties"]) == ["model_config", "schema", "_private"]
+    assert await made.run({"model_config": 1, "schema": 2, "_private": 3}) == "6"
+
+
+def test_a_function_that_json_cannot_call_is_refused_in_one_sentence() -> None:
+    def positional(a: int, /) -> int:
+        return a
+
+    def stars(*args: int) -> None: ...
+
+    def opaque(thing: object.__class__) -> None: ...
+
+    class Unknown: ...
+
+    def custom(thing: Unknown) -> None: ...
+
+    custom.__annotations__["thing"] = Unknown
+    for function in (positional, stars, custom):
+        with pytest.raises(UsageError, match="cannot be a tool"):
+            tool(function)
+
+
+async def test_an_exception_tells_its_class_and_text() -> None:
+    def bad() -> None:
+        raise KeyError("city")
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(ToolError, match="KeyError: 'city'"):
+        await tool(bad).run({})
+    with pytest.raises(ToolError, match="SystemExit: 3"):
+        await tool(leave).run({})
+
+
+def test_results_become_text() -> None:
+    import pandas as pd
+
+    assert as_text("as is") == "as is"
+    assert json.loads(as_text({"a": [1, None], "p": Point(x=1)})) == {"a": [1, None], "p": {"x": 1, "y": 0}}
+    assert as_text(None) == "(no result)"
+    assert as_text(b"\x89PNG") == "[binary data, 4 bytes: cannot be shown]"
+    assert as_text(pd.DataFrame({"a": [1]})).split() == ["a", "0", "1"]
+    assert as_text("\ud800") == "?"
+
+
+def test_long_results_keep_head_and_tail() -> None:
+    text = as_text("".join(f"line {number}\n" for number in range(10_000)))
+    assert text.startswith("line 0\n")
+    assert text.endswith("line 9999\n")
+    assert "8,000 lines left out" in text
+    assert len(as_text("é" * 100_000)) < 50_100
+
+
+def test_calling_a_tool_without_a_function_says_why() -> None:
+    made = Tool(name="raw", description="", execute_fn=lambda args: None)
+    with pytest.raises(TypeError, match="raw is not made from a Python function"):
+        made()
