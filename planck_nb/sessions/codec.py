@@ -1,0 +1,141 @@
+"""Journal lines: how a message, an event or a rewind becomes one line of JSON, and back.
+
+A line is a row. Its keys are the columns of the table its `kind` belongs to, promoted from `data`, which is the whole
+message or event. Pure: nothing here touches a file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from planck_nb.agent.events import AgentEvent, decode_event, encode_event
+from planck_nb.agent.events import Message as MessageEvent
+from planck_nb.ai.messages import Message, decode_message, encode_message, text_of
+from planck_nb.base.errors import SessionFormatError
+from planck_nb.base.json import JsonObject
+
+VERSION = 1
+"""The journal format that is written; lines of a higher version are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a journal: whose it is. `created` is in UTC."""
+
+    session_id: str
+    name: str
+    created: datetime
+
+
+def encode_header(header: Header) -> bytes:
+    """The journal line of a header; its id is 0, rows count from 1."""
+    data = {"session_id": header.session_id, "name": header.name}
+    return _encode({"v": VERSION, "id": 0, "kind": "session", "ts": _timestamp(header.created), "data": data})
+
+
+def decode_header(line: bytes) -> Header:
+    """The header in a journal's first line. Raises SessionFormatError where the line is not one this version reads."""
+    record = decode_line(line)
+    try:
+        data = record["data"]
+        created = datetime.fromisoformat(record["ts"])
+        if record["kind"] == "session":
+            return Header(data["session_id"], data["name"], created)
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise SessionFormatError("The file does not begin like a session's journal; move it out of the sessions directory.")
+
+
+def encode_message_line(row_id: int, agent_id: str, message: Message, *, turn: int, time: float) -> bytes:
+    """The journal line of a message that was said at `time`, in seconds since the epoch.
+
+    `time` is kept beside `ts`, which is rounded to microseconds. Raises ValueError for what JSON cannot hold.
+    """
+    line: JsonObject = _row("message", row_id, agent_id, turn, time)
+    line["time"] = time
+    line["role"] = message.type
+    if message.type == "assistant":
+        line.update(provider=message.provider, model=message.model, stop_reason=message.stop_reason)
+        if message.usage is not None:
+            line.update(
+                input_tokens=message.usage.input_tokens,
+                output_tokens=message.usage.output_tokens,
+                cache_read_tokens=message.usage.cache_read_tokens,
+                cache_write_tokens=message.usage.cache_write_tokens,
+                thinking_tokens=message.usage.thinking_tokens,
+            )
+        line["cost_usd"] = message.cost
+    line["text"] = text_of(message.content)
+    line["data"] = encode_message(message)
+    return _encode(line)
+
+
+def encode_event_line(row_id: int, event: AgentEvent) -> bytes:
+    """The journal line of an event. Raises ValueError for what JSON cannot hold."""
+    line = _row("event", row_id, event.agent_id, event.turn, event.time)
+    line["type"] = event.type
+    line["data"] = encode_event(event)
+    return _encode(line)
+
+
+def encode_rewind_line(row_id: int, agent_id: str, *, before_id: int, time: float) -> bytes:
+    """The journal line that takes back every row from `before_id` on, of all agents."""
+    line = _row("rewind", row_id, agent_id, None, time)
+    line["before_id"] = before_id
+    return _encode(line)
+
+
+def decode_line(line: bytes) -> JsonObject:
+    """The JSON object of a line. Raises SessionFormatError for a damaged line and for one of a newer version."""
+    record = parse_line(line)
+    if record is None:
+        raise SessionFormatError("A line of the session's journal is damaged; restore the file from a backup.")
+    check_version(record)
+    return record
+
+
+def parse_line(line: bytes) -> JsonObject | None:
+    """The JSON object of a line of any version; None for a line that is torn or damaged."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    whole = line.endswith(b"\n") and isinstance(record, dict)
+    return record if whole and isinstance(record.get("v"), int) and isinstance(record.get("id"), int) else None
+
+
+def check_version(record: JsonObject) -> None:
+    """Raise SessionFormatError for a line of a newer version."""
+    if record["v"] > VERSION:
+        raise SessionFormatError("The session was written by a newer planck_nb; upgrade to open it.")
+
+
+def message_of(record: JsonObject) -> Message:
+    """The message of a decoded line of kind "message"."""
+    return decode_message(record["data"])
+
+
+def event_of(record: JsonObject, *, session_id: str, seq: int) -> AgentEvent:
+    """The event of a decoded line of kind "event" or "message", with its place in the agent's stored events."""
+    if record["kind"] == "event":
+        return replace(decode_event(record["data"]), session_id=session_id, seq=seq)
+    return MessageEvent(
+        record["agent_id"], session_id, record["turn"], seq, record["time"], id=record["id"], message=message_of(record)
+    )
+
+
+def _row(kind: str, row_id: int, agent_id: str, turn: int | None, time: float) -> dict[str, Any]:
+    written = _timestamp(datetime.fromtimestamp(time, UTC))
+    return {"v": VERSION, "id": row_id, "kind": kind, "agent_id": agent_id, "turn": turn, "ts": written}
+
+
+def _timestamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _encode(line: JsonObject) -> bytes:
+    # A lone surrogate is no text: neither UTF-8 nor DuckDB can hold it, so it becomes a question mark.
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"

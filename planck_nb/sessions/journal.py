@@ -1,0 +1,189 @@
+"""The journal file: one line per row, written at the end only, the truth about a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from planck_nb.base.errors import SessionError, SessionFormatError
+from planck_nb.sessions.codec import check_version, parse_line
+
+CHUNK = 16 * 1024 * 1024
+_BLOCK = 64 * 1024
+_FLAGS = os.O_WRONLY | getattr(os, "O_BINARY", 0)
+_FILLER = (b" " * 4095 + b"\n") * 64
+
+
+class JournalFile:
+    """A journal open for writing. Used by one thread at a time.
+
+    `size` is its length in bytes, `durable` how much of it has reached the disk, `last_id` the id of the line that
+    was last when it was opened.
+
+    While it is open the file is longer than that: blank lines wait at its end to be written over, because a sync
+    takes a third less time when the file does not grow. `open` and `close` cut them off.
+    """
+
+    def __init__(self, path: Path, descriptor: int, *, size: int, last_id: int) -> None:
+        self.path = path
+        self.size = size
+        self.durable = size
+        self.last_id = last_id
+        self._descriptor = descriptor
+        self._filled = size
+        self._broken = False
+
+    @classmethod
+    def create(cls, path: Path, header: bytes) -> Self:
+        """A new journal that holds its header, on disk. Raises SessionError where it cannot be written."""
+        try:
+            descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        journal = cls(path, descriptor, size=0, last_id=0)
+        try:
+            journal.append(header, sync=True)
+        except SessionError:
+            journal.close()
+            path.unlink()
+            raise
+        _sync_directory(path.parent)
+        return journal
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The journal at `path`, without the torn line that a crash may have left at its end.
+
+        Raises SessionFormatError where no line of it can be read, SessionError where it cannot be written.
+        """
+        try:
+            descriptor = os.open(path, _FLAGS)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        try:
+            size, last_id = _sound_end(path)
+            os.ftruncate(descriptor, size)
+            _sync(descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise _unwritable(path, error) from error
+        except SessionFormatError:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor, size=size, last_id=last_id)
+
+    def append(self, data: bytes, *, sync: bool) -> None:
+        """Write whole lines, and with `sync` wait until the disk has them and all before.
+
+        Raises SessionError when that fails; the file then ends where it ended before.
+        """
+        if self._broken:
+            raise SessionError(f"The journal {self.path.name} is in an unknown state; open the session anew.")
+        end = self.size + len(data)
+        try:
+            self._write(data if end <= self._filled else data + _FILLER)
+            if sync:
+                _sync(self._descriptor)
+        except OSError as error:
+            self._cut()
+            raise _unwritable(self.path, error) from error
+        if end > self._filled:
+            self._filled = end + len(_FILLER)
+        self.size = end
+        if sync:
+            self.durable = self.size
+
+    def close(self) -> None:
+        """Close the file."""
+        self._cut()
+        os.close(self._descriptor)
+
+    def _write(self, data: bytes) -> None:
+        os.lseek(self._descriptor, self.size, os.SEEK_SET)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+    def _cut(self) -> None:
+        try:
+            os.ftruncate(self._descriptor, self.size)
+        except OSError:
+            # The end may be half a line, and a later one glued to it would be lost with it.
+            self._broken = True
+        self._filled = self.size
+
+
+def read_lines(path: Path, *, start: int = 0, end: int | None = None) -> Iterator[tuple[list[bytes], int]]:
+    """The complete lines between two offsets in bytes, some megabytes at a time, each with the offset it ends at.
+
+    Blank lines at the end are left out: a writer has yet to use them.
+    """
+    with path.open("rb") as file:
+        file.seek(start)
+        while lines := file.readlines(CHUNK):
+            size = sum(map(len, lines))
+            while lines and (
+                lines[-1].isspace() or not lines[-1].endswith(b"\n") or (end is not None and start + size > end)
+            ):
+                size -= len(lines.pop())
+            if not lines:
+                return
+            start += size
+            yield lines, start
+
+
+def read_first_line(path: Path) -> bytes:
+    """The first line, cut at 64 KiB: enough for a header."""
+    with path.open("rb") as file:
+        return file.readline(_BLOCK)
+
+
+def _sound_end(path: Path) -> tuple[int, int]:
+    """Where the last line ends that is whole, and its id."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = _line_start(file, end)
+            file.seek(start)
+            record = parse_line(file.read(end - start))
+            if record is not None:
+                check_version(record)
+                return end, int(record["id"])
+            end = start
+    raise SessionFormatError(f"The journal {path.name} holds no line that can be read; restore it from a backup.")
+
+
+def _line_start(file: BinaryIO, end: int) -> int:
+    """Where the line begins that ends at `end`."""
+    position = end - 1
+    while position:
+        size = min(_BLOCK, position)
+        file.seek(position - size)
+        newline = file.read(size).rfind(b"\n")
+        if newline >= 0:
+            return position - size + newline + 1
+        position -= size
+    return 0
+
+
+def _sync(descriptor: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def _sync_directory(directory: Path) -> None:
+    # A new file survives a power cut only when its directory entry does. Windows cannot open directories.
+    if os.name != "posix":
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unwritable(path: Path, error: OSError) -> SessionError:
+    return SessionError(
+        f"The session's journal {path} could not be written ({error.strerror}); free space or choose another directory."
+    )

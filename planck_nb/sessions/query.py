@@ -1,0 +1,305 @@
+"""SQL over every session in a directory, those that other processes are writing included.
+
+A query gets an in-memory database of its own. Its views read the DuckDB files of all sessions, as far as they were
+folded when the query began, and from each journal what came after. A file that is busy, damaged or missing is left
+out and its journal read from the beginning, so nothing in the directory can break a query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from planck_nb.base.aio import run_in_thread
+from planck_nb.base.errors import QueryError, did_you_mean
+from planck_nb.sessions import schema
+from planck_nb.sessions.branch import hidden_ranges
+from planck_nb.sessions.engine import connect, literal, patiently
+from planck_nb.sessions.fold import Progress, parse_progress
+from planck_nb.sessions.journal import read_lines
+from planck_nb.sessions.store import SessionInfo, list_sessions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VIEWS = ("messages", "sessions", "agents", "tool_calls", "usage")
+"""The views that a query sees, documented in this package's README."""
+
+_VIEWS_SQL = Path(__file__).with_name("views.sql")
+_PATIENCE = 5.0
+_FILE_PATIENCE = 0.3
+
+# What only reads. A statement of type SELECT may still hold an INSERT or a COPY in its WITH clause, and these
+# functions run a statement from a string.
+_READING = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
+_INDIRECT = {"query", "json_execute_serialized_sql"}
+
+
+class Query:
+    """One SQL statement over the sessions in `directory`.
+
+    `frames` are values that the statement may use as tables by their names: DataFrames of pandas or Polars and Arrow
+    tables; the rest of a namespace may be there too. `limit` bounds the number of rows.
+    """
+
+    def __init__(
+        self, directory: Path, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
+    ) -> None:
+        self._directory = directory
+        self._sql = sql
+        self._frames = {} if frames is None else frames
+        self._limit = limit
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._interrupted = threading.Event()
+
+    def run(self) -> pd.DataFrame:
+        """The result, complete and independent of the files.
+
+        Raises QueryError, and KeyboardInterrupt when Ctrl-C or `interrupt` ended it.
+        """
+        try:
+            try:
+                return patiently(partial(self._attempt, trust_files=True), seconds=_PATIENCE)
+            except (duckdb.IOException, duckdb.SerializationException, duckdb.InternalError, duckdb.FatalException):
+                # A file that opened well may still be damaged inside.
+                return self._attempt(trust_files=False)
+        except duckdb.Error as error:
+            raise QueryError(self._explain(error)) from error
+
+    def interrupt(self) -> None:
+        """End the query, from any thread."""
+        self._interrupted.set()
+        connection = self._connection
+        if connection is not None:
+            connection.interrupt()
+
+    def _attempt(self, *, trust_files: bool) -> pd.DataFrame:
+        with closing(connect()) as connection, _keyboard_interrupts():
+            self._connection = connection
+            try:
+                tables = _tables_read(connection, self._sql)
+                _prepare(connection, list_sessions(self._directory), trust_files=trust_files)
+                for name, frame in self._frames.items():
+                    if name.lower() in tables and name.lower() not in VIEWS and _is_frame(frame):
+                        connection.register(name, frame)
+                if self._interrupted.is_set():
+                    raise KeyboardInterrupt
+                if self._limit is None:
+                    result: pd.DataFrame = connection.execute(self._sql).df()
+                else:
+                    result = connection.sql(self._sql).limit(self._limit).df()
+                return result
+            finally:
+                self._connection = None
+
+    def _explain(self, error: duckdb.Error) -> str:
+        message = " ".join(str(error).split("\n\n")[0].split())
+        if isinstance(error, duckdb.CatalogException) and message.startswith("Catalog Error: Table with name "):
+            name = message.removeprefix("Catalog Error: Table with name ").split(" ")[0]
+            frames = [name for name, value in self._frames.items() if _is_frame(value)]
+            return f"There is no table {name!r}. {did_you_mean(name, [*VIEWS, *frames])} Views: {', '.join(VIEWS)}."
+        return message
+
+
+def query(
+    directory: Path, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
+) -> pd.DataFrame:
+    """The result of one SELECT over the views of all sessions in the directory; see `Query`. Blocks until it is there.
+
+    Raises QueryError, and KeyboardInterrupt on Ctrl-C.
+    """
+    return Query(directory, sql, frames=frames, limit=limit).run()
+
+
+async def query_async(
+    directory: Path, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
+) -> pd.DataFrame:
+    """Like `query`, on a thread of its own while the event loop goes on. Cancelling ends the query."""
+    running = Query(directory, sql, frames=frames, limit=limit)
+    try:
+        return await run_in_thread(running.run)
+    except asyncio.CancelledError:
+        running.interrupt()
+        raise
+
+
+@contextmanager
+def _keyboard_interrupts() -> Iterator[None]:
+    # DuckDB notices Ctrl-C itself and says so with a RuntimeError.
+    try:
+        yield
+    except duckdb.InterruptException as error:
+        raise KeyboardInterrupt from error
+    except RuntimeError as error:
+        if "interrupted" not in str(error):
+            raise
+        raise KeyboardInterrupt from error
+
+
+def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """The names of the tables that the statement reads, in lower case. Raises QueryError for one that may not run."""
+    statements = duckdb.extract_statements(sql)
+    if len(statements) != 1:
+        raise QueryError(f"A query is one SELECT statement; this has {len(statements)}.")
+    if statements[0].type is not duckdb.StatementType.SELECT:
+        kind = statements[0].type.name
+        hint = " A PIVOT needs its values: PIVOT … ON column IN (…)." if kind == "MULTI" else ""
+        raise QueryError(f"Sessions can only be read here: use SELECT instead of {kind}.{hint}")
+    serialized = connection.execute("select json_serialize_sql($1)", [sql]).fetchone()
+    tree = json.loads(serialized[0]) if serialized else {"error": True}
+    if tree["error"]:
+        raise QueryError("The statement cannot be checked to only read; write it as a plain SELECT.")
+    for node in _nodes(tree["statements"]):
+        node_type = node.get("type")
+        if isinstance(node_type, str) and node_type.endswith("_NODE") and node_type not in _READING:
+            raise QueryError(f"Sessions can only be read here: a WITH clause may not hold {node_type.split('_')[0]}.")
+        if node.get("function_name") in _INDIRECT:
+            raise QueryError(f"{node['function_name']}() hides what it runs and cannot be used here.")
+    return {name.lower() for name in connection.get_table_names(sql)}
+
+
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+        for value in tree.values():
+            yield from _nodes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _nodes(value)
+
+
+def _is_frame(value: object) -> bool:
+    package = type(value).__module__.partition(".")[0]
+    return package in {"pandas", "polars", "pyarrow"} and hasattr(value, "shape")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A session, and how far its DuckDB file can be used; None when it cannot."""
+
+    session: SessionInfo
+    progress: Progress | None
+
+
+def _prepare(connection: duckdb.DuckDBPyConnection, sessions: list[SessionInfo], *, trust_files: bool) -> None:
+    """Make the views over the sessions, as they are at this moment."""
+    progress = _read_progress(connection, [s.database for s in sessions if s.database.exists()] if trust_files else [])
+    sources = [_Source(session, _usable(progress.get(str(session.database)), session)) for session in sessions]
+    connection.execute("create schema store")
+    connection.execute(
+        "create table store.sessions (session_id varchar, session_name varchar, created timestamp,"
+        " filename varchar, folded_id bigint)"
+    )
+    for source in sources:
+        session = source.session
+        connection.execute(
+            "insert into store.sessions values ($1, $2, $3, $4, $5)",
+            [
+                session.id,
+                session.name,
+                session.created.replace(tzinfo=None),
+                str(session.database),
+                source.progress.last_id if source.progress else 0,
+            ],
+        )
+    connection.execute("create schema tail")
+    schema.create_tables(connection, "tail", ", filename varchar")
+    for source in sources:
+        _load_tail(connection, source)
+    files = [source.session.database for source in sources if source.progress is not None]
+    _create_hidden(connection, files)
+    # A view opens every file when it is made. The documented ones are made over empty tables of the same columns,
+    # which then give way to the real thing.
+    for table in ("messages", "events"):
+        connection.execute(
+            f"create table store.all_{table} as select session_id, session_name, t.* exclude (filename)"  # noqa: S608
+            f" from tail.{table} t join store.sessions using (filename) limit 0"
+        )
+    connection.execute(_VIEWS_SQL.read_text(encoding="utf-8"))
+    for table in ("messages", "events"):
+        connection.execute(f"drop table store.all_{table}")
+        connection.execute(f"create view store.all_{table} as {_everything(table, files)}")
+
+
+def _read_progress(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> dict[str, Progress]:
+    """How far each file is folded, by its path; without those that cannot be read for now."""
+    try:
+        return _select_progress(connection, files)
+    except duckdb.Error:
+        found: dict[str, Progress] = {}
+        for file in files:
+            try:
+                found |= patiently(partial(_select_progress, connection, [file]), seconds=_FILE_PATIENCE)
+            except duckdb.Error:
+                continue
+        return found
+
+
+def _select_progress(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> dict[str, Progress]:
+    if not files:
+        return {}
+    rows = connection.execute(f"select filename, key, value from {_read_duckdb(files, 'meta')}").fetchall()  # noqa: S608
+    meta: dict[str, dict[str, str]] = {}
+    for filename, key, value in rows:
+        meta.setdefault(filename, {})[key] = value
+    parsed = {filename: parse_progress(entries) for filename, entries in meta.items()}
+    return {filename: progress for filename, progress in parsed.items() if progress is not None}
+
+
+def _usable(progress: Progress | None, session: SessionInfo) -> Progress | None:
+    if progress is None or progress.session_id != session.id:
+        return None
+    try:
+        return progress if progress.offset <= session.path.stat().st_size else None
+    except FileNotFoundError:
+        return None
+
+
+def _load_tail(connection: duckdb.DuckDBPyConnection, source: _Source) -> None:
+    """Load what the journal holds beyond the file."""
+    offset = source.progress.offset if source.progress else 0
+    with suppress(FileNotFoundError):  # deleted since the directory was read
+        for lines, _ in read_lines(source.session.path, start=offset):
+            schema.stage(connection, lines)
+            schema.insert_staged(connection, "tail", f", {literal(source.session.database)}")
+
+
+def _create_hidden(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
+    connection.execute("create table store.hidden (session_id varchar, first_id bigint, end_id bigint)")
+    rewinds: dict[str, list[tuple[int, int]]] = {}
+    for session_id, rewind_id, before_id in connection.execute(
+        f"select session_id, id, before_id from ({_everything('rewinds', files)}) order by id"  # noqa: S608
+    ).fetchall():
+        rewinds.setdefault(session_id, []).append((rewind_id, before_id))
+    for session_id, entries in rewinds.items():
+        for first, end in hidden_ranges(entries):
+            connection.execute("insert into store.hidden values ($1, $2, $3)", [session_id, first, end])
+
+
+def _everything(table: str, files: list[Path]) -> str:
+    """SQL for all rows of a table: those in the files, as far as they were folded then, and those in the tails."""
+    columns = "session_id, session_name, " + ", ".join(schema.TABLES[table])
+    tail = f"select {columns} from tail.{table} join store.sessions using (filename)"  # noqa: S608 - our own names
+    if not files:
+        return tail
+    folded = f"select {columns} from {_read_duckdb(files, table)} join store.sessions using (filename)"  # noqa: S608
+    return f"{folded} where id <= folded_id union all {tail}"
+
+
+def _read_duckdb(files: Iterable[Path], table: str) -> str:
+    # The list is explicit, because one foreign file fails a whole glob; its entries are patterns all the same.
+    paths = ", ".join(literal(_without_wildcards(str(file))) for file in files)
+    return f"read_duckdb([{paths}], table_name = '{table}', union_by_name = true, filename = true)"
+
+
+def _without_wildcards(path: str) -> str:
+    return "".join(f"[{character}]" if character in "[*?" else character for character in path)

@@ -1,0 +1,67 @@
+"""The tables of a session's DuckDB file, and how journal lines become their rows.
+
+Columns are only ever added, at the end, so that files of different ages can be read together. There is no key and no
+index: ids ascend, and DuckDB finds a range of them by its own statistics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import duckdb
+
+VERSION = 1
+"""The layout of the file; one of another version is rebuilt from its journal."""
+
+_COMMON = {"id": "BIGINT", "agent_id": "VARCHAR", "turn": "INTEGER", "ts": "TIMESTAMP"}
+
+TABLES = {
+    "messages": _COMMON
+    | {
+        "role": "VARCHAR",
+        "provider": "VARCHAR",
+        "model": "VARCHAR",
+        "stop_reason": "VARCHAR",
+        "input_tokens": "BIGINT",
+        "output_tokens": "BIGINT",
+        "cache_read_tokens": "BIGINT",
+        "cache_write_tokens": "BIGINT",
+        "thinking_tokens": "BIGINT",
+        "cost_usd": "DOUBLE",
+        "text": "VARCHAR",
+        "data": "JSON",
+    },
+    "events": _COMMON | {"type": "VARCHAR", "data": "JSON"},
+    "rewinds": _COMMON | {"before_id": "BIGINT"},
+}
+"""Columns and their types by table. Each column but `data` holds the value of the same key of a journal line."""
+
+_KINDS = {"messages": "message", "events": "event", "rewinds": "rewind"}
+_LINE = json.dumps({"kind": "VARCHAR"} | {name: kind for table in TABLES.values() for name, kind in table.items()})
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
+    """Create the empty tables in a database or schema, each with the column definitions in `extra` at its end."""
+    for table, columns in TABLES.items():
+        definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        connection.execute(f"create table {catalog}.{table} ({definitions}{extra})")
+
+
+def stage(connection: duckdb.DuckDBPyConnection, lines: Iterable[bytes]) -> None:
+    """Parse journal lines into the temporary table `line`; damaged ones are left out."""
+    texts = [line.decode("utf-8", "replace") for line in lines]
+    connection.execute(
+        f"create or replace temp table line as select unnest(json_transform(text, '{_LINE}'))"  # noqa: S608 - our own
+        " from (select unnest($1::varchar[]) as text) where json_valid(text)",
+        [texts],
+    )
+
+
+def insert_staged(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
+    """Move the staged lines into the tables, with the expressions in `extra` for their extra columns."""
+    for table, columns in TABLES.items():
+        names = ", ".join(columns)
+        connection.execute(
+            f"insert into {catalog}.{table} select {names}{extra} from line where kind = '{_KINDS[table]}'"  # noqa: S608
+        )

@@ -1,0 +1,301 @@
+"""A session open for writing: the durable log of its agents' messages and events."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import filelock
+
+from planck_nb.agent.events import TRANSIENT, AgentEvent
+from planck_nb.ai.messages import Message
+from planck_nb.base.errors import SessionError
+from planck_nb.base.ids import new_id, readable_name
+from planck_nb.base.json import JsonObject
+from planck_nb.sessions import codec
+from planck_nb.sessions.branch import hidden_ranges, is_hidden
+from planck_nb.sessions.fold import Folder
+from planck_nb.sessions.journal import JournalFile, read_lines
+from planck_nb.sessions.store import SessionInfo, find_session, lock_session, new_session_info
+from planck_nb.sessions.writer import Done, Writer
+
+_log = logging.getLogger(__name__)
+
+_open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored message. `inserted_at` is in UTC."""
+
+    db_id: int
+    agent_id: str
+    message: Message
+    inserted_at: datetime
+
+
+class Session:
+    """A conversation of one or more agents, kept in the sessions directory.
+
+    Made by `create` and `open`. Only one process has a session open at a time; any process can query it with SQL
+    meanwhile. Needs no running event loop and may be used from several. Close it when done; what is still open when
+    the interpreter exits is closed then.
+    """
+
+    def __init__(self, info: SessionInfo, lock: filelock.BaseFileLock, journal: JournalFile) -> None:
+        self._info = info
+        self._lock = lock
+        self._last_id = journal.last_id
+        self._order = threading.Lock()
+        self._closed = False
+        self._end = journal.size
+        self._writer = Writer(journal, self._written)
+        self._folder = Folder(info, self._writer.sync)
+        _open_sessions.add(self)
+
+    @classmethod
+    def create(cls, directory: Path, *, name: str | None = None, owner: str = "") -> Self:
+        """A new session in the directory, which is made where it is missing.
+
+        `owner` tells people who find the session in use where: the notebook's name, say. Raises SessionError for a
+        name that cannot be part of a file name and for a directory that cannot be written.
+        """
+        info = new_session_info(directory, new_id(), readable_name() if name is None else name)
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SessionError(
+                f"The sessions directory {directory} cannot be made ({error.strerror}); choose another one."
+            ) from error
+        header = codec.encode_header(codec.Header(info.id, info.name, info.created))
+        return cls._locked(info, owner, lambda: JournalFile.create(info.path, header))
+
+    @classmethod
+    def open(cls, directory: Path, id_or_name: str, *, owner: str = "") -> Self:
+        """The session with this id, or the newest one with this name, to go on writing it.
+
+        Raises SessionNotFoundError, SessionLockedError when another process has it open, and SessionFormatError when
+        its journal is damaged or of a newer version.
+        """
+        info = find_session(directory, id_or_name)
+        session = cls._locked(info, owner, lambda: JournalFile.open(info.path))
+        session._folder.written(1)  # noqa: SLF001 - what a crash left unfolded
+        return session
+
+    @classmethod
+    def _locked(cls, info: SessionInfo, owner: str, journal: Callable[[], JournalFile]) -> Self:
+        lock = lock_session(info, owner)
+        try:
+            return cls(info, lock, journal())
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def id(self) -> str:
+        """Sixteen hex characters."""
+        return self._info.id
+
+    @property
+    def name(self) -> str:
+        """What people call it; not necessarily unique."""
+        return self._info.name
+
+    @property
+    def directory(self) -> Path:
+        """The sessions directory."""
+        return self._info.path.parent
+
+    @property
+    def path(self) -> Path:
+        """The journal."""
+        return self._info.path
+
+    @property
+    def info(self) -> SessionInfo:
+        """The session as `list_sessions` shows it."""
+        return self._info
+
+    def log(self, agent_id: str) -> SessionLog:
+        """The log of one agent: a `MessageLog`."""
+        return SessionLog(self, agent_id)
+
+    def rows(self, agent_id: str | None = None) -> list[Row]:
+        """The messages of all agents, or of one, in order, without those taken back. Raises SessionError."""
+        return [
+            Row(record["id"], record["agent_id"], codec.message_of(record), datetime.fromisoformat(record["ts"]))
+            for record in self._records(agent_id)
+            if record["kind"] == "message"
+        ]
+
+    def events(self, agent_id: str | None = None) -> list[AgentEvent]:
+        """The stored events of all agents, or of one, in order, messages among them, without those taken back.
+
+        Folding an agent's gives its state. `seq` counts the agent's stored events from 0. Raises SessionError.
+        """
+        events: list[AgentEvent] = []
+        counts: dict[str, int] = {}
+        for record in self._records(agent_id):
+            if record["kind"] in {"message", "event"}:
+                seq = counts.get(record["agent_id"], 0)
+                counts[record["agent_id"]] = seq + 1
+                events.append(codec.event_of(record, session_id=self.id, seq=seq))
+        return events
+
+    async def flush(self) -> None:
+        """Return once everything recorded so far is on disk. Raises SessionError where the disk does not take it."""
+        await _durable(lambda done: self._put(lambda _: b"", done))
+
+    def fold(self) -> None:
+        """Bring the session's DuckDB file up to date now. Raises SessionError; the journal is safe all the same."""
+        self._require_open()
+        self._folder.fold()
+
+    def close(self) -> None:
+        """Write what waits, fold it and let other processes write the session. Closing again does nothing.
+
+        Raises SessionError when events could not be written; the session is closed all the same.
+        """
+        with self._order:
+            if self._closed:
+                return
+            self._closed = True
+        _open_sessions.discard(self)
+        try:
+            self._folder.close()
+            self._end = self._writer.sync()
+            try:
+                self._folder.fold()
+            except SessionError as error:
+                # The journal has everything, readers know that, and the next to open the session folds it.
+                _log.info("%s", error)
+        finally:
+            self._writer.close()
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.name} {self.id}{' closed' if self._closed else ''}>"
+
+    def _put(self, encode: Callable[[int], bytes], done: Done | None = None) -> int:
+        with self._order:
+            self._require_open()
+            row_id = self._last_id + 1
+            line = encode(row_id)
+            if line:
+                self._last_id = row_id
+            self._writer.put(line, done)
+        return row_id
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise SessionError(f"Session {self.name!r} is closed; open it again to go on.")
+
+    def _written(self, lines: int) -> None:
+        self._folder.written(lines)
+
+    def _records(self, agent_id: str | None) -> Iterator[JsonObject]:
+        end = self._end if self._closed else self._writer.sync()
+        records = [codec.decode_line(line) for lines, _ in read_lines(self.path, end=end) for line in lines]
+        hidden = hidden_ranges((record["id"], record["before_id"]) for record in records if record["kind"] == "rewind")
+        for record in records:
+            if agent_id in {None, record.get("agent_id")} and not is_hidden(record["id"], hidden):
+                yield record
+
+
+class SessionLog:
+    """The log of one agent in a session."""
+
+    def __init__(self, session: Session, agent_id: str) -> None:
+        self._session = session
+        self._agent_id = agent_id
+
+    async def append(self, message: Message, *, turn: int, time: float) -> int:
+        """Keep the message and return its id once it is on disk; `time` is in seconds since the epoch.
+
+        Cancelling the await does not take the message back. Raises SessionError when it cannot be kept.
+        """
+
+        def encode(row_id: int) -> bytes:
+            try:
+                return codec.encode_message_line(row_id, self._agent_id, message, turn=turn, time=time)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise SessionError(f"The message cannot be stored as JSON ({error}).") from error
+
+        return await _durable(lambda done: self._session._put(encode, done))  # noqa: SLF001 - two halves of one thing
+
+    def record(self, event: AgentEvent) -> None:
+        """Keep an event, in order with the messages, without waiting for the disk.
+
+        Deltas are not kept, and a message's own event is the row that `append` wrote.
+        """
+        if event.type == "message" or event.type in TRANSIENT:
+            return
+        try:
+            self._session._put(lambda row_id: codec.encode_event_line(row_id, event))  # noqa: SLF001 - as above
+        except (SessionError, ValueError, TypeError, RecursionError) as error:
+            _log.info("the event %s was not stored: %s", event.type, error)
+
+    def messages(self) -> list[tuple[int, Message]]:
+        """All messages of the agent with their ids, oldest first. Raises SessionError."""
+        return [(row.db_id, row.message) for row in self._session.rows(self._agent_id)]
+
+    async def truncate_from(self, message_id: int) -> None:
+        """Take back the message and everything after it, of all agents of the session. Raises SessionError."""
+
+        def encode(row_id: int) -> bytes:
+            return codec.encode_rewind_line(row_id, self._agent_id, before_id=message_id, time=time.time())
+
+        await _durable(lambda done: self._session._put(encode, done))  # noqa: SLF001 - as above
+
+
+async def _durable(put: Callable[[Done], int]) -> int:
+    """Put a line and wait until it is on disk; its id."""
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[None] = loop.create_future()
+
+    def done(error: SessionError | None) -> None:
+        try:
+            loop.call_soon_threadsafe(partial(_resolve, written, error))
+        except RuntimeError:
+            return  # the loop is closed: nobody waits any more
+
+    row_id = put(done)
+    await written
+    return row_id
+
+
+def _resolve(written: asyncio.Future[None], error: SessionError | None) -> None:
+    if written.done():
+        return
+    if error is None:
+        written.set_result(None)
+    else:
+        written.set_exception(error)
+
+
+@atexit.register
+def _close_all() -> None:
+    for session in list(_open_sessions):
+        try:
+            session.close()
+        except SessionError as error:
+            _log.info("%s", error)

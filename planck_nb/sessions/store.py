@@ -1,0 +1,130 @@
+"""The sessions directory: which files a session has, which sessions there are, who has one open."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import filelock
+
+from planck_nb.base.errors import (
+    SessionError,
+    SessionFormatError,
+    SessionLockedError,
+    SessionNotFoundError,
+    did_you_mean,
+)
+from planck_nb.sessions.codec import decode_header
+from planck_nb.sessions.journal import read_first_line
+
+_SUFFIX = ".journal.jsonl"
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
+_FILE = re.compile(rf"[0-9a-f]{{16}}_{_NAME.pattern}{re.escape(_SUFFIX)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as its files show it. `created` is in UTC, `path` the journal."""
+
+    id: str
+    name: str
+    created: datetime
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        """The DuckDB file. It may be missing, and only DuckDB may open it: see `engine`."""
+        return self.path.with_name(self.path.name.removesuffix(_SUFFIX) + ".duckdb")
+
+    @property
+    def lock(self) -> Path:
+        """The file whose lock the writing process holds."""
+        return self.path.with_name(f"{self.id}.lock")
+
+
+def new_session_info(directory: Path, session_id: str, name: str) -> SessionInfo:
+    """Where the files of a new session go. Raises SessionError for a name that cannot be part of a file name."""
+    if not _NAME.fullmatch(name):
+        raise SessionError(
+            f"{name[:80]!r} cannot name a session: use up to 80 letters, digits, '-', '_' and '.', no '.' first."
+        )
+    return SessionInfo(session_id, name, datetime.now(UTC), directory / f"{session_id}_{name}{_SUFFIX}")
+
+
+def list_sessions(directory: Path) -> list[SessionInfo]:
+    """The sessions in the directory that this version can read, oldest first; none when there is no directory."""
+    found = []
+    for path in _journals(directory):
+        try:
+            found.append(_read_info(path))
+        except (OSError, SessionFormatError):
+            continue
+    return sorted(found, key=lambda session: (session.created, session.id))
+
+
+def find_session(directory: Path, id_or_name: str) -> SessionInfo:
+    """The session with this id, else the newest one with this name.
+
+    Raises SessionNotFoundError, and SessionFormatError where there is only one that a newer version wrote.
+    """
+    sessions = list_sessions(directory)
+    named = [session for session in sessions if session.name == id_or_name]
+    identified = [session for session in sessions if session.id == id_or_name]
+    if identified or named:
+        return (identified or named)[-1]
+    for path in _journals(directory):
+        if id_or_name in path.name.removesuffix(_SUFFIX).split("_", 1):
+            return _read_info(path)
+    hint = did_you_mean(id_or_name, {session.name for session in sessions})
+    raise SessionNotFoundError(f"No session in {directory} is called {id_or_name!r}. {hint}".strip())
+
+
+def _journals(directory: Path) -> list[Path]:
+    try:
+        return [path for path in directory.iterdir() if _FILE.fullmatch(path.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read_info(path: Path) -> SessionInfo:
+    session_id, name = path.name.removesuffix(_SUFFIX).split("_", 1)
+    header = decode_header(read_first_line(path))
+    if header.session_id != session_id:
+        raise SessionFormatError(f"{path.name} holds another session; rename it back.")
+    return SessionInfo(session_id, name, header.created, path)
+
+
+def lock_session(session: SessionInfo, owner: str) -> filelock.BaseFileLock:
+    """The held lock that makes this process the session's only writer.
+
+    `owner` says in the lock file, for people, who that is. Raises SessionLockedError that names the owner.
+    """
+    lock = filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise SessionLockedError(
+            f"Session {session.name!r} is open in {_owner_of(session)}; close it there, or query it with SQL from here."
+        ) from error
+    except OSError as error:
+        raise SessionError(f"The session's lock {session.lock} cannot be taken ({error.strerror}).") from error
+    with suppress(OSError):  # Windows keeps a locked file from being written; the lock holds all the same
+        session.lock.write_text(json.dumps({"owner": owner, "pid": os.getpid(), "host": socket.gethostname()}))
+    return lock
+
+
+def _owner_of(session: SessionInfo) -> str:
+    try:
+        data = json.loads(session.lock.read_text())
+        owner, pid = data["owner"], data["pid"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+    if pid == os.getpid():
+        return "this process already"
+    return f"process {pid}" + (f" ({owner})" if owner else "")

@@ -1,0 +1,123 @@
+-- What %planck sql shows, documented column by column in README.md.
+-- Built on what query.py prepares: store.sessions, store.all_messages, store.all_events, store.hidden.
+
+create view store.visible_events as
+select * from store.all_events e
+where not exists (
+    select 1 from store.hidden h where h.session_id = e.session_id and e.id >= h.first_id and e.id < h.end_id
+);
+
+create view messages as
+select
+    session_id, session_name, id, agent_id, turn, ts, role, provider, model, stop_reason,
+    input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, thinking_tokens, cost_usd, text,
+    data->'$.content' as content,
+    data->>'$.error' as error
+from store.all_messages m
+where not exists (
+    select 1 from store.hidden h where h.session_id = m.session_id and m.id >= h.first_id and m.id < h.end_id
+);
+
+create view agents as
+with latest as (
+    select
+        session_id, session_name, agent_id, min(ts) as started,
+        arg_max(data, id) filter (type = 'agent_started') as first_state,
+        arg_max(data, id) as state
+    from store.visible_events
+    where type in ('agent_started', 'agent_changed')
+    group by all
+),
+counts as (
+    select session_id, agent_id, count(*) as messages, count(distinct turn) as turns
+    from messages
+    group by all
+)
+select
+    session_id, session_name, agent_id,
+    first_state->>'$.name' as name,
+    first_state->>'$.agent_type' as type,
+    state->>'$.model' as model,
+    started,
+    coalesce(messages, 0) as messages,
+    coalesce(turns, 0) as turns
+from latest left join counts using (session_id, agent_id);
+
+-- A call's id is unique within its message only, so a result or an event belongs to the last call before it.
+create view tool_calls as
+with parts as (
+    select session_id, session_name, agent_id, turn, id, ts, role, unnest(json_extract(content, '$[*]')) as part
+    from messages
+    where role in ('assistant', 'tool_result')
+),
+calls as (
+    select
+        session_id, session_name, agent_id, turn, id as message_id, ts,
+        part->>'$.id' as call_id, part->>'$.name' as name, part->'$.args' as args
+    from parts
+    where part->>'$.type' = 'tool_call'
+),
+results as (
+    select c.session_id, c.agent_id, c.message_id, c.call_id, r.result, r.is_error
+    from (
+        select
+            session_id, agent_id, id, part->>'$.id' as call_id,
+            part->>'$.text' as result, (part->>'$.is_error')::boolean as is_error
+        from parts
+        where part->>'$.type' = 'tool_result'
+    ) r
+    asof join calls c
+        on c.session_id = r.session_id and c.agent_id = r.agent_id and c.call_id = r.call_id and c.message_id < r.id
+),
+runs as (
+    select
+        c.session_id, c.agent_id, c.message_id, c.call_id,
+        epoch(max(e.ts) filter (e.type = 'tool_end') - min(e.ts) filter (e.type = 'tool_start')) as duration_s
+    from (
+        select session_id, agent_id, id, ts, type, data->>'$.id' as call_id
+        from store.visible_events
+        where type in ('tool_start', 'tool_end')
+    ) e
+    asof join calls c
+        on c.session_id = e.session_id and c.agent_id = e.agent_id and c.call_id = e.call_id and c.message_id < e.id
+    group by all
+)
+select
+    session_id, session_name, agent_id, turn, message_id, call_id, name, args, result, is_error, ts, duration_s
+from calls
+left join results using (session_id, agent_id, message_id, call_id)
+left join runs using (session_id, agent_id, message_id, call_id);
+
+-- What was spent stays spent: replies that a rewind took back count here and in sessions.
+create view usage as
+select
+    session_id, session_name, agent_id,
+    case when provider = '' then model else provider || ':' || model end as model,
+    count(*) as replies,
+    sum(input_tokens)::bigint as input_tokens,
+    sum(output_tokens)::bigint as output_tokens,
+    sum(cache_read_tokens)::bigint as cache_read_tokens,
+    sum(cache_write_tokens)::bigint as cache_write_tokens,
+    sum(thinking_tokens)::bigint as thinking_tokens,
+    sum(cost_usd) as cost_usd
+from store.all_messages
+where role = 'assistant'
+group by all;
+
+create view sessions as
+with totals as (
+    select
+        session_id,
+        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
+    from store.all_messages
+    group by all
+),
+counts as (
+    select session_id, count(distinct agent_id) as agents, count(*) as messages, max(ts) as last
+    from messages
+    group by all
+)
+select
+    session_id, session_name, created,
+    coalesce(agents, 0) as agents, coalesce(messages, 0) as messages, input_tokens, output_tokens, cost_usd, last
+from store.sessions left join counts using (session_id) left join totals using (session_id);
