@@ -59,7 +59,8 @@ def get_model(
 
     Ids that the catalogue does not know are used as they are, with an unknown context window and price, unless they
     look like a misspelt one: then `UnknownModelError` names it. A `base_url` switches that check off, because another
-    server has other models. Raises `UnknownProviderError` for a provider that does not exist.
+    server has other models. Raises `UnknownProviderError` for a provider that does not exist, `ConfigError` for a
+    `base_url` that is not a URL.
     """
     if model_id is None:
         provider_name, _, model_id = provider_name.partition(":")
@@ -68,7 +69,7 @@ def get_model(
     known = provider(provider_name)
     model_id = _checked(provider_name, model_id, guess=base_url is None)
     row = _snapshot().get(provider_name, {}).get(model_id, {})
-    return Model(
+    model = Model(
         provider=provider_name,
         id=model_id,
         api=api or known.api,
@@ -83,6 +84,9 @@ def get_model(
         pricing=Pricing(*row["price"]) if "price" in row else None,
         settings=row.get("settings", {}),
     )
+    if base_url is not None:
+        base_url_of(model)
+    return model
 
 
 def _checked(provider_name: str, model_id: str, *, guess: bool) -> str:

@@ -16,7 +16,7 @@ from planck_nb.ai.framing import splitter
 from planck_nb.ai.messages import AssistantMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.provider import Decoder, Dialect
-from planck_nb.ai.providers import base_url_of, dialect, is_loopback, key_variable_of, local_model, provider
+from planck_nb.ai.providers import address_of, base_url_of, dialect, is_loopback, key_variable_of, local_model, provider
 from planck_nb.ai.providers.wire import write_json
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.base.errors import MissingCredentialError, ProviderError, ProviderProtocolError, StreamTruncated
@@ -108,9 +108,14 @@ class Client:
     ) -> AsyncGenerator[list[StreamEvent], None]:
         """The events of one answer, one batch per piece of the network, fed to `builder` before they are given out."""
         if (local := local_model(model)) is not None:
-            async for batch in local.stream(model, context, options):
-                builder.feed(batch)
-                yield batch
+            replies = local.stream(model, context, options)
+            try:
+                async for batch in replies:
+                    builder.feed(batch)
+                    yield batch
+            finally:
+                if isinstance(replies, AsyncGenerator):
+                    await replies.aclose()
             return
         key = self.key_for(model)
         wire = dialect(model)
@@ -161,7 +166,7 @@ async def _check(reply: Answer, wire: Dialect, model: Model, key: str | None) ->
         raise wire.error(model, reply.status, reply.headers, body)
     what = "an HTML page" if "html" in kind else "one JSON document"
     raise ProviderProtocolError(
-        f"{base_url_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
+        f"{address_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
         "check base_url.",
         provider=model.provider,
         model=model.id,

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of, key_variable_of
+from planck_nb.ai.providers import address_of, key_variable_of
 from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,
@@ -31,8 +31,8 @@ from planck_nb.base.errors import (
 _LONGEST_QUOTE = 300
 
 _OVERFLOW = re.compile(
-    r"context_length_exceeded|exceed_context_size|prompt is too long|maximum context length|context window"
-    r"|context size|input length and `?max_tokens`? exceed|input is too long",
+    r"context_length_exceeded|exceed_context_size|(prompt|input)( is)? too long|max(imum)? context length"
+    r"|context window|context size|input length and `?max_tokens`? exceed",
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
@@ -58,7 +58,7 @@ def status_error(
         "model": model,
         "id": model.id,
         "who": model.provider,
-        "url": base_url_of(model),
+        "url": address_of(model),
         "key": key_variable_of(model) or "it",
         "pause": f"{wait:.0f} seconds" if wait else "a while",
     }

@@ -20,7 +20,7 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import base_url_of, is_loopback
+from planck_nb.ai.providers import address_of, is_loopback
 from planck_nb.ai.retry import Timeouts
 from planck_nb.base.errors import ProviderConnectionError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 
@@ -111,7 +111,7 @@ def failure(error: BaseException, model: Model) -> ProviderError | None:
             if found := FAILURES.get(ancestor):
                 error_class, sentence = found
                 words = " ".join(str(candidate).split()).rstrip(".")[:300] or type(candidate).__name__
-                sentence = sentence.format(url=_without_path(base_url_of(model)), provider=model.provider, words=words)
+                sentence = sentence.format(url=_without_path(address_of(model)), provider=model.provider, words=words)
                 return error_class(sentence, provider=model.provider, model=model.id)
     return None
 
@@ -129,7 +129,7 @@ def _translated(model: Model) -> Iterator[None]:
 @lru_cache
 def _without_path(url: str) -> str:
     split = urlsplit(url)
-    return f"{split.scheme}://{split.netloc.rpartition('@')[2]}" if split.netloc else url or "an empty base_url"
+    return f"{split.scheme}://{split.netloc}"
 
 
 class Answer:
@@ -213,6 +213,9 @@ class Transport:
     async def _route(self, url: str) -> httpx.AsyncBaseTransport:
         if self._custom is not None:
             return self._custom
+        if not self._sessions:  # closed, by us or with the event loop that has since begun anew
+            self._routes.clear()
+            self._guard = None
         proxy = _proxy_for(url)
         if proxy not in self._routes:
             self._routes[proxy] = await self._open(proxy)

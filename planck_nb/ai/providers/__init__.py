@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from planck_nb.ai.models import Model
 from planck_nb.ai.provider import Dialect, LocalModel
-from planck_nb.base.errors import UnknownProviderError, UnsupportedFeatureError, did_you_mean
+from planck_nb.base.errors import ConfigError, UnknownProviderError, UnsupportedFeatureError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,10 @@ def _load(target: str) -> object:
 
 
 def base_url_of(model: Model) -> str:
-    """The address that paths such as `/chat/completions` are added to, without a slash at its end."""
+    """The address that paths such as `/chat/completions` are added to, without a slash at its end.
+
+    Raises `ConfigError` for one that is not an HTTP URL.
+    """
     known = provider(model.provider)
     return _versioned(model.base_url or known.base_url or "", always=known.discovered or model.api == "messages")
 
@@ -87,9 +90,23 @@ def base_url_of(model: Model) -> str:
 def _versioned(url: str, *, always: bool) -> str:
     """The URL with its `/v1`: where it has no path at all, and always where the server is known to have one."""
     url = url.rstrip("/")
-    if url.endswith("/v1") or not (always or not urlsplit(url).path):
+    try:
+        split = urlsplit(url)
+        valid = split.scheme in {"http", "https"} and bool(split.hostname)
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ConfigError(f"{url!r} is not the address of a server; write base_url as in http://127.0.0.1:8080/v1.")
+    if url.endswith("/v1") or (split.path and not always):
         return url
     return f"{url}/v1"
+
+
+def address_of(model: Model) -> str:
+    """`base_url_of` as messages may show it: without a name and password in it."""
+    url = base_url_of(model)
+    split = urlsplit(url)
+    return split._replace(netloc=split.netloc.rpartition("@")[2]).geturl()
 
 
 def is_first_party(model: Model) -> bool:

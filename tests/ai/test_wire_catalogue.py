@@ -1,0 +1,119 @@
+"""What is known of models, and what is said of those that are not known."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import resources
+
+import pytest
+from support.llama import free_port
+from support.loopback import Exchange, serving
+
+from planck_nb import ai
+from planck_nb.ai.data import generate
+from planck_nb.base.errors import ConfigError, UnknownModelError, UnknownProviderError
+
+
+def test_providers() -> None:
+    assert ai.list_providers() == ["anthropic", "demo", "llama_cpp", "ollama", "openai"]
+
+
+def test_a_model_of_the_catalogue() -> None:
+    model = ai.get_model("anthropic", "claude-sonnet-4-6")
+    assert model == ai.get_model("anthropic:claude-sonnet-4-6")
+    assert (model.api, model.context_window, model.max_output) == ("messages", 1_000_000, 128_000)
+    assert model.pricing == ai.Pricing(3, 15, 0.3, 3.75)
+    assert model.cost(ai.Usage(1_000_000, 100_000, 500_000, 100_000)) == pytest.approx(1.2 + 0.15 + 0.375 + 1.5)
+    assert model in ai.list_models("anthropic")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("anthropic:claude-nova-9", {}),
+        ("ollama:llama3:8b", {}),
+        ("openai:gpt-4oo", {"base_url": "http://h/v1"}),
+        ("llama_cpp:anything", {}),
+    ],
+)
+def test_ids_that_nobody_knows_work(name: str, settings: dict[str, str]) -> None:
+    model = ai.get_model(name, **settings)  # type: ignore[arg-type]  # all settings are text
+    assert str(model) == name
+    assert model.context_window is None
+    assert model.cost(ai.Usage(1, 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "hint"),
+    [
+        ("anthropic:claude-sonet-4-6", UnknownModelError, "claude-sonnet-4-6"),
+        ("openai:gpt-4.0o", UnknownModelError, "gpt-4o"),
+        ("openai", UnknownModelError, "as in openai:"),
+        ("demo:nothing", UnknownModelError, "Known are: demo, script"),
+        ("antropic:x", UnknownProviderError, "Did you mean anthropic"),
+        ("claude-sonnet-4-6", UnknownProviderError, "Did you mean anthropic:claude-sonnet-4-6"),
+        ("zzz:x", UnknownProviderError, "Known are: anthropic, demo"),
+    ],
+)
+def test_slips_of_the_pen_are_named(name: str, expected: type[Exception], hint: str) -> None:
+    with pytest.raises(expected, match=hint):
+        ai.get_model(name)
+
+
+@pytest.mark.parametrize("base_url", ["ftp://h/v1", "h:80", "http://[::1/v1", "http://", "nonsense"])
+def test_a_base_url_that_is_none(base_url: str) -> None:
+    with pytest.raises(ConfigError, match="write base_url as in"):
+        ai.get_model("openai", "m", base_url=base_url)
+
+
+def test_defaults_for_servers_that_hold_one_model() -> None:
+    assert str(ai.get_model("llama_cpp")) == "llama_cpp:default"
+    assert str(ai.get_model("demo")) == "demo:demo"
+
+
+async def test_ollama_lists_what_it_has() -> None:
+    async def tags(exchange: Exchange) -> None:
+        assert exchange.path == "/api/tags"
+        await exchange.answer("200 OK", '{"models": [{"name": "llama3:8b"}, {"name": "qwen3:4b"}]}')
+
+    async with serving(tags) as server:
+        for base_url in (server.url, f"{server.url}/v1"):
+            found = await ai.discover("ollama", base_url)
+            assert [str(model) for model in found] == ["ollama:llama3:8b", "ollama:qwen3:4b"]
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", "nonsense", '{"data": [1]}', '{"data": 5}'])
+async def test_servers_that_answer_nonsense_have_no_models(body: str) -> None:
+    async def nonsense(exchange: Exchange) -> None:
+        await exchange.answer("200 OK", body)
+
+    async with serving(nonsense) as server:
+        assert await ai.discover("llama_cpp", server.url) == []
+
+
+def test_servers_that_are_not_there_have_no_models() -> None:
+    assert ai.list_models("llama_cpp", base_url=f"http://127.0.0.1:{free_port()}") == []
+
+
+def test_a_key_never_shows() -> None:
+    assert "sk-secret" not in repr(ai.get_model("openai", "m", base_url="http://h/v1", api_key="sk-secret"))
+
+
+def test_the_snapshot_says_where_it_comes_from() -> None:
+    text = resources.files("planck_nb.ai.data").joinpath("models.json").read_text()
+    snapshot = json.loads(text)
+    assert snapshot["source"].endswith(generate.PACKAGE)
+    assert snapshot["licence"] == "MIT"
+    assert {"version", "date", "prices"} <= snapshot.keys()
+    assert generate.render(snapshot) == text
+    for table in snapshot["providers"].values():
+        for row in table.values():
+            assert row["context"] >= row["output"] > 0
+
+
+def test_importing_loads_no_http_client() -> None:
+    code = "import sys, planck_nb.ai as ai; ai.list_models('openai'); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"httpx", "aiohttp", "pydantic", "openai", "anthropic", "duckdb", "pandas"} & set(loaded)

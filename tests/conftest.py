@@ -1,0 +1,33 @@
+"""What holds for all tests: nothing of the machine's owner is seen or touched."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from support.llama import llama_server
+
+_OURS = {"PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No API key, no setting, no proxy; the home and the working directory are empty folders."""
+    for name in list(os.environ):
+        setting = name.startswith("PLANCK_NB_") and name not in _OURS
+        if setting or name.endswith("_API_KEY") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    folder = tmp_path_factory.mktemp("user")
+    for name in ("home", "work"):
+        (folder / name).mkdir()
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    monkeypatch.chdir(folder / "work")
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real llama.cpp server."""
+    with llama_server(pathlib.Path(tmp_path_factory.mktemp("llama"))) as url:
+        yield url

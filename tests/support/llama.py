@@ -1,0 +1,61 @@
+"""The real llama.cpp server with a scripted model."""
+
+from __future__ import annotations
+
+import lzma
+import pathlib
+import platform
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from support.evidence import evidence, missing
+
+_STARTS_WITHIN = 60.0
+
+
+@contextmanager
+def llama_server(folder: pathlib.Path) -> Iterator[str]:
+    """The address of a running server, unpacked into `folder`. Skips where it cannot run."""
+    packed = evidence("llama", "llama")
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        missing("The recorded llama-server runs on x86-64 Linux only; run this test there.", "llama")
+    for name in ("llama-server", "script.gguf"):
+        (folder / name).write_bytes(lzma.decompress((packed / f"{name}.xz").read_bytes()))
+    (folder / "llama-server").chmod(0o755)
+    port = free_port()
+    command = [
+        *(str(folder / "llama-server"), "-m", str(folder / "script.gguf"), "--jinja", "--host", "127.0.0.1"),
+        *("--port", str(port), "--ctx-size", "8192", "--temp", "0"),
+    ]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/health", process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    deadline = time.monotonic() + _STARTS_WITHIN
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"llama-server ended with {process.returncode}"
+        try:
+            with opener.open(url, timeout=1):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.05)  # polls another process, which has no other way to say that it is ready
+    raise AssertionError(f"llama-server did not answer within {_STARTS_WITHIN} seconds")
