@@ -201,9 +201,10 @@ class Controller:
 
     async def _usage(self, argument: str, _namespace: Namespace) -> object:
         _takes_nothing("usage", argument)
-        mine = await self._query("SELECT * FROM usage", {})
-        mine = mine[mine["session_id"] == self.workspace.session.id]
-        return mine.drop(columns=["session_id", "session_name"]).reset_index(drop=True)
+        sql = "SELECT agents.name AS agent, usage.* FROM usage JOIN agents USING (session_id, agent_id)"
+        rows = await self._query(sql, {})
+        mine = rows[rows["session_id"] == self.workspace.session.id]
+        return mine.drop(columns=["session_id", "session_name", "agent_id"]).reset_index(drop=True)
 
     async def _tools(self, argument: str, _namespace: Namespace) -> object:
         name = argument or self.current
@@ -219,7 +220,7 @@ class Controller:
         return _table(rows, ["tool", "description", "arguments"])
 
     async def _query(self, sql: str, frames: Mapping[str, object]) -> pd.DataFrame:
-        return await asyncio.to_thread(self.workspace.query, sql, frames=frames)
+        return await self.workspace.query_async(sql, frames=frames)
 
 
 def _verbs(*verbs: Verb) -> dict[str, Verb]:

@@ -30,11 +30,16 @@ class PlanckMagics:
         """Do what a `%planck` line or a `%%planck` cell asks for; what it returns is the value of the magic."""
         debug = "--debug" in line.split()
         try:
-            return await self._run(line, cell, {**self._shell.user_ns, **(local_ns or {})})
+            return await self._run(line, cell, {**self._notebook_names(), **(local_ns or {})})
         except PlanckError as error:
             if not debug:
                 _show_as_one_line(error)
             raise
+
+    def _notebook_names(self) -> dict[str, object]:
+        """What the notebook defined, without what IPython put there."""
+        hidden = self._shell.user_ns_hidden
+        return {name: value for name, value in self._shell.user_ns.items() if hidden.get(name) is not value}
 
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object]) -> object:
         verb, _, argument = line.strip().partition(" ")

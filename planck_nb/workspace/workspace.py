@@ -17,7 +17,7 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import AgentError, did_you_mean
 from planck_nb.base.eventlog import EventLog, Subscription
 from planck_nb.config import Config
-from planck_nb.sessions import Session, SessionInfo, list_sessions, query
+from planck_nb.sessions import Session, SessionInfo, list_sessions, query, query_async
 from planck_nb.workspace.default_model import choose_model, paced
 
 if TYPE_CHECKING:
@@ -138,7 +138,13 @@ class Workspace:
 
     def query(self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None) -> pd.DataFrame:
         """Ask the stored history with SQL; see `planck_nb.sessions.query`."""
-        return query(self.sessions_dir, sql, frames=frames or {}, limit=limit)
+        return query(self.sessions_dir, sql, frames=frames, limit=limit)
+
+    async def query_async(
+        self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
+        """Like `query`, while the event loop goes on; cancelling ends the query."""
+        return await query_async(self.sessions_dir, sql, frames=frames, limit=limit)
 
     async def close(self) -> None:
         """Stop all agents and close the session. What was acknowledged is on disk already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -11,6 +12,7 @@ from planck_nb import Agent, Tool, ToolError
 from planck_nb.agent.events import AgentEvent
 from planck_nb.ai.messages import AssistantMessage, ToolResultMessage, UserMessage
 from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, ProviderError
+from planck_nb.base.eventlog import Subscription
 from planck_nb.testing import Call, Reply, scripted_model
 
 
@@ -119,12 +121,12 @@ async def test_a_failing_call_becomes_a_result_and_the_loop_goes_on(
 
 
 async def test_a_raw_schema_is_enforced() -> None:
-    ran = []
+    ran: list[object] = []
     tool = Tool(
         name="pick",
         description="Pick a colour.",
         parameters={"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]},
-        execute_fn=lambda args: ran.append(args),
+        execute_fn=ran.append,
     )
     agent = Agent(model=scripted_model(calling(("pick", {"colour": "green"}))), tools=[tool])
     await agent.prompt("go")
@@ -135,8 +137,8 @@ async def test_a_raw_schema_is_enforced() -> None:
 
 
 async def test_arguments_that_are_not_json_are_never_run() -> None:
-    from planck_nb.ai.messages import ToolCallPart
     from planck_nb.agent.loop import _execute
+    from planck_nb.ai.messages import ToolCallPart
 
     agent = Agent(model=scripted_model([]), tools=[add])
     with pytest.raises(ToolError, match=r"not a JSON object: \{bad"):
@@ -327,7 +329,7 @@ async def test_a_stopped_agent_takes_no_prompts() -> None:
 
 
 def test_a_prompt_without_a_loop_says_what_to_do() -> None:
-    with pytest.raises(NoRunningLoopError, match="asyncio.run"):
+    with pytest.raises(NoRunningLoopError, match=r"asyncio\.run"):
         Agent(model=scripted_model(["hi"])).prompt("hi")
 
 
@@ -342,7 +344,7 @@ async def test_late_subscribers_replay_and_slow_ones_never_stall() -> None:
     assert (await anext(replay)).type in {"agent_started", "text_delta"}
 
 
-async def _until_idle(subscription):  # type: ignore[no-untyped-def]
+async def _until_idle(subscription: Subscription[AgentEvent]) -> AsyncIterator[AgentEvent]:
     async for event in subscription:
         yield event
         if event.type == "turn_end":

@@ -20,7 +20,9 @@ replies = st.lists(
         Reply,
         text=st.text("ab \n", max_size=20),
         thinking=st.text("xy ", max_size=10),
-        calls=st.lists(st.sampled_from([Call("echo", {"text": "hi"}), Call("echo", {}), Call("ghost", {})]), max_size=3),
+        calls=st.lists(
+            st.sampled_from([Call("echo", {"text": "hi"}), Call("echo", {}), Call("ghost", {})]), max_size=3
+        ),
         error=st.sampled_from([None, None, None, "broken"]),
     ),
     max_size=6,

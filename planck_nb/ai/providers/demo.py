@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -128,7 +128,7 @@ def answer(context: Context) -> Reply:
         ]
         return Reply(text="\n\n".join(lines))
     prompt = _last_prompt(context.messages)
-    planned = [(tool, *_arguments(tool, share)) for tool, share in _shares(context.tools, prompt)]
+    planned = _plan(context.tools, prompt)
     ready = [Call(tool.name, args) for tool, args, missing in planned if not missing]
     if ready:
         names = " and ".join(f"`{call.name}`" for call in ready)
@@ -146,13 +146,13 @@ def answer(context: Context) -> Reply:
 def _introduction(tools: Sequence[ToolSpec]) -> str:
     said = (
         "I am the demo model: a small script that ships with planck_nb, not a language model. "
-        "I can call the tools I am given, and nothing else."
+        "I call the tools I am given and tell what they return, nothing else."
     )
     if tools:
         listed = "\n".join(f"- `{tool.name}`: {_first_line(tool.description)}" for tool in tools)
         said += f"\n\nI have these tools:\n\n{listed}\n\nName one, with values for its arguments, and I will call it."
     else:
-        said += " I was given none."
+        said += " I was given no tools."
     return said + (
         "\n\nTo talk to a real model, set an API key such as `ANTHROPIC_API_KEY`, or start a llama.cpp or Ollama "
         "server, then choose it, for example with `%planck model anthropic:claude-sonnet-4-6`."
@@ -194,34 +194,45 @@ def _words(text: str) -> set[str]:
     return {word.removesuffix("s") if len(word) > 3 else word for word in found} - _COMMON  # noqa: PLR2004
 
 
-def _fitting(tools: Iterable[ToolSpec], prompt: str) -> list[tuple[int, ToolSpec]]:
-    """The tools that the prompt is about, with the place where it speaks of each.
+def _places(tools: Sequence[ToolSpec], prompt: str) -> list[tuple[int, ToolSpec]]:
+    """Where the prompt speaks of which tool, in order.
 
-    Those it names; else those whose names share a word with it; else those whose descriptions share two.
+    Of those it names; else those whose names share a word with it; else those whose descriptions share two.
     """
-    tools = list(tools)
-    named = [(found.start(), tool) for tool in tools if (found := re.search(_whole(tool.name), prompt))]
+    named = [(found.start(), tool) for tool in tools for found in re.finditer(_whole(tool.name), prompt)]
     if named:
-        return named
-    places = reversed(list(_WORD.finditer(prompt)))
-    words = {word: place.start() for place in places for word in _words(place.group())}
-    alike = [
-        (min(words[word] for word in shared), tool) for tool in tools if (shared := _words(tool.name) & words.keys())
-    ]
-    if alike:
-        return alike
-    return [
-        (min(words[word] for word in shared), tool)
-        for tool in tools
-        if len(shared := _words(tool.description) & words.keys()) >= 2  # noqa: PLR2004
-    ]
+        return sorted(named, key=_place)
+    said = [(found.start(), word) for found in _WORD.finditer(prompt) for word in _words(found.group())]
+    for field, enough in (("name", 1), ("description", 2)):
+        places: list[tuple[int, ToolSpec]] = []
+        for tool in tools:
+            shared = [(place, word) for place, word in said if word in _words(getattr(tool, field))]
+            if len({word for _, word in shared}) >= enough:
+                places += [(place, tool) for place, _ in (shared if enough == 1 else shared[:1])]
+        if places:
+            return sorted(places, key=_place)
+    return []
 
 
-def _shares(tools: Iterable[ToolSpec], prompt: str) -> list[tuple[ToolSpec, str]]:
-    """The fitting tools, each with its share of the prompt: from where it is spoken of to where the next one is."""
-    fitting = sorted(_fitting(tools, prompt), key=lambda found: found[0])
-    starts = [0, *(place for place, _ in fitting[1:]), len(prompt)]
-    return [(tool, prompt[starts[number] : starts[number + 1]]) for number, (_, tool) in enumerate(fitting)]
+def _place(found: tuple[int, ToolSpec]) -> int:
+    return found[0]
+
+
+def _plan(tools: Sequence[ToolSpec], prompt: str) -> list[tuple[ToolSpec, JsonObject, list[str]]]:
+    """What to call with which arguments, and the required ones that the prompt does not give.
+
+    Each place that speaks of a tool has its share of the prompt, up to the next place; a tool whose shares hold too
+    little gets the whole prompt.
+    """
+    places = _places(tools, prompt)
+    starts = [0, *(place for place, _ in places[1:]), len(prompt)]
+    shares = [(tool, prompt[starts[number] : starts[number + 1]]) for number, (_, tool) in enumerate(places)]
+    planned = [(tool, *_arguments(tool, share)) for tool, share in shares]
+    served = {tool.name for tool, _, missing in planned if not missing}
+    wanting = {tool.name: tool for tool, _ in shares if tool.name not in served}
+    return [plan for plan in planned if plan[0].name in served and not plan[2]] + [
+        (tool, *_arguments(tool, prompt)) for tool in wanting.values()
+    ]
 
 
 def _whole(name: str) -> str:

@@ -1,0 +1,271 @@
+"""The magics in a real kernel, as a notebook uses them."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.kernel import Kernel, running_kernel
+
+ADD = "def add(a: int, b: int) -> int:\n    'Add two numbers.'\n    return a + b"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with running_kernel(tmp_path_factory.mktemp("notebook"), PLANCK_NB_DEMO_PACE="0", PLANCK_NB_MODEL="demo") as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def kernel(shared: Kernel) -> Kernel:
+    """The kernel with a fresh conversation."""
+    assert shared.run("%reset -f\n%unload_ext planck_nb\n%load_ext planck_nb").status == "ok"
+    shared.run(ADD)
+    return shared
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Kernel]:
+    """A kernel of the test's own, at a pace that leaves time to interfere."""
+    with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0.03", PLANCK_NB_MODEL="demo") as kernel:
+        kernel.run("%load_ext planck_nb")
+        yield kernel
+
+
+def test_a_cell_shows_a_live_view_and_one_transcript(kernel: Kernel) -> None:
+    cell = kernel.run("%%planck\nWhat is 20 and 22? Use @add.")
+    live, transcript = cell.outputs
+    assert "application/vnd.jupyter.widget-view+json" in live["data"]
+    assert (live["data"]["text/plain"], live["data"]["text/html"]) == ("", "")
+    assert set(transcript["data"]) == {"text/html", "text/markdown", "text/plain"}
+    assert "`add` returned `42`." in transcript["data"]["text/plain"]
+    assert "20" in transcript["data"]["text/html"]
+
+
+def test_the_same_prompt_gives_the_same_bundle(kernel: Kernel) -> None:
+    def bundle() -> list[dict[str, Any]]:
+        cell = kernel.run("%%planck --new --tools add\nadd 1 and 2")
+        return [{key: value for key, value in output["data"].items() if "widget" not in key} for output in cell.outputs]
+
+    assert bundle() == bundle()
+
+
+def test_the_answer_is_a_value(kernel: Kernel) -> None:
+    kernel.run("%%planck\nadd 20 and 22 with @add")
+    assert "returned `42`" in kernel.run("print(_.text, len(_.messages), _.usage.output_tokens > 0)").text
+    assert len(kernel.run("_").data("text/html")) == 1  # a later cell shows it, the prompt's own showed it already
+    kernel.run("kept = %planck add 1 and 2 with @add")
+    assert "returned `3`" in kernel.run("print(kept)").text
+    assert "returned `3`" in kernel.run("kept").data("text/plain")[0]
+    assert "returned `42`" in kernel.run("list(Out.values())[0]").plain
+
+
+@pytest.mark.parametrize("prompt", ["what is this?", 'what\'s up with {braces} and $x "quoted"', "a = b? %timeit !ls"])
+def test_a_prompt_is_taken_as_it_is_written(kernel: Kernel, prompt: str) -> None:
+    kernel.run(f"%planck {prompt}")
+    kernel.run(f"%%planck\n{prompt}\n")
+    kernel.run(f"for i in range(2):\n    answer = %planck {prompt}")
+    newest = "sessions.created = (SELECT max(created) FROM sessions)"
+    said = kernel.run(
+        "rows = %planck sql SELECT text FROM messages JOIN sessions USING (session_id) "
+        f"WHERE role = 'user' AND {newest}\nlist(rows['text'])"
+    )
+    assert ast.literal_eval(said.plain) == [prompt] * 4
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f():\n    answer = %planck add 4 and 5 with @add\n    return answer\nf().text",
+        "async def f():\n    answer = %planck add 4 and 5 with @add\n    return answer\n(await f()).text",
+        "%%capture out\nanswer = %planck add 4 and 5 with @add",
+        "%%time\nanswer = %planck add 4 and 5 with @add",
+        "get_ipython().run_cell('answer = %planck add 4 and 5 with @add').success",
+        "class C:\n    answer = %planck add 4 and 5 with @add\nC.answer.text",
+    ],
+    ids=["def", "async-def", "capture", "time", "run_cell", "class"],
+)
+def test_it_works_where_no_await_is_possible(kernel: Kernel, code: str) -> None:
+    cell = kernel.run(code)
+    assert cell.status == "ok", cell.error
+    count = kernel.run("n = %planck sql SELECT count(*) AS n FROM tool_calls WHERE result = '9'\nint(n['n'][0]) > 0")
+    assert count.plain == "True"
+
+
+def test_tools_and_values_of_the_notebook(kernel: Kernel) -> None:
+    kernel.run("answer = %planck --tools add add 2 and 3")
+    assert kernel.run("answer.text").plain == "'`add` returned `5`.'"
+    kernel.run("import pandas as pd\norders = pd.DataFrame({'price': [1, 2]})")
+    kernel.run("%planck look at @orders and mail me@orders.org")
+    said = kernel.run("rows = %planck sql SELECT text FROM messages WHERE text LIKE 'look at%'\nprint(rows['text'][0])")
+    assert said.text.count("is a DataFrame") == 1
+    assert "price" in said.text
+    kernel.run("def local():\n    def double(x: int) -> int:\n        'Double a number.'\n        return 2 * x\n"
+               "    answer = %planck double 21 with @double\n    return answer\nfound = local()")  # fmt: skip
+    assert kernel.run("found.text").plain == "'`double` returned `42`.'"
+
+
+def test_sql_joins_the_notebooks_tables(kernel: Kernel) -> None:
+    kernel.run("%planck hello")
+    kernel.run("import pandas as pd\nlabels = pd.DataFrame({'role': ['user'], 'who': ['me']})")
+    cell = kernel.run(
+        "%%planck sql\nSELECT who, count(*) > 0 AS some\nFROM messages JOIN labels USING (role)\nGROUP BY 1"
+    )
+    assert cell.plain.split() == ["who", "some", "0", "me", "True"]
+
+
+@pytest.mark.parametrize("verb", ["help", "model", "models demo", "agents", "sessions", "usage", "tools", "abort"])
+def test_every_verb_answers(kernel: Kernel, verb: str) -> None:
+    kernel.run("%planck hello")
+    cell = kernel.run(f"%planck {verb}")
+    assert cell.status == "ok", cell.error
+    assert cell.plain.strip()
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("%planck model antropic:x", "UnknownProviderError: There is no provider 'antropic'. Did you mean anthropic?"),
+        ("%planck --modle x hi", "UsageError: %%planck has no option --modle. Did you mean --model"),
+        ("%%planck --tools addd\nhi", "UsageError: The notebook has no function named addd. Did you mean add?"),
+        ("%%planck analyst do it\nhi", "write the prompt on the lines below"),
+        ("%%planck\n  \n", "UsageError: There is no prompt"),
+        ("%planck sql", "UsageError: `%planck sql` needs a query"),
+        ("%planck sql DROP TABLE messages", "QueryError: Sessions can only be read here"),
+        ("%planck model a b", "to send a prompt write `%planck -- model a b`"),
+        ("%planck help nothing", "UsageError: %planck has no verb nothing"),
+        ("%planck --temperature hot hi", "UsageError: --temperature takes a number, not 'hot'."),
+    ],
+)
+def test_a_mistake_is_one_sentence(kernel: Kernel, code: str, sentence: str) -> None:
+    cell = kernel.run(code)
+    assert cell.status == "error"
+    assert sentence in cell.error
+    assert "\n" not in cell.error
+    assert kernel.run("%planck add 1 and 1 with @add").status == "ok"
+
+
+def test_debug_shows_the_traceback(kernel: Kernel) -> None:
+    assert "Traceback" in kernel.run("%planck --debug --model nobody:x hi").error
+
+
+def test_a_failed_run_leaves_its_transcript_and_the_kernel_goes_on(kernel: Kernel) -> None:
+    cell = kernel.run("%planck --model llama_cpp:any hello")
+    assert cell.status == "error"
+    assert "\n" not in cell.error
+    assert "No server answers at http://127.0.0.1:8080" in cell.plain
+    assert kernel.run("%planck --model demo hello").status == "ok"
+
+
+def test_two_agents_keep_their_conversations_apart(kernel: Kernel) -> None:
+    kernel.run("%%planck ann\nhello")
+    kernel.run("%%planck bob\nhello")
+    kernel.run("%planck hello again")
+    cell = kernel.run("t = %planck agents\nlist(zip(t['agent'], t['turns']))")
+    assert cell.plain == "[('ann', 1), ('bob', 2)]"
+
+
+def test_interrupt_ends_the_run_and_keeps_the_text(own: Kernel) -> None:
+    pressed: list[float] = []
+
+    def press(message: dict[str, Any]) -> None:
+        frames = message["msg_type"] == "display_data"
+        if frames and not pressed:
+            pressed.append(time.monotonic())
+            own.interrupt()
+
+    cell = own.finish(own.start("%planck hello"), on_message=press)
+    assert cell.status == "error"
+    assert "KeyboardInterrupt" in cell.error
+    assert "[Stopped.]" in cell.plain
+    assert own.run("%planck sql SELECT stop_reason FROM messages ORDER BY id DESC LIMIT 1").status == "ok"
+    assert own.run("%planck --new hello").status == "ok"
+
+
+def test_interrupt_reaches_a_run_inside_a_function(own: Kernel) -> None:
+    own.run("def ask():\n    x = %planck hello\n    return x")
+    sent = own.start("ask()")
+    seen: list[str] = []
+
+    def press(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "display_data" and not seen:
+            seen.append("shown")
+            own.interrupt()
+
+    cell = own.finish(sent, on_message=press)
+    assert "KeyboardInterrupt" in cell.error
+    idle = own.run("t = %planck agents\nt['status'][0]")
+    assert idle.plain == "'idle'"
+
+
+def test_the_stop_button_ends_the_run_at_once(own: Kernel) -> None:
+    widget: list[str] = []
+    pressed: list[float] = []
+
+    def press(message: dict[str, Any]) -> None:
+        view = message["content"].get("data", {}).get("application/vnd.jupyter.widget-view+json")
+        if message["msg_type"] == "display_data" and view:
+            widget.append(view["model_id"])
+            pressed.append(time.monotonic())
+            content = {"comm_id": view["model_id"], "data": {"method": "custom", "content": {"type": "stop"}}}
+            own.client.shell_channel.send(own.client.session.msg("comm_msg", content))
+
+    cell = own.finish(own.start("answer = %planck hello\nprint(answer.outcome)"), on_message=press)
+    assert cell.status == "ok"
+    assert cell.text == "stopped\n"
+    assert time.monotonic() - pressed[0] < 1.0
+    assert own.run("%planck --new hello").status == "ok"
+
+
+def test_a_background_run_goes_on_while_another_cell_awaits(own: Kernel) -> None:
+    started = own.run("%%planck --background ann\nhello")
+    assert started.status == "ok"
+    own.run("%%planck bob\nhello")
+    cell = own.run("t = %planck agents\ndict(zip(t['agent'], t['status']))")
+    assert cell.plain == "{'ann': 'idle', 'bob': 'idle'}"
+
+
+def test_run_all_over_ten_cells_finishes(own: Kernel) -> None:
+    own.run("%planck model demo")
+    ids = [own.start(f"%%planck\nhello number {number}") for number in range(10)]
+    cells = [own.finish(sent) for sent in ids]
+    assert [cell.status for cell in cells] == ["ok"] * 10
+
+
+def test_a_killed_kernel_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0.05", PLANCK_NB_MODEL="demo") as first:
+        first.run("%load_ext planck_nb")
+        first.run("%planck hello")
+        sent = first.start("%planck add something very long to say")
+
+        class Seen(Exception):
+            pass
+
+        def kill(message: dict[str, Any]) -> None:
+            if message["msg_type"] == "display_data":
+                first.kill()
+                raise Seen
+
+        with pytest.raises(Seen):
+            first.finish(sent, on_message=kill)
+    with running_kernel(tmp_path) as second:
+        second.run("%load_ext planck_nb")
+        cell = second.run(
+            "rows = %planck sql SELECT role, text FROM messages ORDER BY id\n[tuple(r) for r in rows.values]"
+        )
+    assert "('user', 'hello')" in cell.plain
+    assert "'I am the demo model: a small script" in cell.plain
+    assert "('user', 'add something very long to say')" in cell.plain
+
+
+def test_loading_twice_and_unloading(kernel: Kernel) -> None:
+    kernel.run("%load_ext planck_nb\n%reload_ext planck_nb")
+    assert len(kernel.run("%planck hello").outputs) == 2
+    kernel.run("%unload_ext planck_nb")
+    assert "not found" in kernel.run("%planck hello").text
+    assert kernel.run("%load_ext planck_nb\n").status == "ok"
+    assert kernel.run("%planck hello").status == "ok"

@@ -1,0 +1,70 @@
+"""Every notebook of the project runs, and shows exactly what is saved in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.timeout(180)
+def test_it_shows_what_is_saved(notebook: Path, tmp_path: Path) -> None:
+    copy = shutil.copy(notebook, tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--nbval", str(copy)]
+    environment = {**os.environ, "PLANCK_NB_DEMO_PACE": "0"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5_000:]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_outputs_are_saved_and_hold_nothing_of_a_machine(notebook: Path) -> None:
+    document = nbformat.read(notebook, as_version=4)
+    nbformat.validate(document)
+    text = notebook.read_text()
+    assert any(cell.get("outputs") for cell in document.cells)
+    assert "widgets" not in document.metadata
+    assert str(Path.home()) not in text
+    assert all(cell.get("execution_count") for cell in document.cells if cell.cell_type == "code")
+
+
+def test_the_command_line_runs_a_notebook_in_a_directory_with_spaces(tmp_path: Path) -> None:
+    folder = tmp_path / "my note books"
+    folder.mkdir()
+    copy = shutil.copy(NOTEBOOKS[0], folder)
+    command = [sys.executable, "-m", "planck_nb", str(copy)]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PLANCK_NB_DEMO_PACE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "`convert` returned `230.0`." in done.stdout
+
+
+def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
+    def run(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "planck_nb", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    assert run("missing.ipynb") == (1, "planck_nb: There is no notebook missing.ipynb.\n")
+    bad = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
+    nbformat.write(bad, tmp_path / "bad.ipynb")
+    code, said = run("bad.ipynb")
+    assert code == 1
+    assert "A cell of bad.ipynb failed: ZeroDivisionError: division by zero" in said
+    (tmp_path / "junk.ipynb").write_text("not json")
+    code, said = run("junk.ipynb")
+    assert code == 1
+    assert said.startswith("planck_nb: junk.ipynb is not a notebook")

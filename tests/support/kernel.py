@@ -1,0 +1,116 @@
+"""A real kernel for tests: run cells, read what they showed, interrupt and kill."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_client import BlockingKernelClient, KernelManager
+
+TIMEOUT = 60.0
+
+
+@dataclass
+class Cell:
+    """What one execution showed."""
+
+    status: str = "ok"
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    text: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+    def data(self, mime: str) -> list[Any]:
+        """Everything shown in one MIME type."""
+        return [output["data"][mime] for output in self.outputs if mime in output.get("data", {})]
+
+    @property
+    def plain(self) -> str:
+        """Printed and shown text, one after another."""
+        return self.text + "\n".join(self.data("text/plain"))
+
+
+class Kernel:
+    """One kernel and the client that talks to it."""
+
+    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(cwd=str(directory), env={**os.environ, **environment})
+        self.client: BlockingKernelClient = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=TIMEOUT)
+
+    def start(self, code: str) -> str:
+        """Send a cell and return at once, with the id that `finish` takes."""
+        return str(self.client.execute(code, allow_stdin=False))
+
+    def finish(
+        self, message_id: str, *, on_message: Callable[[dict[str, Any]], None] | None = None, timeout: float = TIMEOUT
+    ) -> Cell:
+        """Wait until the kernel is idle again and give what the cell showed."""
+        cell = Cell()
+        began = time.monotonic()
+        while True:
+            left = began + timeout - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"the cell did not end within {timeout} s; so far: {cell}")
+            try:
+                message = self.client.get_iopub_msg(timeout=left)
+            except queue.Empty:
+                continue
+            if message["parent_header"].get("msg_id") != message_id:
+                continue
+            if on_message:
+                on_message(message)
+            content = message["content"]
+            match message["msg_type"]:
+                case "stream":
+                    cell.text += content["text"]
+                case "display_data" | "execute_result":
+                    cell.outputs.append(content)
+                case "error":
+                    cell.status = "error"
+                    cell.error = "\n".join(content["traceback"])
+                case "status" if content["execution_state"] == "idle":
+                    cell.seconds = time.monotonic() - began
+                    return cell
+                case _:
+                    pass
+
+    def run(self, code: str, *, timeout: float = TIMEOUT) -> Cell:
+        """Run a cell to its end."""
+        return self.finish(self.start(code), timeout=timeout)
+
+    def interrupt(self) -> None:
+        """Press ■."""
+        self.manager.interrupt_kernel()
+
+    def kill(self) -> None:
+        """End the kernel as `kill -9` does."""
+        pid = self.manager.provisioner.pid  # type: ignore[union-attr]
+        os.kill(pid, signal.SIGKILL)
+        self.manager.shutdown_kernel(now=True)
+
+    def close(self) -> None:
+        """End the kernel and the channels to it."""
+        self.client.stop_channels()
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel(now=True)
+        self.manager.cleanup_resources()
+
+
+@contextmanager
+def running_kernel(directory: Path, **environment: str) -> Iterator[Kernel]:
+    """A kernel in `directory` that ends with the block."""
+    kernel = Kernel(directory, environment)
+    try:
+        yield kernel
+    finally:
+        kernel.close()
