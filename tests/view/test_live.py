@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from planck_nb.agent import events as ev
+from planck_nb.base.eventlog import EventLog
+from planck_nb.base.json import JsonObject
+from planck_nb.jupyter import live
+from planck_nb.jupyter.live import LiveView, Summary
+from planck_nb.jupyter.live_painter import Painter
+
+SUMMARY: Summary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
+
+
+class Browser:
+    """The other end of a view: what it was sent, and what it says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: EventLog[ev.AgentEvent] = EventLog()
+        self.stops = 0
+        self.received: asyncio.Queue[JsonObject] = asyncio.Queue()
+        self.view = LiveView(self.log, agent="a", model="m", on_stop=self.stop, painter=Painter(interval=0))
+        monkeypatch.setattr(self.view, "send", self.received.put_nowait)
+
+    def stop(self) -> None:
+        self.stops += 1
+
+    def say(self, kind: str) -> None:
+        self.view._hear(self.view, {"type": kind}, [])
+
+    def text(self, text: str) -> None:
+        self.log.append(ev.TextDelta("a", None, 0, self.log.end, 100.0 + self.log.end, text))
+
+    async def next(self) -> JsonObject:
+        return await asyncio.wait_for(self.received.get(), 5)
+
+
+@pytest.fixture
+async def browser(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = Browser(monkeypatch)
+    yield made
+    made.view.finish(SUMMARY)
+    made.view.close()
+
+
+async def test_frames_go_on_where_the_snapshot_ends(browser: Browser) -> None:
+    browser.text("a")
+    browser.text("b")
+    browser.say("resync")
+    snapshot = await browser.next()
+    assert (snapshot["type"], snapshot["to"]) == ("snapshot", 2)
+    assert snapshot["events"] == [{"type": "text", "t": 0.0, "text": "ab"}]
+    browser.text("c")
+    frame = await browser.next()
+    assert (frame["type"], frame["from"], frame["to"]) == ("frame", 2, 3)
+    assert frame["events"] == [{"type": "text", "t": 2.0, "text": "c"}]
+
+
+async def test_a_second_resync_tells_everything_again(browser: Browser) -> None:
+    browser.text("a")
+    browser.say("resync")
+    await browser.next()
+    browser.text("b")
+    await browser.next()
+    browser.say("resync")
+    snapshot = await browser.next()
+    assert (snapshot["to"], snapshot["events"][0]["text"]) == (2, "ab")
+
+
+async def test_stop_is_heard_on_the_loop_from_any_thread(browser: Browser) -> None:
+    await asyncio.to_thread(browser.say, "stop")
+    await asyncio.sleep(0)
+    assert browser.stops == 1
+
+
+async def test_without_a_browser_small_snapshots_go_out_and_large_ones_do_not(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser.view.finish(SUMMARY)
+    monkeypatch.setattr(live, "_FIRST_PAUSE", 0.001)
+    unheard = Browser(monkeypatch)
+    unheard.text("a")
+    assert (await unheard.next())["type"] == "snapshot"
+    unheard.text("x" * 100_000)
+    unheard.view.finish(SUMMARY)
+    assert unheard.received.empty()
+    unheard.view.close()
+
+
+async def test_the_end_flushes_what_was_not_sent_and_forgets_the_run(browser: Browser) -> None:
+    browser.say("resync")
+    await browser.next()
+    browser.text("last words")
+    browser.view.finish(SUMMARY)
+    assert browser.received.get_nowait()["events"][0]["text"] == "last words"
+    assert browser.view.phase == "done"
+    assert browser.view.summary == SUMMARY
+    assert browser.view._log is not browser.log
+    browser.say("stop")
+    await asyncio.sleep(0)
+    assert browser.stops == 0
+
+
+async def test_what_can_be_copied_is_bounded(browser: Browser) -> None:
+    browser.view.finish({**SUMMARY, "text": "x" * 1_000_000})
+    assert len(browser.view.summary["text"]) < 110_000
+
+
+def test_outside_a_loop_and_a_kernel_the_view_is_inert() -> None:
+    view = LiveView(EventLog(), agent="a", model="m", on_stop=lambda: None)
+    view.finish(SUMMARY)
+    assert view.phase == "done"
+    view.close()
+
+
+def test_whoever_cannot_show_the_widget_shows_nothing() -> None:
+    view = LiveView(EventLog(), agent="a", model="m", on_stop=lambda: None)
+    data, _ = view._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
+    assert (data["text/plain"], data["text/html"]) == ("", "")
+    view.close()

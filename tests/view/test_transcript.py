@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    Message,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    ToolResultPart,
+    Usage,
+)
+from planck_nb.jupyter.transcript import Outcome, Transcript
+from planck_nb.jupyter.transcript_markdown import code_span, fenced, to_html, to_markdown
+from planck_nb.jupyter.transcript_text import count, dollars, key_argument, shown_arguments
+
+HOSTILE = """<script>alert(1)</script> <img src=x onerror=alert(1)> `<b>code</b>`
+[a](javascript:alert(1)) [b](/lab?reset) [c](java&#115;cript:alert(1)) [d](https://e.invalid/d)
+![p](https://e.invalid/p.png)
+
+```html
+<script>kept as code</script>
+```
+
+[ref]: javascript:alert(1)
+"""
+ALLOWED = {
+    *("div p b span details summary pre code table thead tbody tr th td ul ol li a strong em s br hr".split()),
+    *("blockquote h1 h2 h3 h4 h5 h6".split()),
+}
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes; checks that what opens closes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in {"br", "hr"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def check_safe(html: str) -> None:
+    for tag, attributes in Tags(html).found:
+        assert tag in ALLOWED
+        assert set(attributes) <= {"style", "href", "rel", "title", "start"}
+        style = attributes.get("style") or ""
+        assert "var(" not in style
+        assert not re.search(r"(?<!-)\bcolor:", style)
+        assert re.match(r"https?:|mailto:", attributes.get("href") or "https:")
+
+
+def transcript(*messages: Message, outcome: Outcome = "done", error: str | None = None) -> Transcript:
+    return Transcript("ana", "demo:x", outcome, messages, Usage(18_000, 400), 0.063, error, 41.2)
+
+
+def run(answer: str, result: str = "42", *, error: bool = False) -> tuple[Message, ...]:
+    call = ToolCallPart("c1", "run_python", {"code": "6 * 7\n", "options": {"a": 1}})
+    return (
+        AssistantMessage((ThinkingPart("Let me see."), call), "tool_use"),
+        ToolResultMessage((ToolResultPart("c1", "run_python", result, error),)),
+        AssistantMessage((TextPart(answer),)),
+    )
+
+
+def test_the_forms_tell_the_whole_run() -> None:
+    bundle = transcript(*run("The answer is **42**.")).bundle()
+    assert bundle["text/plain"] == "[run_python 6 * 7]\nThe answer is **42**."
+    assert bundle["text/markdown"] == (
+        "**ana** · done · 18.4k tokens · $0.063 · demo:x\n\n> *Thinking*\n>\n> Let me see.\n\n"
+        "- `run_python 6 * 7`\n\n  `code`\n  ```text\n  6 * 7\n  ```\n\n"
+        '  `options`\n  ```text\n  {"a": 1}\n  ```\n\n  ```text\n  42\n  ```\n\nThe answer is **42**.\n'
+    )
+    html = bundle["text/html"]
+    check_safe(html)
+    for part in (
+        "<b>ana</b>",
+        "18.4k tokens",
+        "Let me see.",
+        "<b>run_python</b> 6 * 7",
+        ">42</pre>",
+        "<strong>42</strong>",
+    ):
+        assert part in html
+
+
+def test_nothing_in_the_bundle_differs_between_executions() -> None:
+    one, other = (Transcript("ana", "m", "done", run("x"), None, None, None, seconds) for seconds in (1.0, 7.7))
+    assert one.bundle() == other.bundle()
+    assert "c1" not in "".join(one.bundle().values())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "said"),
+    [
+        ("stopped", None, "Stopped."),
+        ("failed", "No key & no luck.", "No key & no luck."),
+        ("cut off", "The connection closed early.", "The connection closed early."),
+    ],
+)
+def test_a_run_that_did_not_end_by_itself_says_so_everywhere(outcome: Outcome, error: str | None, said: str) -> None:
+    call = AssistantMessage((TextPart("Half"), ToolCallPart("1", "bash", {"command": "ls"})))
+    bundle = transcript(call, outcome=outcome, error=error).bundle()
+    check_safe(bundle["text/html"])
+    unfinished = "stopped" if outcome == "stopped" else "not finished"
+    assert bundle["text/plain"] == f"Half\n[bash ls: {unfinished}]\n[{said}]"
+    assert said in bundle["text/markdown"]
+    assert said.replace("&", "&amp;") in bundle["text/html"]
+    assert f"<b>{unfinished}</b>" in bundle["text/html"]
+
+
+def test_failed_and_invalid_calls_are_marked() -> None:
+    assert "<b>failed</b>" in transcript(*run("x", "boom", error=True)).bundle()["text/html"]
+    invalid = AssistantMessage((ToolCallPart("1", "bash", {}, invalid='{"command": '),))
+    result = ToolResultMessage((ToolResultPart("1", "bash", "not a JSON object", is_error=True),))
+    html = transcript(invalid, result).bundle()["text/html"]
+    assert "{&quot;command&quot;: </pre>" in html
+    assert "not a JSON object" in html
+
+
+def test_hostile_text_is_only_text() -> None:
+    bundle = transcript(*run(HOSTILE, HOSTILE)).bundle()
+    check_safe(bundle["text/html"])
+    links = [attributes.get("href") for tag, attributes in Tags(bundle["text/html"]).found if tag == "a"]
+    assert links == ["https://e.invalid/d", "https://e.invalid/p.png"]
+
+
+def test_disarmed_markdown_is_harmless_to_a_renderer_that_trusts_it() -> None:
+    trusting = MarkdownIt("commonmark", {"html": True})
+    trusting.validateLink = lambda url: bool(url)  # type: ignore[method-assign]
+    html = trusting.render(to_markdown(HOSTILE))
+    assert "<script>" not in html
+    assert "<img" not in html
+    assert re.findall(r'href="([^"]*)"', html) == ["https://e.invalid/d", "https://e.invalid/p.png"]
+    assert "<code>&lt;b&gt;code&lt;/b&gt;</code>" in html
+    assert "&lt;script&gt;kept as code" in html
+
+
+SCRAPS = st.lists(
+    st.sampled_from(
+        [
+            "<b onclick=1>",
+            "`",
+            "``",
+            "\\",
+            "\n",
+            "\n\n",
+            "- ",
+            "> ",
+            "| a | b |\n|--|--|\n",
+            " ",
+            "```\n",
+            "x",
+            "![p](u)",
+        ]
+    ),
+    max_size=25,
+).map("".join)
+
+
+@given(SCRAPS)
+def test_no_arrangement_of_marks_lets_anything_through(text: str) -> None:
+    trusting = MarkdownIt("commonmark", {"html": True}).enable("table")
+    trusting.validateLink = lambda url: bool(url)  # type: ignore[method-assign]
+    for token in trusting.parse(to_markdown(text)):
+        assert token.type != "html_block"
+        kinds = {child.type for child in token.children or ()}
+        assert not kinds & {"html_inline", "image", "link_open"}
+    check_safe(f"<div>{to_html(text)}</div>")
+
+
+@given(st.text(alphabet="`x\n ", max_size=40))
+def test_fences_and_spans_hold_any_backticks(text: str) -> None:
+    [block] = MarkdownIt("commonmark").parse(fenced(text))
+    assert block.content.rstrip() == text.rstrip()
+    if text.strip():
+        [inline] = [token for token in MarkdownIt("commonmark").parse(code_span(text)) if token.type == "inline"]
+        assert [child.content.strip() for child in inline.children or ()] == [" ".join(text.split())]
+
+
+def test_a_long_result_keeps_its_ends() -> None:
+    html = transcript(*run("x", "begin" + "y" * 200_000 + "end")).bundle()["text/html"]
+    assert len(html) < 30_000
+    assert "begin" in html
+    assert "end</pre>" in html
+
+
+def test_what_varies_is_metadata() -> None:
+    assert transcript().metadata() == {"planck_nb": {"agent": "ana", "outcome": "done", "seconds": 41.2}}
+
+
+def test_a_run_that_said_nothing_still_shows() -> None:
+    bundle = Transcript("ana", "demo:x", "done", (), None, None, None, 0).bundle()
+    assert bundle["text/plain"] == "[done]"
+    assert "done · demo:x" in bundle["text/html"]
+
+
+def test_key_arguments_tell_calls_apart() -> None:
+    assert key_argument({"content": "long", "path": "a.py"}) == "a.py"
+    assert key_argument({"code": "\n\n  x = 1\ny = 2"}) == "x = 1"
+    assert key_argument({"city": "Zürich"}) == "Zürich"
+    assert key_argument({"n": 3, "deep": {"a": 1}}) == "3"
+    assert key_argument({"deep": {"a": 1}}) == ""
+
+
+def test_many_arguments_are_bounded() -> None:
+    shown = shown_arguments({f"a{at}": "x" * 10_000 for at in range(1_000)})
+    assert shown[-1] == ("…", "950 more arguments")
+    assert sum(len(text) for _, text in shown) < 25_000
+
+
+def test_figures_are_short() -> None:
+    assert [count(n) for n in (0, 999, 1000, 999_949, 999_950, 18_432)] == [
+        "0",
+        "999",
+        "1.0k",
+        "999.9k",
+        "1.0M",
+        "18.4k",
+    ]
+    assert [dollars(cost) for cost in (0, 0.0001, 0.063, 1.2)] == ["$0", "<$0.001", "$0.063", "$1.20"]
