@@ -63,7 +63,10 @@ class JournalFile:
         except OSError as error:
             raise _unwritable(path, error) from error
         try:
-            size, last_id = _sound_end(path)
+            with path.open("rb") as file:
+                size, last_id = _sound_end(file)
+            if not size:
+                raise SessionFormatError(f"The journal {path.name} holds no line that can be read; restore a backup.")
             os.ftruncate(descriptor, size)
             _sync(descriptor)
         except OSError as error:
@@ -118,18 +121,17 @@ class JournalFile:
 def read_lines(path: Path, *, start: int = 0, end: int | None = None) -> Iterator[tuple[list[bytes], int]]:
     """The complete lines between two offsets in bytes, some megabytes at a time, each with the offset it ends at.
 
-    Blank lines at the end are left out: a writer has yet to use them.
+    Without `end`, up to the last line that is whole at this moment, while another process may be writing.
     """
     with path.open("rb") as file:
+        # A reader that met the writer half-way would see blanks where a line is being written and then a later line.
+        # Lines are written in order, so whatever stands before one that is whole stays as it is.
+        end = _sound_end(file)[0] if end is None else end
         file.seek(start)
-        while lines := file.readlines(CHUNK):
+        while start < end and (lines := file.readlines(CHUNK)):
             size = sum(map(len, lines))
-            while lines and (
-                lines[-1].isspace() or not lines[-1].endswith(b"\n") or (end is not None and start + size > end)
-            ):
+            while lines and start + size > end:
                 size -= len(lines.pop())
-            if not lines:
-                return
             start += size
             yield lines, start
 
@@ -140,19 +142,31 @@ def read_first_line(path: Path) -> bytes:
         return file.readline(_BLOCK)
 
 
-def _sound_end(path: Path) -> tuple[int, int]:
-    """Where the last line ends that is whole, and its id."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end:
-            start = _line_start(file, end)
-            file.seek(start)
-            record = parse_line(file.read(end - start))
-            if record is not None:
-                check_version(record)
-                return end, int(record["id"])
-            end = start
-    raise SessionFormatError(f"The journal {path.name} holds no line that can be read; restore it from a backup.")
+def _sound_end(file: BinaryIO) -> tuple[int, int]:
+    """Where the last line ends that is whole, and its id; zeros where no line is."""
+    end = _blank_from(file)
+    while end:
+        start = _line_start(file, end)
+        file.seek(start)
+        record = parse_line(file.read(end - start))
+        if record is not None:
+            check_version(record)
+            return end, int(record["id"])
+        end = start
+    return 0, 0
+
+
+def _blank_from(file: BinaryIO) -> int:
+    """Where the blank end of the file begins, after one byte that may be the last line's own newline."""
+    length = position = file.seek(0, os.SEEK_END)
+    while position:
+        size = min(_BLOCK, position)
+        position -= size
+        file.seek(position)
+        text = file.read(size).rstrip()
+        if text:
+            return min(position + len(text) + 1, length)
+    return 0
 
 
 def _line_start(file: BinaryIO, end: int) -> int:

@@ -69,8 +69,10 @@ class Query:
         try:
             try:
                 return patiently(partial(self._attempt, trust_files=True), seconds=_PATIENCE)
-            except (duckdb.IOException, duckdb.SerializationException, duckdb.InternalError, duckdb.FatalException):
-                # A file that opened well may still be damaged inside.
+            except (duckdb.ProgrammingError, duckdb.DataError):
+                raise
+            except duckdb.Error:
+                # A file that opened well may still be damaged inside, or have become busy for good.
                 return self._attempt(trust_files=False)
         except duckdb.Error as error:
             raise QueryError(self._explain(error)) from error
@@ -158,13 +160,16 @@ def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     tree = json.loads(serialized[0]) if serialized else {"error": True}
     if tree["error"]:
         raise QueryError("The statement cannot be checked to only read; write it as a plain SELECT.")
+    tables: set[str] = set()
     for node in _nodes(tree["statements"]):
         node_type = node.get("type")
         if isinstance(node_type, str) and node_type.endswith("_NODE") and node_type not in _READING:
             raise QueryError(f"Sessions can only be read here: a WITH clause may not hold {node_type.split('_')[0]}.")
         if node.get("function_name") in _INDIRECT:
             raise QueryError(f"{node['function_name']}() hides what it runs and cannot be used here.")
-    return {name.lower() for name in connection.get_table_names(sql)}
+        if node_type == "BASE_TABLE":
+            tables.add(node["table_name"].lower())
+    return tables
 
 
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:

@@ -214,7 +214,15 @@ class Session:
 
     def _records(self, agent_id: str | None) -> Iterator[JsonObject]:
         end = self._end if self._closed else self._writer.sync()
-        records = [codec.decode_line(line) for lines, _ in read_lines(self.path, end=end) for line in lines]
+        records = []
+        for lines, _ in read_lines(self.path, end=end):
+            for line in lines:
+                record = codec.parse_line(line)
+                if record is not None:
+                    codec.check_version(record)
+                    records.append(record)
+                elif not line.isspace():
+                    _log.warning("a damaged line of %s was left out: %.60r…", self.path, line)
         hidden = hidden_ranges((record["id"], record["before_id"]) for record in records if record["kind"] == "rewind")
         for record in records:
             if agent_id in {None, record.get("agent_id")} and not is_hidden(record["id"], hidden):

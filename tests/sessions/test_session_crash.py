@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from planck_nb.ai.messages import TextPart, UserMessage
+from planck_nb.sessions import Session, query
+
+TESTS = Path(__file__).parents[1]
+WRITE = """
+import sys
+sys.path.insert(0, sys.argv[3])
+from support.stored import write_forever
+write_forever(sys.argv[1], sys.argv[2])
+"""
+COUNTS = """
+select session_name, count(*) as n, count(distinct id) as ids, max(turn) as last from messages group by all
+"""
+SECONDS = 600 if os.environ.get("PLANCK_NB_SOAK") else 4
+
+
+def start_writer(directory: Path, name: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITE, str(directory), name, str(TESTS)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def kill(writer: subprocess.Popen[str]) -> list[int]:
+    """Kill the writer and give the ids that it saw acknowledged and that have not been read from it."""
+    writer.send_signal(signal.SIGKILL)
+    rest, _ = writer.communicate()
+    return [int(line.split()[0]) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+@pytest.mark.parametrize("acknowledged", [1, 7, 150, 700, 1500])
+def test_no_acknowledged_message_is_lost_when_the_process_is_killed(tmp_path: Path, acknowledged: int) -> None:
+    writer = start_writer(tmp_path, "killed")
+    assert writer.stdout is not None
+    ids = [int(writer.stdout.readline().split()[0]) for _ in range(acknowledged)]
+    ids += kill(writer)
+    seen = query(tmp_path, "select id, text from messages order by id")
+    assert set(ids) <= set(seen.id)
+    assert list(seen.text) == [f"message {number}" for number in range(1, len(seen) + 1)]
+    with Session.open(tmp_path, "killed") as session:
+        assert [row.db_id for row in session.rows()] == list(seen.id)
+        new = asyncio.run(session.log("writer").append(UserMessage("alive"), turn=0, time=0))
+        assert new > seen.id.max()
+        session.fold()
+    assert list(query(tmp_path, "select id from messages order by id").id) == [*seen.id, new]
+    records = [json.loads(line) for line in session.path.read_bytes().splitlines()]
+    assert [record["id"] for record in records] == sorted({record["id"] for record in records})
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+def test_sessions_are_queried_from_another_process_while_they_are_written(tmp_path: Path) -> None:
+    acknowledged: dict[str, int] = {}
+    started = threading.Barrier(4)
+    writers = [start_writer(tmp_path, name) for name in ("one", "two", "three")]
+    followers = [
+        threading.Thread(target=follow, args=(writer, name, acknowledged, started))
+        for writer, name in zip(writers, ("one", "two", "three"), strict=True)
+    ]
+    for follower in followers:
+        follower.start()
+    durations = []
+    try:
+        started.wait()
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            durations.append(look(tmp_path, dict(acknowledged)))
+    finally:
+        for writer in writers:
+            writer.kill()
+        for follower in followers:
+            follower.join()
+        for writer in writers:
+            writer.communicate()
+    durations.sort()
+    print(f"{len(durations)} queries, median {durations[len(durations) // 2] * 1e3:.0f} ms; written: {acknowledged}")
+    for name, number in acknowledged.items():
+        with Session.open(tmp_path, name) as session:
+            texts = [row.message.content[0] for row in session.rows()]
+            assert texts == [TextPart(f"message {n}") for n in range(1, len(texts) + 1)]
+            assert len(texts) >= number
+
+
+def follow(writer: subprocess.Popen[str], name: str, acknowledged: dict[str, int], started: threading.Barrier) -> None:
+    """Keep up with what a writer prints; the barrier is for its first line."""
+    assert writer.stdout is not None
+    for line in writer.stdout:
+        first = name not in acknowledged
+        if line.endswith("\n"):
+            acknowledged[name] = int(line.split()[1])
+        if first:
+            started.wait()
+
+
+def look(directory: Path, acknowledged: dict[str, int]) -> float:
+    """Check that a query sees what was acknowledged before, without a hole; the seconds it took."""
+    start = time.perf_counter()
+    counts = query(directory, COUNTS).set_index("session_name")
+    duration = time.perf_counter() - start
+    for name, number in acknowledged.items():
+        row = counts.loc[name]
+        assert row.n == row.ids == row["last"], "no row is missing or doubled"
+        assert row.n >= number, "what was acknowledged before the query is in it"
+    return duration
+
+
+def test_a_process_that_uses_the_store_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    async def run() -> int:
+        session = Session.create(tmp_path)
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        ticking = asyncio.ensure_future(tick())
+        for _ in range(50):
+            await session.log("a").append(UserMessage("x" * 1000), turn=0, time=0)
+        ticking.cancel()
+        session.close()
+        return ticks
+
+    assert asyncio.run(run()) > 100

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import asyncio
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.stored import START, converse, reply
+
+from planck_nb.agent import events
+from planck_nb.agent.log import Journal, MemoryLog, MessageLog
+from planck_nb.ai.messages import UserMessage
+from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError, SessionNotFoundError
+from planck_nb.sessions import Session, find_session, list_sessions, query
+
+
+async def test_messages_are_durable_when_acknowledged_and_come_back_in_order(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+        assert ids == sorted(set(ids))
+        assert str(ids[-1]).encode() in session.path.read_bytes()
+        rows = session.rows()
+        assert [row.db_id for row in rows] == ids
+        assert [row.message.type for row in rows] == ["user", "assistant", "tool_result", "assistant"]
+        assert rows[0].inserted_at.timestamp() == START
+        assert session.log("a1").messages() == [(row.db_id, row.message) for row in rows]
+
+
+async def test_what_is_recorded_keeps_its_place_between_messages(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        await converse(session)
+        stored = session.events()
+        assert [event.type for event in stored] == [
+            "agent_started", "message", "message", "tool_start", "tool_end", "message", "message",
+        ]  # fmt: skip
+        assert [event.seq for event in stored] == list(range(7))
+        assert stored == session.events("a1")
+    with Session.open(tmp_path, session.name) as again:
+        assert again.events() == stored
+    assert session.events() == stored, "a closed session can still be read"
+
+
+async def test_deltas_and_message_events_are_not_stored_twice(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        log = session.log("a")
+        message_id = await log.append(UserMessage("hi"), turn=0, time=1.5)
+        event = events.Message("a", session.id, 0, 0, 1.5, id=message_id, message=UserMessage("hi"))
+        log.record(event)
+        log.record(events.TextDelta("a", session.id, 0, 1, 1.5, text="x"))
+        assert session.events() == [event]
+
+
+async def test_many_agents_share_one_sequence(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        logs = [session.log(f"agent {number}") for number in range(20)]
+        ids = await asyncio.gather(*(log.append(reply("x"), turn=0, time=0) for log in logs for _ in range(25)))
+        assert sorted(ids) == list(range(1, 501))
+        for log in logs:
+            own = [message_id for message_id, _ in log.messages()]
+            assert len(own) == 25
+            assert own == sorted(own)
+        counted = {event.agent_id: event.seq for event in session.events()}
+        assert set(counted.values()) == {24}
+
+
+async def test_taking_back_hides_everything_after_for_all_agents_and_ids_go_on(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        first = await converse(session)
+        other = await session.log("b").append(UserMessage("other"), turn=0, time=0)
+        await session.log("a1").truncate_from(first[2])
+        assert [row.db_id for row in session.rows()] == first[:2]
+        assert [event.type for event in session.events()] == [
+            "agent_started",
+            "message",
+            "message",
+            "tool_start",
+            "tool_end",
+        ]
+        new = await session.log("a1").append(UserMessage("again"), turn=1, time=0)
+        assert new > other
+    with Session.open(tmp_path, session.id) as again:
+        assert [row.db_id for row in again.rows()] == [*first[:2], new]
+
+
+async def test_cancelling_an_append_does_not_break_the_log(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        log = session.log("a")
+        waiting = asyncio.ensure_future(log.append(UserMessage("one"), turn=0, time=0))
+        asyncio.get_running_loop().call_soon(waiting.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await log.append(UserMessage("two"), turn=0, time=0) == 2
+        assert [row.db_id for row in session.rows()] == [1, 2]
+
+
+def test_a_session_serves_several_event_loops_and_needs_none_to_be_made(tmp_path: Path) -> None:
+    session = Session.create(tmp_path)
+    for number in range(3):
+        assert asyncio.run(session.log("a").append(UserMessage("x"), turn=number, time=0)) == number + 1
+    session.close()
+    session.close()
+    with pytest.raises(SessionError, match="closed"):
+        asyncio.run(session.log("a").append(UserMessage("x"), turn=0, time=0))
+    session.log("a").record(events.AgentStopped("a", session.id, 0, 0, 0.0))
+    with pytest.raises(SessionError, match="closed"):
+        session.fold()
+
+
+async def test_flush_makes_events_durable(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        session.log("a").record(events.Aborted("a", session.id, 0, 0, 0.0))
+        await session.flush()
+        assert b'"aborted"' in session.path.read_bytes()
+
+
+def test_a_message_that_is_no_json_fails_and_the_next_one_works(tmp_path: Path) -> None:
+    deep: dict[str, object] = {}
+    for _ in range(100_000):
+        deep = {"x": deep}
+    with Session.create(tmp_path) as session:
+        session.log("a").record(events.ToolStart("a", session.id, 0, 0, 0.0, id="1", name="x", args=deep))
+        assert asyncio.run(session.log("a").append(UserMessage("x"), turn=0, time=0)) == 1
+
+
+def log_of_a_session(directory: Path) -> MessageLog:
+    session: Journal = Session.create(directory)
+    return session.log("a")
+
+
+@pytest.mark.parametrize("make", [log_of_a_session, lambda _: MemoryLog()])
+async def test_every_log_keeps_the_protocol(tmp_path: Path, make: Callable[[Path], MessageLog]) -> None:
+    log = make(tmp_path)
+    ids = [await log.append(UserMessage(text), turn=0, time=0) for text in "abc"]
+    await log.truncate_from(ids[1])
+    assert log.messages() == [(ids[0], UserMessage("a"))]
+    later = await log.append(UserMessage("d"), turn=1, time=0)
+    assert later > ids[2]
+    assert [message_id for message_id, _ in log.messages()] == [ids[0], later]
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    directory = tmp_path / "new" / "sessions"
+    with Session.create(directory, name="mine") as session:
+        session.fold()
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        files = sorted(path.name.removeprefix(session.id) for path in directory.iterdir())
+        assert files == [".lock", "_mine.duckdb", "_mine.journal.jsonl"]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()} == {0o600}
+
+
+def test_a_directory_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    Session.create(tmp_path).close()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "a*", "a b", "x" * 81, "🙂", "a\nb", "a\\b", "é"])
+def test_a_name_that_cannot_be_a_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SessionError, match="cannot name a session"):
+        Session.create(tmp_path, name=name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a", "2024-05_x.y", "-", "X" * 80, "con_1"])
+def test_a_good_name_is_kept(tmp_path: Path, name: str) -> None:
+    with Session.create(tmp_path, name=name) as session:
+        assert (session.name, find_session(tmp_path, name).id) == (name, session.id)
+        assert list(query(tmp_path, "select session_name from sessions").session_name) == [name]
+
+
+def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SessionError, match="cannot be made"):
+        Session.create(tmp_path / "file" / "sessions")
+    assert list_sessions(tmp_path / "file" / "sessions") == []
+
+
+def test_the_newest_of_two_with_one_name_is_opened(tmp_path: Path) -> None:
+    old = Session.create(tmp_path, name="same")
+    new = Session.create(tmp_path, name="same")
+    old.close()
+    new.close()
+    assert [session.id for session in list_sessions(tmp_path)] == [old.id, new.id]
+    assert find_session(tmp_path, "same").id == new.id
+    assert find_session(tmp_path, old.id).id == old.id
+
+
+def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
+    Session.create(tmp_path, name="quick-otter").close()
+    with pytest.raises(SessionNotFoundError, match=r"called 'quick-oter'. Did you mean quick-otter\?"):
+        Session.open(tmp_path, "quick-oter")
+    with pytest.raises(SessionNotFoundError):
+        Session.open(tmp_path, "*")
+
+
+def test_a_session_of_a_newer_version_is_refused_and_breaks_no_query(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="future") as session:
+        pass
+    session.path.write_bytes(session.path.read_bytes().replace(b'{"v":1', b'{"v":7'))
+    with pytest.raises(SessionFormatError, match="newer"):
+        Session.open(tmp_path, "future")
+    assert list_sessions(tmp_path) == []
+    assert len(query(tmp_path, "from sessions")) == 0
+
+
+def test_the_owner_of_a_locked_session_is_named(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        with pytest.raises(SessionLockedError, match=r"'mine' is open in this process already"):
+            Session.open(tmp_path, "mine")
+        script = (
+            "import sys; from pathlib import Path; from planck_nb.sessions import Session\n"
+            "try: Session.open(Path(sys.argv[1]), 'mine')\n"
+            "except Exception as error: print(type(error).__name__, error)"
+        )
+        done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+        assert done.stdout.startswith("SessionLockedError Session 'mine' is open in process ")
+        assert session.rows() == []
+    Session.open(tmp_path, "mine").close()
+
+
+def test_the_end_of_the_interpreter_closes_what_is_open_without_a_word(tmp_path: Path) -> None:
+    script = """
+import asyncio, sys
+from pathlib import Path
+from planck_nb.ai.messages import UserMessage
+from planck_nb.agent import events
+from planck_nb.sessions import Session
+session = Session.create(Path(sys.argv[1]))
+asyncio.run(session.log("a").append(UserMessage("x"), turn=0, time=0))
+session.log("a").record(events.Aborted("a", session.id, 0, 0, 0.0))
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    [session] = list_sessions(tmp_path)
+    assert session.database.exists()
+    assert b'"aborted"' in session.path.read_bytes()
+    assert not session.path.read_bytes().endswith(b" \n")

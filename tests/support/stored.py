@@ -1,0 +1,88 @@
+"""Conversations to put into a session."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from planck_nb.agent import events
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    ToolResultPart,
+    Usage,
+    UserMessage,
+)
+from planck_nb.sessions import Session
+
+START = 1_750_000_000.25
+
+
+def reply(text: str) -> AssistantMessage:
+    """A model's answer that cost something."""
+    return AssistantMessage((TextPart(text),), "stop", Usage(10, 5, 4, 1, 2), 0.25, "demo", "small")
+
+
+async def converse(session: Session, agent_id: str = "a1", *, turn: int = 0) -> list[int]:
+    """One turn with a tool call that took two seconds; the ids of its four messages."""
+    log = session.log(agent_id)
+    at = START + 100 * turn
+    if turn == 0:
+        log.record(
+            events.AgentStarted(
+                agent_id,
+                session.id,
+                0,
+                0,
+                at,
+                name="Ada",
+                agent_type="worker",
+                model="demo:small",
+                system_prompt="",
+                tools=(),
+            )
+        )
+    call = AssistantMessage(
+        (
+            ThinkingPart("hm"),
+            TextPart("Let me look."),
+            ToolCallPart("call_1", "weather", {"city": "Łódź", "unit": None}),
+        ),
+        "tool_use",
+        Usage(7, 3),
+        0.5,
+        "demo",
+        "small",
+    )
+    ids = [await log.append(UserMessage(f"question {turn}"), turn=turn, time=at)]
+    ids.append(await log.append(call, turn=turn, time=at + 1))
+    log.record(events.ToolStart(agent_id, session.id, turn, 1, at + 2, id="call_1", name="weather", args={}))
+    log.record(
+        events.ToolEnd(
+            agent_id, session.id, turn, 2, at + 4, id="call_1", name="weather", result=f"{turn} °C", error=False
+        )
+    )
+    results = ToolResultMessage((ToolResultPart("call_1", "weather", f"{turn} °C"),))
+    ids.append(await log.append(results, turn=turn, time=at + 4))
+    ids.append(await log.append(reply(f"answer {turn}"), turn=turn, time=at + 5))
+    return ids
+
+
+def write_forever(directory: str, name: str) -> None:
+    """Append numbered messages to a new session and print each id once it is acknowledged. For child processes."""
+    import asyncio
+
+    async def run() -> None:
+        session = Session.create(Path(directory), name=name)
+        log = session.log("writer")
+        number = 0
+        while True:
+            number += 1
+            log.record(events.Queued("writer", session.id, number, number, time.time(), prompt_id="p", text="x"))
+            message_id = await log.append(UserMessage(f"message {number}"), turn=number, time=time.time())
+            print(message_id, number, flush=True)
+
+    asyncio.run(run())
