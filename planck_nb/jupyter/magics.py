@@ -12,9 +12,10 @@ from IPython.display import display, publish_display_data
 from planck_nb.base.aio import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.jupyter.answer import Answer, transcript_of
-from planck_nb.jupyter.controller import VERBS, Controller, Started
+from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.live import LiveView
 from planck_nb.jupyter.options import parse, parse_header
+from planck_nb.jupyter.verbs import VERBS
 
 _SHOWN_ABOVE = "the transcript above says what happened"
 
@@ -44,11 +45,11 @@ class PlanckMagics:
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object]) -> object:
         verb, _, argument = line.strip().partition(" ")
         if verb in VERBS:
-            return await self._controller.verb(verb, f"{argument}\n{cell or ''}", namespace)
+            return await VERBS[verb].answer(self._controller, f"{argument}\n{cell or ''}".strip(), namespace)
         if cell is None:
             parsed = parse(line)
             if not parsed.rest and not parsed.options:
-                return await self._controller.verb("help", "", namespace)
+                return await VERBS["help"].answer(self._controller, "", namespace)
             options, prompt = parsed.options, parsed.rest
         else:
             options, prompt = parse_header(line), cell

@@ -28,6 +28,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 OPTIONS = (
     Option("model", "m", "PROVIDER:MODEL", "the model of the agent, from now on"),
+    Option("base-url", None, "URL", "where the model's server is, if not at its usual address"),
     Option("tools", "t", "F,G", "functions of the notebook that the agent can call, from now on", _names),
     Option("system", "s", "TEXT", "the agent's system prompt, from now on"),
     Option("agent", "a", "NAME", "the agent to talk to; one that does not exist is made"),
@@ -85,22 +86,25 @@ def parse(line: str) -> Parsed:
 
 
 def parse_header(line: str) -> dict[str, Any]:
-    """Read the first line of `%%planck [name] [options]`, options before or after the name.
+    """Read the first line of `%%planck [agent] [options]`, options before or after the name.
 
     Raises `UsageError` for anything that is neither.
     """
-    parsed = parse(line)
-    options = parsed.options
+    name, parsed = parse_name(line)
     if parsed.rest:
-        name, rest = _next_word(parsed.rest)
-        after = parse(rest)
-        if after.rest:
-            raise UsageError(
-                f"The first line of %%planck takes an agent's name and options, not {after.rest!r}; "
-                "write the prompt on the lines below."
-            )
-        options = {**options, "agent": name, **after.options}
-    return options
+        raise UsageError(
+            f"The first line of %%planck takes an agent's name and options, not {parsed.rest!r}; "
+            "write the prompt on the lines below."
+        )
+    return {**parsed.options, "agent": name} if name else parsed.options
+
+
+def parse_name(line: str) -> tuple[str, Parsed]:
+    """Read a name, empty if there is none, with options before or after it; what is left over is the rest."""
+    before = parse(line)
+    name, rest = _next_word(before.rest)
+    after = parse(rest)
+    return name, Parsed({**before.options, **after.options}, after.rest)
 
 
 def _next_word(text: str) -> tuple[str, str]:

@@ -62,9 +62,9 @@ class Workspace:
             self._session = Session.create(self.sessions_dir)
         return self._session
 
-    def model(self, reference: str) -> Model:
+    def model(self, reference: str, *, base_url: str | None = None) -> Model:
         """The model of this name, as the configuration wants it. Raises `ModelError` for an unknown one."""
-        return paced(get_model(reference), self.config)
+        return paced(get_model(reference, base_url=base_url), self.config)
 
     async def default_model(self) -> tuple[Model, str]:
         """The model for agents that name none, and a line to show when it is first used; see `choose_model`."""
