@@ -263,7 +263,7 @@ function forming(run: Run, event: Extract<RunEvent, { type: 'args' }>): Run {
   }
   const closed = closeLast(run, event.t);
   const call = { ...newCall(event.id, event.name, event.t), forming: event.text, count: event.count };
-  return { ...closed, status: `Writing arguments of ${event.name}`, items: [...closed.items, call] };
+  return { ...closed, status: 'Writing arguments', items: [...closed.items, call] };
 }
 
 function message(run: Run, stop: string, t: number): Run {

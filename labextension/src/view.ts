@@ -75,8 +75,11 @@ export class RunView {
     this.folded = true;
     cancelAnimationFrame(this.frame);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
+    const watched = inSight(this.dock.element);
     for (const part of [this.window, this.latest, this.dock.element]) part.remove();
     this.root.prepend(bar(summary, this.voice));
+    // The notebook may now stand scrolled past its end, with nothing to see.
+    if (watched) this.root.scrollIntoView({ block: 'nearest' });
     const cost = summary.cost === null ? '' : `, ${dollars(summary.cost)}`;
     this.voice.sayNow(`${OUTCOME[summary.outcome]}, ${elapsed(summary.seconds)}${cost}. ${summary.text.slice(0, 200)}`);
   }
@@ -152,11 +155,16 @@ export class RunView {
   }
 }
 
+function inSight(element: HTMLElement): boolean {
+  const { top, bottom, height } = element.getBoundingClientRect();
+  return height > 0 && bottom > 0 && top < window.innerHeight;
+}
+
 class Dock {
   readonly element: HTMLElement;
   private readonly mark = h('span', { class: 'pk-mark', 'data-state': 'run' }, icon('ring'));
   private readonly status = h('strong');
-  private readonly step = h('span', { class: 'pk-sep' });
+  private readonly step = h('span', { class: 'pk-sep pk-wide' });
   private readonly time = h('span', { class: 'pk-sep' });
   private readonly input = h('span', { class: 'pk-num pk-wide' });
   private readonly output = h('span', { class: 'pk-num pk-wide' });

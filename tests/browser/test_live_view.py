@@ -55,7 +55,9 @@ def test_a_run_streams_and_stop_reaches_the_kernel(lab: Lab, open_notebook: Open
     figures = output.locator(".pk-sum > *").all_inner_texts()
     assert figures == ["Stopped", "41 s", "8.4k tokens", "$0.029", "demo:scripted"]
     assert output.locator(".pk-view, .pk-dock").count() == 0
+    expect(output.locator(".pk-bar")).to_be_in_viewport()
     notebook.screenshot("folded-dark")
+    notebook.theme("JupyterLab Light")
 
 
 def test_a_narrow_window_keeps_what_matters(lab: Lab, open_notebook: Open) -> None:
@@ -301,6 +303,7 @@ view.finish(run.summary())"""
     notebook.screenshot("static-saved-light")
     notebook.theme("JupyterLab Dark")
     notebook.screenshot("static-saved-dark")
+    notebook.theme("JupyterLab Light")
 
 
 def check_styles(transcript: Any) -> None:
