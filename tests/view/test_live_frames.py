@@ -52,6 +52,8 @@ def test_any_cut_into_frames_says_the_same(events: list[ev.AgentEvent], cuts: li
 def test_adjacent_deltas_are_one() -> None:
     events = [event(ev.TextDelta, seq, text=text) for seq, text in enumerate("abc")]
     assert FrameEncoder().encode(events) == [{"type": "text", "t": 0.0, "text": "abc"}]
+    pieces = [event(ev.ToolArgsDelta, id=call, name="t", text=call) for call in "1122"]
+    assert [(entry["id"], entry["text"]) for entry in FrameEncoder().encode(pieces)] == [("1", "11"), ("2", "22")]
 
 
 def test_arguments_are_bounded_as_a_whole_and_counted_in_full() -> None:

@@ -145,6 +145,13 @@ def test_hostile_text_is_only_text() -> None:
     assert links == ["https://e.invalid/d", "https://e.invalid/p.png"]
 
 
+def test_hostile_names_are_only_text() -> None:
+    call = ToolCallPart("1", "<img src=x>", {"path": "<script>1</script>", "<b onclick=1>": HOSTILE})
+    result = ToolResultMessage((ToolResultPart("1", "<img src=x>", "</pre><script>2</script>"),))
+    hostile = Transcript("<a href=x>", "<u>", "failed", (AssistantMessage((call,)), result), None, None, "<i>", 0)
+    check_safe(hostile.bundle()["text/html"])
+
+
 def test_disarmed_markdown_is_harmless_to_a_renderer_that_trusts_it() -> None:
     trusting = MarkdownIt("commonmark", {"html": True})
     trusting.validateLink = bool  # type: ignore[method-assign,assignment]
