@@ -126,7 +126,9 @@ class Agent:
     def add_tool(self, tool: Tool | Callable[..., object]) -> None:
         """Let the model call this tool from the next request on; one of the same name is replaced."""
         made = functions.as_tool(tool)
-        if self._tools.get(made.name) is not made:
+        held = self._tools.get(made.name)
+        same_function = held is not None and made.function is not None and held.function is made.function
+        if held is not made and not (same_function and held.spec == made.spec):
             self._tools = {**self._tools, made.name: made}
             self._changed(self.system_prompt)
 

@@ -65,7 +65,6 @@ class Controller:
         model = self.workspace.model(options["model"], base_url=base_url) if "model" in options else None
         notice = ""
         before = self.workspace.agents.get(name)
-        before = self.workspace.agents.get(name)
         if before is None:
             if model is None:
                 model, notice = await self.workspace.default_model()

@@ -1,0 +1,225 @@
+"""What an agent costs beside the floor: the same work with bare httpx over aiohttp and the standard library's json.
+
+    python tests/benchmarks/bench_agent.py [--rounds 5]
+
+Both sides run in this process, in turns, against one server in another process, so the ratios hold on a busy machine;
+CPU is this process's alone. Prints a table of medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import aiohttp
+import httpx
+import httpx_aiohttp
+
+from planck_nb import Agent, Tool, ai, tool
+
+SYSTEM = "You are a helpful assistant."
+DELTAS = 20_000
+AGENTS = 200
+
+
+def add(x: int, y: int) -> int:
+    """Add two numbers."""
+    return x + y
+
+
+SPEC = {
+    "type": "function",
+    "function": {"name": "add", "description": "Add two numbers.", "parameters": tool(add).parameters},
+}
+
+
+class Floor:
+    """A conversation with nothing around it: post, split lines, parse, call the tool, post again."""
+
+    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
+        self.client = client
+        self.url = f"{url}/chat/completions"
+        self.messages: list[dict[str, Any]] = [{"role": "system", "content": SYSTEM}]
+
+    async def lines(self, body: dict[str, Any]) -> AsyncIterator[str]:
+        async with self.client.stream("POST", self.url, json=body) as response:
+            rest = b""
+            async for chunk in response.aiter_raw():
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    yield line.decode()
+
+    async def prompt(self, text: str) -> int:
+        self.messages.append({"role": "user", "content": text})
+        while True:
+            said: list[str] = []
+            arguments: list[str] = []
+            body = {"model": "m", "messages": self.messages, "tools": [SPEC], "stream": True}
+            async for line in self.lines(body):
+                if not line.startswith("data: {"):
+                    continue
+                for choice in json.loads(line[6:])["choices"]:
+                    if choice["delta"].get("content"):
+                        said.append(choice["delta"]["content"])
+                    calls = choice["delta"].get("tool_calls", ())
+                    arguments += [call["function"]["arguments"] for call in calls]
+            if not arguments:
+                answer = "".join(said)
+                self.messages.append({"role": "assistant", "content": answer})
+                return len(answer)
+            call = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "".join(arguments)}}
+            self.messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            result = str(add(**json.loads("".join(arguments))))
+            self.messages.append({"role": "tool", "tool_call_id": "call_1", "content": result})
+
+
+class Ours:
+    """The same through an agent, its events consumed as a view would."""
+
+    def __init__(self, client: ai.Client, url: str, shared: Tool) -> None:
+        model = ai.get_model("openai", "m", base_url=url, has_api_key=False)
+        self.agent = Agent(model=model, system_prompt=SYSTEM, tools=[shared], client=client)
+
+    async def prompt(self, text: str) -> int:
+        size = 0
+        async for event in self.agent.prompt(text):
+            if event.type == "text_delta":
+                size += len(event.text)
+        return size
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """A fresh server and its address."""
+    command = [sys.executable, str(Path(__file__).with_name("server.py"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.terminate()
+
+
+async def measure(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
+    """CPU and wall seconds of one piece of work."""
+    gc.collect()
+    cpu, wall = time.process_time(), time.perf_counter()
+    await work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+Work: TypeAlias = Callable[[], Awaitable[object]]
+
+
+async def compare(name: str, floor: Work, ours: Work, *, rounds: int, unit: str, scale: float) -> None:
+    """Run both in turns and print the medians and their ratio; `scale` turns seconds into `unit`."""
+    rows: dict[str, list[tuple[float, float]]] = {"floor": [], "ours": []}
+    for side in (floor, ours):
+        await side()
+    for _ in range(rounds):
+        rows["floor"].append(await measure(floor))
+        rows["ours"].append(await measure(ours))
+    cpu = {side: statistics.median(row[0] for row in found) for side, found in rows.items()}
+    wall = {side: statistics.median(row[1] for row in found) for side, found in rows.items()}
+    figures = f"{cpu['floor'] * scale:9.2f} {cpu['ours'] * scale:9.2f} {unit:<3} {cpu['ours'] / cpu['floor']:5.2f}x"
+    print(f"{name:<36} {figures}   wall {wall['floor']:.2f} s, {wall['ours']:.2f} s", flush=True)
+
+
+async def run(base: str, rounds: int) -> None:
+    shared = tool(add)
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+    async with (
+        httpx.AsyncClient(timeout=60, transport=httpx_aiohttp.AiohttpTransport(client=session)) as bare,
+        ai.Client(credentials={}) as client,
+    ):
+
+        async def stream(make: Callable[[], Floor | Ours]) -> None:
+            assert await make().prompt("hi") == 6 * DELTAS
+
+        async def loops(make: Callable[[], Floor | Ours]) -> None:
+            for _ in range(100):
+                assert await make().prompt("TOOL add 20 and 22") == 120
+
+        async def fleet(make: Callable[[], Floor | Ours]) -> None:
+            async def one() -> None:
+                side = make()
+                for text in ("hi", "TOOL add 20 and 22", "thanks"):
+                    assert await side.prompt(text) == 120
+
+            await asyncio.gather(*(one() for _ in range(AGENTS)))
+
+        def bare_at(path: str) -> Callable[[], Floor]:
+            return lambda: Floor(bare, f"{base}/{path}")
+
+        def ours_at(path: str) -> Callable[[], Ours]:
+            return lambda: Ours(client, f"{base}/{path}", shared)
+
+        print(f"{'CPU':<34} {'floor':>9} {'ours':>9}")
+        for name, path, work, unit, scale in (
+            ("a streamed delta, as agent events", f"n={DELTAS}", stream, "µs", 1e6 / DELTAS),
+            ("a two-step tool loop", "n=20", loops, "ms", 10),
+            (f"{AGENTS} agents x 3 prompts, 50 ms each", "n=20,lat=50", fleet, "s", 1),
+        ):
+            floor, ours = partial(work, bare_at(path)), partial(work, ours_at(path))
+            await compare(name, floor, ours, rounds=rounds, unit=unit, scale=scale)
+        await stopping(base, bare, ours_at("n=100000,pace=200"))
+        memory(ours_at("n=20"))
+
+
+async def stopping(base: str, bare: httpx.AsyncClient, make: Callable[[], Ours]) -> None:
+    """Time from `abort` until the server sees the connection closed and the run is over."""
+    times: list[float] = []
+    for _ in range(20):
+        ours = make()
+        run = ours.agent.prompt("hi")
+        async for event in run:
+            if event.type == "text_delta":
+                break
+        began = time.perf_counter()
+        await ours.agent.abort()
+        while (await bare.get(f"{base}/stats")).text != "0":
+            pass
+        times.append(time.perf_counter() - began)
+    print(f"abort to closed connection, as the server sees it: p50 {statistics.median(times) * 1e3:.1f} ms")
+
+
+def memory(make: Callable[[], Ours]) -> None:
+    """Heap of an idle agent."""
+    make()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    kept = [make() for _ in range(200)]
+    gc.collect()
+    size = (tracemalloc.get_traced_memory()[0] - before) / len(kept) / 1024
+    tracemalloc.stop()
+    print(f"heap of an idle agent: {size:.1f} KiB")
+
+
+def importing(rounds: int) -> None:
+    """Seconds that importing takes in a fresh interpreter, beside httpx alone."""
+    code = "import time; began = time.perf_counter(); {}; print(time.perf_counter() - began)"
+    for statement in ("import httpx", "import planck_nb", "from planck_nb import Agent, ai, tool"):
+        command = [sys.executable, "-c", code.format(statement)]
+        times = [float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(rounds + 1)]
+        print(f"{statement:<40} {statistics.median(times[1:]):.3f} s")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    importing(options.rounds)
+    with server() as url:
+        asyncio.run(run(url, options.rounds))
