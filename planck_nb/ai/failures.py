@@ -163,4 +163,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _quote(words: str) -> str:
     words = " ".join(words.split()).strip().strip('"').rstrip(".")
-    return words if len(words) <= _LONGEST_QUOTE else f"{words[: _LONGEST_QUOTE - 1]}…"
+    if len(words) <= _LONGEST_QUOTE:
+        return words
+    # Whole words only: half of a key would not be recognised and taken out.
+    return words[: _LONGEST_QUOTE - 1].rpartition(" ")[0] + "…"

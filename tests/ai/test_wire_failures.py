@@ -14,7 +14,7 @@ import httpx
 import pytest
 from support.llama import free_port
 from support.loopback import Exchange, Handler, serving
-from support.wire import ASK, CHAT_HELLO, client
+from support.wire import ASK, CHAT_HELLO, client, replying, sse
 
 from planck_nb import ai
 from planck_nb.ai import transport
@@ -72,7 +72,11 @@ def error(message: str) -> str:
         (says("401 Unauthorized", error("Bad key sk-open")), AuthenticationError, r"\[key\].*check OPENAI_API_KEY"),
         (says("404 Not Found", error("no such model")), NotFoundError, '"no such model"; check the model'),
         (says("429 Too Many", error("slow down"), retry_after="300"), RateLimitError, "wait 300 seconds"),
-        (says("500 Oops", error("x" * 999), x_request_id="r1"), ProviderUnavailableError, "x{299}….; try again later"),
+        (
+            says("500 Oops", error("xx " * 333), x_request_id="r1"),
+            ProviderUnavailableError,
+            "(xx ){98}xx….; try again later",
+        ),
         (says("502 Bad", "<html><title>Bad &amp; gone</title>", "text/html"), ProviderUnavailableError, "Bad & gone"),
         (says("301 Moved", "", "text/plain", location="http://x"), ProviderError, "check base_url"),
         (says("200 OK", "<html>login</html>", "text/html"), ProviderProtocolError, "an HTML page instead of a stream"),
@@ -90,7 +94,7 @@ async def test_bad_ends(handler: Handler, expected: type[ProviderError], sentenc
             await http.complete(model_at(server.url), ASK)
         assert "sk-open" not in str(caught.value)
         assert (caught.value.provider, caught.value.model) == ("openai", "some-model")
-        assert caught.value.request_id == ("r1" if "x" * 99 in str(caught.value) else None)
+        assert caught.value.request_id == ("r1" if "xx xx" in str(caught.value) else None)
         assert (await http.complete(model_at(server.url), ASK)).text == "Hello"
 
 
@@ -187,6 +191,30 @@ async def test_a_connection_is_used_again() -> None:
         for _ in range(3):
             await http.complete(model_at(server.url), ASK)
         assert server.connections == 1
+
+
+async def test_a_connection_is_used_again_when_the_answer_ends_late() -> None:
+    async def late(exchange: Exchange) -> None:
+        await exchange.head()
+        for event in CHAT_HELLO:
+            await exchange.send(event)
+        await asyncio.sleep(0.02)  # a server that is slow to end its answer
+        await exchange.end()
+
+    async with serving(late) as server, client() as http:
+        for _ in range(2):
+            await http.complete(model_at(server.url), ASK)
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize("padding", [0, 295])
+async def test_a_key_that_a_server_repeats_is_not_shown(padding: int) -> None:
+    words = f"{'x' * padding} sk-open"
+    chunk = sse({"error": {"message": words, "code": 500}})
+    for answering in (replying(chunk), replying([error(words).encode()], 500, "application/json")):
+        with pytest.raises(ProviderUnavailableError) as caught:
+            await client(answering).complete(model_at("http://127.0.0.1:9"), ASK)
+        assert "sk-" not in str(caught.value)
 
 
 async def test_many_streams_at_once() -> None:

@@ -51,6 +51,7 @@ def test_one_byte_at_a_time(newline: bytes) -> None:
         (b"data:  a\n\n", [b" a"]),
         (b"event: x\nid: 1\ndata: a\nretry: 5\n\n", [b"a"]),
         (b"data: a\ndata: b\n\n", [b"a\nb"]),
+        (b"data: a\r\ndata: b\r\n\r\n", [b"a\nb"]),
         (b"\n\n\ndata: a\n\n\n\n\ndata: b\n\n", [b"a", b"b"]),
         (b": ping\n\ndata: a\n\n:\n\n", [b"a"]),
         (b"event: nothing\n\ndata\n\n", []),

@@ -7,7 +7,19 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from support.wire import ASK, CHAT, CHAT_HELLO, CHAT_TOOLS, MESSAGES, MESSAGES_TOOLS, chat_chunk, client, replying, sse
+from support.wire import (
+    ASK,
+    CHAT,
+    CHAT_HELLO,
+    CHAT_TOOLS,
+    MESSAGES,
+    MESSAGES_TOOLS,
+    chat_chunk,
+    client,
+    decode,
+    replying,
+    sse,
+)
 
 from planck_nb import ai
 from planck_nb.ai.events import StreamEvent
@@ -104,6 +116,12 @@ async def test_every_truncation_is_noticed_and_keeps_what_came(
         assert whole.text.startswith(message.text)
         assert whole.thinking.startswith(message.thinking)
         assert all(call in whole.tool_calls for call in message.tool_calls)
+
+
+@pytest.mark.parametrize(("model", "chunks"), [(CHAT, CHAT_TOOLS[:7]), (MESSAGES, MESSAGES_TOOLS[:-1])])
+def test_a_decoder_alone_notices_a_truncation(model: ai.Model, chunks: list[bytes]) -> None:
+    with pytest.raises(StreamTruncated):
+        decode(model, chunks)
 
 
 @pytest.mark.parametrize("model", [CHAT, MESSAGES])
