@@ -218,7 +218,13 @@ async def test_a_key_that_a_server_repeats_is_not_shown(padding: int) -> None:
 
 
 async def test_many_streams_at_once() -> None:
-    async with serving(hello) as server, ai.Client(credentials={}) as http:
+    everybody = asyncio.Barrier(150)
+
+    async def together(exchange: Exchange) -> None:
+        await everybody.wait()
+        await hello(exchange)
+
+    async with serving(together) as server, ai.Client(credentials={}) as http:
         messages = await asyncio.gather(*(http.complete(model_at(server.url), ASK) for _ in range(150)))
         assert {message.text for message in messages} == {"Hello"}
 
