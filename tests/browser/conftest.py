@@ -44,12 +44,18 @@ class Notebook:
         """Start all cells without waiting for them."""
         self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells'), null")
 
-    def wait_idle(self, seconds: float = 30) -> None:
-        """Wait until every code cell has run and the kernel is idle."""
+    def run_first(self, count: int) -> None:
+        """Start the first cells without waiting for them."""
+        self.page.evaluate(f"() => {{ {_PANEL}.content.activeCellIndex = 0; }}")
+        for _ in range(count):
+            self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell-and-select-next'), null")
+
+    def wait_idle(self, seconds: float = 30, *, cells: int | None = None) -> None:
+        """Wait until every code cell, or the first `cells`, has run and the kernel is idle."""
         self.page.wait_for_function(
             f"""() => {{
                 const panel = {_PANEL};
-                const cells = panel.content.widgets.filter(cell => cell.model.type === 'code');
+                const cells = panel.content.widgets.filter(cell => cell.model.type === 'code').slice(0, {cells or 999});
                 return cells.every(cell => cell.model.executionCount !== null) &&
                     panel.sessionContext.session?.kernel?.status === 'idle';
             }}""",

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import Lab, Notebook
+    from browser.conftest import Lab, Notebook
 
     Open = Callable[..., Notebook]
 

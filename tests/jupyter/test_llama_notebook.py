@@ -9,19 +9,21 @@ from pathlib import Path
 import nbformat
 import pytest
 
-CELLS = [
-    "%load_ext planck_nb",
-    "%planck model llama_cpp:default --base-url {url}",
-    "def get_weather(city: str, note: str = '') -> str:\n    'Weather of a city.'\n    return f'{{city}}: sun, {{note}}'\n"
-    "def get_time(city: str) -> str:\n    'Local time of a city.'\n    return f'12:00 in {{city}}'",
-    "%%planck --tools get_weather,get_time\nWhat is the weather in Paris and the time in Rome?",
-    "%%planck sql\nSELECT role, text FROM messages ORDER BY id",
-]
+TOOLS = """def get_weather(city: str, note: str = '') -> str:
+    'Weather of a city.'
+    return f'{city}: sun, {note}'
+
+def get_time(city: str) -> str:
+    'Local time of a city.'
+    return f'12:00 in {city}'"""
+ASK = "%%planck --tools get_weather,get_time\nWhat is the weather in Paris and the time in Rome?"
+HISTORY = "%%planck sql\nSELECT role, text FROM messages ORDER BY id"
 
 
 @pytest.mark.timeout(180)
 def test_thinking_parallel_calls_and_answer(llama: str, tmp_path: Path) -> None:
-    cells = [nbformat.v4.new_code_cell(source.format(url=llama)) for source in CELLS]
+    choose = f"%planck model llama_cpp:default --base-url {llama}"
+    cells = [nbformat.v4.new_code_cell(source) for source in ("%load_ext planck_nb", choose, TOOLS, ASK, HISTORY)]
     path = tmp_path / "llama.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     command = [sys.executable, "-m", "jupyter", "execute", "--inplace", str(path)]

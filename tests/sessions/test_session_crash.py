@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from planck_nb.ai.messages import TextPart, UserMessage
-from planck_nb.sessions import Session, query
+from planck_nb.sessions import Session, find_session, query
+from planck_nb.sessions.journal import read_lines
 
 TESTS = Path(__file__).parents[1]
 WRITE = """
@@ -93,6 +94,24 @@ def test_sessions_are_queried_from_another_process_while_they_are_written(tmp_pa
             texts = [row.message.content[0] for row in session.rows()]
             assert texts == [TextPart(f"message {n}") for n in range(1, len(texts) + 1)]
             assert len(texts) >= number
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+def test_a_reader_never_sees_a_line_without_those_before_it(tmp_path: Path) -> None:
+    writer = start_writer(tmp_path, "busy")
+    try:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        draining = threading.Thread(target=writer.stdout.read)
+        draining.start()
+        path = find_session(tmp_path, "busy").path
+        for _ in range(1500):
+            lines = [line for found, _ in read_lines(path) for line in found]
+            assert all(line.startswith(b'{"v":1,"id":%d,' % number) for number, line in enumerate(lines))
+    finally:
+        writer.kill()
+        draining.join()
+        writer.communicate()
 
 
 def follow(writer: subprocess.Popen[str], name: str, acknowledged: dict[str, int], started: threading.Barrier) -> None:

@@ -96,13 +96,21 @@ async def main():
     kept = [await log.append(UserMessage("before"), turn=0, time=0)]
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (session.path.stat().st_size + 1000, unlimited[1]))
-    log.record(events.Aborted("a", session.id, 0, 0, 0.0))
     try:
         await log.append(UserMessage("x" * 1_000_000), turn=0, time=0)
     except SessionError as error:
         assert "could not be written" in str(error), error
     else:
         raise AssertionError("the limit had no effect")
+    assert b"xx" not in session.path.read_bytes(), "half a line was left behind"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (session.path.stat().st_size, unlimited[1]))
+    log.record(events.Aborted("a", session.id, 0, 0, 0.0))
+    try:
+        await session.flush()
+    except SessionError:
+        pass
+    else:
+        raise AssertionError("the event cannot be on disk")
     resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     kept.append(await log.append(UserMessage("after"), turn=0, time=0))
     assert [row.db_id for row in session.rows()] == kept

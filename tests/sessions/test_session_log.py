@@ -86,6 +86,8 @@ async def test_taking_back_hides_everything_after_for_all_agents_and_ids_go_on(t
 
 
 async def test_cancelling_an_append_does_not_break_the_log(tmp_path: Path) -> None:
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
     with Session.create(tmp_path) as session:
         log = session.log("a")
         waiting = asyncio.ensure_future(log.append(UserMessage("one"), turn=0, time=0))
@@ -94,6 +96,7 @@ async def test_cancelling_an_append_does_not_break_the_log(tmp_path: Path) -> No
             await waiting
         assert await log.append(UserMessage("two"), turn=0, time=0) == 2
         assert [row.db_id for row in session.rows()] == [1, 2]
+    assert problems == []
 
 
 def test_a_session_serves_several_event_loops_and_needs_none_to_be_made(tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""`%%planck` in JupyterLab, from the cell to the saved notebook."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab, Notebook
+
+    Open = Callable[..., Notebook]
+
+pytestmark = pytest.mark.timeout(120)
+
+TOOLS = '''def get_weather(city: str, note: str = "") -> str:
+    """Weather of a city."""
+    return f"{city}: sun, {note}"
+
+def get_time(city: str) -> str:
+    """Local time of a city."""
+    return f"12:00 in {city}"'''
+ASK = "%%planck --tools get_weather,get_time\nWhat is the weather in Paris and the time in Rome?"
+ANSWER = "It is sunny in Paris, and 12:00 in Rome."
+
+
+@pytest.fixture(scope="module")
+def fast_server() -> Iterator[str]:
+    """A server that streams as fast as it is read."""
+    command = [sys.executable, str(Path(__file__).parents[1] / "benchmarks" / "server.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        process.terminate()
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "480"])
+def test_a_real_server_thinks_calls_in_parallel_and_answers(
+    lab: Lab, open_notebook: Open, llama: str, look: str
+) -> None:
+    width, theme = 480 if look == "480" else 1000, "JupyterLab Dark" if look == "dark" else "JupyterLab Light"
+    setup = f"%load_ext planck_nb\n%planck model llama_cpp:default --base-url {llama}\n{TOOLS}"
+    notebook = open_notebook(lab.write(f"llama-{look}.ipynb", setup, ASK), width=width)
+    notebook.theme(theme)
+    notebook.run_all()
+    notebook.wait_idle(60)
+    output = notebook.output(1)
+    expect(output.locator(".pk-bar")).to_contain_text("Done")
+    expect(output.locator("p", has_text=ANSWER)).to_have_count(1)  # live and saved view never show the same text twice
+    calls = output.locator("details summary code")
+    assert [text.split()[0] for text in calls.all_inner_texts()] == ["get_weather", "get_time"]
+    calls.first.click()
+    expect(output.get_by_text("Paris: sun, héllo 🎉")).to_be_visible()
+    notebook.screenshot(f"planck-{look}")
+    notebook.theme("JupyterLab Light")
+
+
+def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) -> None:
+    setup = f"%load_ext planck_nb\n%planck model demo\n{TOOLS}\nimport asyncio\ngate = asyncio.Event()"
+    slow = 'async def wait_for_sun(city: str) -> str:\n    "Wait."\n    await gate.wait()\n    return "sun"'
+    notebook = open_notebook(
+        lab.write("live.ipynb", setup, slow, '%%planck\nUse @wait_for_sun for "Paris".', "gate.set()")
+    )
+    notebook.run_first(3)
+    output = notebook.output(2)
+    expect(output.locator(".pk-tool[data-state=run] .pk-what")).to_contain_text("wait_for_sun")
+    expect(output.locator(".pk-think")).to_contain_text("Thought")
+    expect(output.locator(".pk-status strong")).to_contain_text("Running wait_for_sun")
+    output.locator(".pk-stop").click()
+    expect(output.locator(".pk-bar")).to_contain_text("Stopped")
+    notebook.wait_idle(cells=3)
+    expect(output.get_by_text("The text so far is kept.")).to_be_visible()
+
+
+def test_fifty_thousand_deltas_arrive_in_order_and_the_cell_ends(
+    lab: Lab, open_notebook: Open, fast_server: str
+) -> None:
+    setup = f"%load_ext planck_nb\n%planck model openai:m --base-url {fast_server}/n=50000/v1"
+    check = "answer = _\nprint(len(answer.text))"
+    notebook = open_notebook(lab.write("fifty.ipynb", setup, "%%planck\nhello", check))
+    notebook.run_all()
+    notebook.wait_idle(60)
+    assert notebook.printed(2) == "300000\n"
+    shown = notebook.output(1).locator("p").last.inner_text()
+    assert shown.split() == ("hello there it is going " * 12_500).split()
+    expect(notebook.output(1).locator(".pk-bar")).to_contain_text("Done")
+
+
+def test_run_all_over_ten_agent_cells_finishes(lab: Lab, open_notebook: Open) -> None:
+    cells = [f"%%planck\nhello number {number}" for number in range(10)]
+    notebook = open_notebook(lab.write("ten.ipynb", "%load_ext planck_nb\n%planck model demo", *cells))
+    notebook.run_all()
+    notebook.wait_idle(90)
+    for number in range(1, 11):
+        assert any("I am the demo model" in str(output) for output in notebook.outputs(number))
+
+
+def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Open) -> None:
+    setup = "%load_ext planck_nb\n%planck model demo"
+    notebook = open_notebook(
+        lab.write("background.ipynb", setup, "%%planck --background ann\nhello", "%%planck bob\nhello", "t = 1")
+    )
+    notebook.run_all()
+    expect(notebook.output(2).locator(".pk-prose")).to_contain_text("I am", timeout=20_000)
+    notebook.page.evaluate("window.jupyterapp.commands.execute('notebook:interrupt-kernel'), null")
+    expect(notebook.output(2)).to_contain_text("KeyboardInterrupt")
+    expect(notebook.output(1).locator(".pk-bar")).to_contain_text("Done", timeout=20_000)
+    expect(notebook.output(1)).to_contain_text("for example with")  # ann went on to her last word
+
+
+def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) -> None:
+    setup = f"%load_ext planck_nb\n%planck model demo\n{TOOLS}"
+    path = lab.write("saved.ipynb", setup, '%%planck\nUse @get_weather for "Paris".')
+    notebook = open_notebook(path)
+    notebook.run_all()
+    notebook.wait_idle()
+    notebook.save()
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    notebook.reload(kernel=False)
+    output = notebook.output(1)
+    expect(output).to_contain_text("returned Paris: sun")
+    assert output.locator(".pk").count() == 0
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    page = subprocess.run(
+        [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "--stdout", str(path)],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert re.search(r"returned.*Paris: sun", page, re.DOTALL)
+    assert len(saved["cells"][1]["outputs"]) == 2
