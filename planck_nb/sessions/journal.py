@@ -63,10 +63,7 @@ class JournalFile:
         except OSError as error:
             raise _unwritable(path, error) from error
         try:
-            with path.open("rb") as file:
-                size, last_id = _sound_end(file)
-            if not size:
-                raise SessionFormatError(f"The journal {path.name} holds no line that can be read; restore a backup.")
+            size, last_id = _readable_end(path)
             os.ftruncate(descriptor, size)
             _sync(descriptor)
         except OSError as error:
@@ -140,6 +137,14 @@ def read_first_line(path: Path) -> bytes:
     """The first line, cut at 64 KiB: enough for a header."""
     with path.open("rb") as file:
         return file.readline(_BLOCK)
+
+
+def _readable_end(path: Path) -> tuple[int, int]:
+    with path.open("rb") as file:
+        size, last_id = _sound_end(file)
+    if not size:
+        raise SessionFormatError(f"The journal {path.name} holds no line that can be read; restore it from a backup.")
+    return size, last_id
 
 
 def _sound_end(file: BinaryIO) -> tuple[int, int]:

@@ -48,16 +48,24 @@ class Query:
     """One SQL statement over the sessions in `directory`.
 
     `frames` are values that the statement may use as tables by their names: DataFrames of pandas or Polars and Arrow
-    tables; the rest of a namespace may be there too. `limit` bounds the number of rows.
+    tables; the rest of a namespace may be there too. `limit` bounds the number of rows. `session` is the id that
+    `getvariable('session')` stands for.
     """
 
     def __init__(
-        self, directory: Path, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
+        self,
+        directory: Path,
+        sql: str,
+        *,
+        frames: Mapping[str, object] | None = None,
+        limit: int | None = None,
+        session: str | None = None,
     ) -> None:
         self._directory = directory
         self._sql = sql
         self._frames = {} if frames is None else frames
         self._limit = limit
+        self._session = session
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._interrupted = threading.Event()
 
@@ -90,6 +98,8 @@ class Query:
             try:
                 tables = _tables_read(connection, self._sql)
                 _prepare(connection, list_sessions(self._directory), trust_files=trust_files)
+                if self._session is not None:
+                    connection.execute(f"set variable session = {literal(self._session)}")
                 for name, frame in self._frames.items():
                     if name.lower() in tables and name.lower() not in VIEWS and _is_frame(frame):
                         connection.register(name, frame)
@@ -113,20 +123,30 @@ class Query:
 
 
 def query(
-    directory: Path, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
+    directory: Path,
+    sql: str,
+    *,
+    frames: Mapping[str, object] | None = None,
+    limit: int | None = None,
+    session: str | None = None,
 ) -> pd.DataFrame:
     """The result of one SELECT over the views of all sessions in the directory; see `Query`. Blocks until it is there.
 
     Raises QueryError, and KeyboardInterrupt on Ctrl-C.
     """
-    return Query(directory, sql, frames=frames, limit=limit).run()
+    return Query(directory, sql, frames=frames, limit=limit, session=session).run()
 
 
 async def query_async(
-    directory: Path, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
+    directory: Path,
+    sql: str,
+    *,
+    frames: Mapping[str, object] | None = None,
+    limit: int | None = None,
+    session: str | None = None,
 ) -> pd.DataFrame:
     """Like `query`, on a thread of its own while the event loop goes on. Cancelling ends the query."""
-    running = Query(directory, sql, frames=frames, limit=limit)
+    running = Query(directory, sql, frames=frames, limit=limit, session=session)
     try:
         return await run_in_thread(running.run)
     except asyncio.CancelledError:
@@ -301,10 +321,6 @@ def _everything(table: str, files: list[Path]) -> str:
 
 
 def _read_duckdb(files: Iterable[Path], table: str) -> str:
-    # The list is explicit, because one foreign file fails a whole glob; its entries are patterns all the same.
-    paths = ", ".join(literal(_without_wildcards(str(file))) for file in files)
+    # The list is explicit, because one foreign file fails a whole glob.
+    paths = ", ".join(map(literal, files))
     return f"read_duckdb([{paths}], table_name = '{table}', union_by_name = true, filename = true)"
-
-
-def _without_wildcards(path: str) -> str:
-    return "".join(f"[{character}]" if character in "[*?" else character for character in path)

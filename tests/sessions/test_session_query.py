@@ -234,6 +234,13 @@ def test_frames_join_by_name(one_session: Path) -> None:
         query(one_session, "from number", frames={"number": 5})
 
 
+def test_a_query_may_name_the_session_it_is_asked_from(two_sessions: Path) -> None:
+    chosen = query(two_sessions, "select session_id from sessions where session_name = 'second'").session_id[0]
+    own = "select distinct session_name from messages where session_id = getvariable('session')"
+    assert list(query(two_sessions, own, session=chosen).session_name) == ["second"]
+    assert query(two_sessions, own).empty
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
