@@ -127,8 +127,7 @@ class Agent:
         """Let the model call this tool from the next request on; one of the same name is replaced."""
         made = functions.as_tool(tool)
         held = self._tools.get(made.name)
-        same_function = held is not None and made.function is not None and held.function is made.function
-        if held is not made and not (same_function and held.spec == made.spec):
+        if held is None or not (held is made or (held.function is made.function and held.spec == made.spec)):
             self._tools = {**self._tools, made.name: made}
             self._changed(self.system_prompt)
 

@@ -168,6 +168,14 @@ class Retry(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
+class Warned(Envelope):
+    """Something was not sent to the model as asked; the turn goes on. `text` is one sentence."""
+
+    text: str
+    type: Literal["warning"] = "warning"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnd(Envelope):
     """The turn is complete. `usage` sums all its replies."""
 
@@ -207,6 +215,7 @@ AgentEvent: TypeAlias = (
     | ToolStart
     | ToolEnd
     | Retry
+    | Warned
     | TurnEnd
     | Aborted
     | Error

@@ -112,6 +112,8 @@ def _show(host: Host, event: StreamEvent, names: dict[int, tuple[str, str]]) -> 
             host.emit(ev.ToolArgsDelta, event.id, event.name, "")
         case "retry":
             host.emit(ev.Retry, event.attempt, event.delay, event.reason)
+        case "warning":
+            host.emit(ev.Warned, event.text)
         case _:
             pass
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from planck_nb.ai.assemble import MessageBuilder
 from planck_nb.ai.context import Context, Options
-from planck_nb.ai.events import Retry, StreamEvent
+from planck_nb.ai.events import Retry, StreamEvent, Warned
 from planck_nb.ai.framing import splitter
 from planck_nb.ai.messages import AssistantMessage
 from planck_nb.ai.models import Model
@@ -122,6 +122,10 @@ class Client:
         request = wire.request(model, context, options, key)
         headers = {**_STREAM_HEADERS, **request.headers}
         body = write_json(request.body)
+        if request.warnings:
+            warnings: list[StreamEvent] = [Warned(text) for text in request.warnings]
+            builder.feed(warnings)
+            yield warnings
         attempt = 1
         while True:
             try:

@@ -31,8 +31,10 @@ class Context:
 class Options:
     """How the model should answer. None means the provider's default.
 
-    `max_tokens` bounds the reply in tokens; `thinking` is off, minimal, low, medium or high; `extra` is merged into
-    the request body as it is.
+    `max_tokens` bounds the reply in tokens; `thinking` is off, minimal, low, medium, high, xhigh or max, mapped to
+    what the model knows; `tool_choice` is auto, none, required or a tool's name; `output` is the JSON Schema that the
+    answer's text must fit; `extra` is merged into the request body as it is. What a model does not accept is left out
+    of the request, and a `Warned` event says so.
     """
 
     max_tokens: int | None = None
@@ -40,4 +42,6 @@ class Options:
     top_p: float | None = None
     stop: Sequence[str] = ()
     thinking: str | None = None
+    tool_choice: str | None = None
+    output: JsonObject | None = None
     extra: Mapping[str, object] = field(default_factory=dict[str, object])

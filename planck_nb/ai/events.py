@@ -78,6 +78,14 @@ class Retry:
 
 
 @dataclass(slots=True)
+class Warned:
+    """Something was not sent as asked, or not understood; the reply goes on without it. `text` is one sentence."""
+
+    text: str
+    type: Literal["warning"] = "warning"
+
+
+@dataclass(slots=True)
 class Finish:
     """The provider's own end of the message."""
 
@@ -86,6 +94,6 @@ class Finish:
 
 
 StreamEvent: TypeAlias = (
-    TextDelta | ThinkingDelta | ToolCallStart | ToolArgsDelta | PartEnd | UsageUpdate | Retry | Finish
+    TextDelta | ThinkingDelta | ToolCallStart | ToolArgsDelta | PartEnd | UsageUpdate | Retry | Warned | Finish
 )
 """Any event of a stream."""

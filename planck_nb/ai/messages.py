@@ -6,6 +6,7 @@ the provider that made the part wants echoed unchanged (a signature, encrypted r
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -52,23 +53,80 @@ class ToolCallPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ImagePart:
+    """A picture: its bytes in `data`, or the `url` where the provider may fetch it.
+
+    `data` is base64 text; bytes given to the constructor are encoded. `mime` is its media type.
+    """
+
+    data: str | None
+    mime: str = "image/png"
+    url: str | None = None
+    type: Literal["image"] = "image"
+
+    def __init__(
+        self,
+        data: str | bytes | None = None,
+        mime: str = "image/png",
+        url: str | None = None,
+        type: Literal["image"] = "image",  # noqa: A002 - the tag
+    ) -> None:
+        _set(self, data=_as_base64(data), mime=mime, url=url, type=type)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A document, such as a PDF: its bytes in `data`, or the `url` where the provider may fetch it.
+
+    `data` is base64 text; bytes given to the constructor are encoded. `mime` is its media type, `name` its file name.
+    """
+
+    data: str | None
+    mime: str = "application/pdf"
+    name: str = "document.pdf"
+    url: str | None = None
+    type: Literal["file"] = "file"
+
+    def __init__(
+        self,
+        data: str | bytes | None = None,
+        mime: str = "application/pdf",
+        name: str = "document.pdf",
+        url: str | None = None,
+        type: Literal["file"] = "file",  # noqa: A002 - the tag
+    ) -> None:
+        _set(self, data=_as_base64(data), mime=mime, name=name, url=url, type=type)
+
+
+def _set(part: object, **values: object) -> None:
+    """Fill a frozen value from its own constructor."""
+    for name, value in values.items():
+        object.__setattr__(part, name, value)
+
+
+def _as_base64(data: str | bytes | None) -> str | None:
+    return base64.b64encode(data).decode("ascii") if isinstance(data, bytes) else data
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResultPart:
-    """What a tool gave back for the call `id`, as the text that the model reads."""
+    """What a tool gave back for the call `id`: the text that the model reads, and pictures it may look at."""
 
     id: str
     name: str
     text: str
     is_error: bool = False
+    images: tuple[ImagePart, ...] = ()
     type: Literal["tool_result"] = "tool_result"
 
 
-UserPart: TypeAlias = TextPart
+UserPart: TypeAlias = TextPart | ImagePart | FilePart
 """A part of a user's message."""
 
 AssistantPart: TypeAlias = TextPart | ThinkingPart | ToolCallPart
 """A part of a model's message."""
 
-Part: TypeAlias = TextPart | ThinkingPart | ToolCallPart | ToolResultPart
+Part: TypeAlias = TextPart | ImagePart | FilePart | ThinkingPart | ToolCallPart | ToolResultPart
 """Any part of any message."""
 
 
@@ -115,13 +173,12 @@ class UserMessage:
     type: Literal["user"] = "user"
 
     def __init__(self, content: str | Sequence[UserPart], type: Literal["user"] = "user") -> None:  # noqa: A002
-        object.__setattr__(self, "content", as_parts(content))
-        object.__setattr__(self, "type", type)
+        _set(self, content=as_parts(content), type=type)
 
     @property
     def text(self) -> str:
         """All text parts, joined."""
-        return "".join(part.text for part in self.content)
+        return "".join(part.text for part in self.content if part.type == "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,4 +245,4 @@ def decode_message(data: JsonObject) -> Message:
 
 def text_of(parts: Iterable[Part]) -> str:
     """The visible text of the parts: what was said and what tools returned, without thinking and calls."""
-    return "\n".join(part.text for part in parts if part.type in {"text", "tool_result"} and part.text)
+    return "\n".join(part.text for part in parts if part.type in ("text", "tool_result") and part.text)

@@ -15,11 +15,12 @@ from planck_nb.base.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """One HTTP POST that is answered by a stream."""
+    """One HTTP POST that is answered by a stream. `warnings` are sentences about what was asked and is not sent."""
 
     url: str
     body: JsonObject
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    warnings: tuple[str, ...] = ()
 
 
 class Decoder(Protocol):

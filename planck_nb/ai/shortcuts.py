@@ -42,7 +42,7 @@ def stream(
 
     Needs a running event loop. Raises `ModelError` for a model that does not exist; iterating raises the rest.
     """
-    options = Options(max_tokens, temperature, top_p, stop, thinking, extra or {})
+    options = Options(max_tokens, temperature, top_p, stop, thinking, extra=extra or {})
     return default_client().stream(_model(model), context, options)
 
 
@@ -58,7 +58,7 @@ async def complete(
     extra: Mapping[str, object] | None = None,
 ) -> AssistantMessage:
     """The whole answer of a model; otherwise like `stream`. Raises `ModelError` or `ProviderError`."""
-    options = Options(max_tokens, temperature, top_p, stop, thinking, extra or {})
+    options = Options(max_tokens, temperature, top_p, stop, thinking, extra=extra or {})
     return await default_client().complete(_model(model), context, options)
 
 

@@ -49,7 +49,7 @@ def run_in_terminal(notebook: Path) -> None:
     from nbclient.exceptions import CellExecutionError  # noqa: PLC0415
 
     try:
-        document: Any = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
+        document = nbformat.read(notebook, as_version=4)
     except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
         raise UsageError(f"{notebook} is not a notebook: {str(error).partition(chr(10))[0]}") from error
     client = NotebookClient(

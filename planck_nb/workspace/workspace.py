@@ -137,14 +137,21 @@ class Workspace:
         return list_sessions(self.sessions_dir)
 
     def query(self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None) -> pd.DataFrame:
-        """Ask the stored history with SQL; see `planck_nb.sessions.query`."""
-        return query(self.sessions_dir, sql, frames=frames, limit=limit)
+        """Ask the stored history with SQL; see `planck_nb.sessions.query`.
+
+        In the query `getvariable('session')` is the id of this workspace's session, null before its first agent.
+        """
+        return query(self.sessions_dir, sql, frames=frames, limit=limit, session=self._session_id)
 
     async def query_async(
         self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
     ) -> pd.DataFrame:
         """Like `query`, while the event loop goes on; cancelling ends the query."""
-        return await query_async(self.sessions_dir, sql, frames=frames, limit=limit)
+        return await query_async(self.sessions_dir, sql, frames=frames, limit=limit, session=self._session_id)
+
+    @property
+    def _session_id(self) -> str | None:
+        return self._session.id if self._session else None
 
     async def close(self) -> None:
         """Stop all agents and close the session. What was acknowledged is on disk already."""

@@ -94,7 +94,7 @@ class Kernel:
 
     def kill(self) -> None:
         """End the kernel as `kill -9` does."""
-        pid = self.manager.provisioner.pid  # type: ignore[union-attr]
+        pid = self.manager.provisioner.pid
         os.kill(pid, signal.SIGKILL)
         self.manager.shutdown_kernel(now=True)
 

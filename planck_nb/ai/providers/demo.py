@@ -320,7 +320,7 @@ def _usage(reply: Reply, context: Context) -> Usage:
     """Words for tokens: what the demo model reads and writes is counted so that figures move as they would."""
     read = len(context.system.split())
     for message in context.messages:
-        read += sum(len(part.text.split()) for part in message.content if part.type != "tool_call")
+        read += sum(len(part.text.split()) for part in message.content if part.type in ("text", "tool_result"))
     thought = len(reply.thinking.split())
     calls = sum(len(json.dumps(call.args).split()) + 1 for call in reply.calls)
     return Usage(input_tokens=read, output_tokens=len(reply.text.split()) + thought + calls, thinking_tokens=thought)
