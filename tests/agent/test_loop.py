@@ -10,7 +10,8 @@ import pytest
 
 from planck_nb import Agent, Tool, ToolError
 from planck_nb.agent.events import AgentEvent
-from planck_nb.ai.messages import AssistantMessage, ToolResultMessage, UserMessage
+from planck_nb.agent.log import MemoryLog
+from planck_nb.ai.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, ProviderError
 from planck_nb.base.eventlog import Subscription
 from planck_nb.testing import Call, Reply, scripted_model
@@ -236,6 +237,47 @@ async def test_stop_does_not_wait_for_a_blocking_function() -> None:
     release.set()
     assert answered_exactly_once(agent)
     assert ("late", False) not in results(agent)
+
+
+class SlowLog(MemoryLog):
+    """A log whose disk waits for the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = asyncio.Semaphore(0)
+        self.disk = asyncio.Semaphore(0)
+
+    async def append(self, message: Message, *, turn: int, time: float) -> int:
+        self.waiting.release()
+        await self.disk.acquire()
+        return await super().append(message, turn=turn, time=time)
+
+
+@pytest.mark.parametrize("written", [1, 2, 3, 4])
+async def test_stop_while_a_message_is_written_loses_and_doubles_nothing(written: int) -> None:
+    slow = SlowLog()
+
+    class Store:
+        id = "s"
+
+        def log(self, agent_id: str) -> SlowLog:
+            return slow
+
+    agent = Agent(model=scripted_model(calling(("add", {"a": 1, "b": 1}))), tools=[add], session=Store())
+    agent.prompt("go")
+    for _ in range(written - 1):
+        await slow.waiting.acquire()
+        slow.disk.release()
+    await slow.waiting.acquire()
+    aborting = asyncio.create_task(agent.abort())
+    await asyncio.sleep(0)
+    for _ in range(9):
+        slow.disk.release()
+    await aborting
+    assert [(entry.id, entry.message) for entry in agent.state.messages] == slow.messages()
+    assert len(slow.messages()) >= written
+    assert answered_exactly_once(agent)
+    assert agent.status == "idle"
 
 
 async def test_a_tool_that_takes_too_long_is_given_up() -> None:
