@@ -2,7 +2,7 @@
 
 import type { Channel } from './channel.ts';
 import { h, say } from './dom.ts';
-import { count, dollars, elapsed } from './figures.ts';
+import { count, dollars, duration, elapsed } from './figures.ts';
 import { icon } from './icons.ts';
 import type { Run } from './model.ts';
 import { TranscriptView } from './transcript.ts';
@@ -206,11 +206,9 @@ class Dock {
 
 function bar(summary: Summary, voice: Voice): HTMLElement {
   const glyph = { done: 'check', stopped: 'square', failed: 'cross' } as const;
-  const part = (text: string, wide = false): HTMLElement => h('span', { class: wide ? 'pk-sep pk-wide' : 'pk-sep' }, text);
-  const sum = h('span', { class: 'pk-sum' }, h('strong', {}, OUTCOME[summary.outcome]), part(elapsed(summary.seconds)));
-  if (summary.tokens > 0) sum.append(part(`${count(summary.tokens)} tokens`));
-  if (summary.cost !== null) sum.append(part(dollars(summary.cost)));
-  if (summary.model !== '') sum.append(part(summary.model, true));
+  // Tokens, cost and model stand in the first line of the transcript right below.
+  const time = h('span', { class: 'pk-sep' }, duration(summary.seconds));
+  const sum = h('span', { class: 'pk-sum' }, h('strong', {}, OUTCOME[summary.outcome]), time);
   const state = { done: 'done', stopped: 'stop', failed: 'bad' }[summary.outcome];
   const actions = h('span', { class: 'pk-acts' });
   if (summary.text !== '') actions.append(...copyButton(summary.text, voice));
