@@ -14,6 +14,7 @@ SHOWN_CHARACTERS = 20_000
 _SHOWN_LINES = 2_000
 _SHOWN_ARGUMENTS = 50
 _KEY_CHARACTERS = 200
+_SHORT = 40
 _KEY_NAMES = ("path", "file_path", "file", "command", "cmd", "code", "query", "sql", "url", "pattern", "name")
 
 
@@ -23,18 +24,23 @@ def bounded(text: str, characters: int = SHOWN_CHARACTERS) -> str:
 
 
 def key_argument(args: Mapping[str, object]) -> str:
-    """What tells one call of a tool from the next: a path, a command, the first line of code. May be empty."""
+    """What tells one call of a tool from the next: a path, a command, the first line of code; or all that is short.
+
+    May be empty.
+    """
     scalars = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in args.items()
         if isinstance(value, str | int | float)
     }
     preferred = [scalars[name] for name in _KEY_NAMES if name in scalars]
-    for value in preferred or list(scalars.values()):
-        line = next((line.strip() for line in value.splitlines() if line.strip()), "")
-        if line:
-            return encodable(line[:_KEY_CHARACTERS])
-    return ""
+    lines = [
+        line
+        for value in preferred or scalars.values()
+        if (line := next(filter(None, map(str.strip, value.splitlines())), ""))
+    ]
+    short = not preferred and all(len(line) <= _SHORT for line in lines)
+    return encodable(", ".join(lines if short else lines[:1])[:_KEY_CHARACTERS])
 
 
 def shown_arguments(args: JsonObject) -> list[tuple[str, str]]:

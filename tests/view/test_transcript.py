@@ -228,6 +228,8 @@ def test_key_arguments_tell_calls_apart() -> None:
     assert key_argument({"city": "Zürich"}) == "Zürich"
     assert key_argument({"n": 3, "deep": {"a": 1}}) == "3"
     assert key_argument({"deep": {"a": 1}}) == ""
+    assert key_argument({"a": 20, "b": 22, "note": ""}) == "20, 22"
+    assert key_argument({"city": "Rome", "note": "x" * 50}) == "Rome"
 
 
 def test_many_arguments_are_bounded() -> None:
