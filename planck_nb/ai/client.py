@@ -57,7 +57,7 @@ class Client:
 
     def stream(self, model: Model, context: Context, options: Options | None = None) -> Stream:
         """The answer of a model, as it comes. Nothing is sent before the first event is asked for."""
-        return Stream(self, model, context, options or Options())
+        return Stream(self, model, context, (options or Options()).over(model.options))
 
     async def complete(self, model: Model, context: Context, options: Options | None = None) -> AssistantMessage:
         """The whole answer of a model. Raises `ModelError` or `ProviderError`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from planck_nb.ai.messages import Message
 from planck_nb.base.json import JsonObject
@@ -45,3 +45,11 @@ class Options:
     tool_choice: str | None = None
     output: JsonObject | None = None
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    def over(self, defaults: Options) -> Options:
+        """These options, with `defaults` where they name nothing; `extra` has what either names."""
+        named = {
+            item.name: getattr(defaults if getattr(self, item.name) in (None, (), []) else self, item.name)
+            for item in fields(self)
+        }
+        return Options(**{**named, "extra": {**defaults.extra, **self.extra}})

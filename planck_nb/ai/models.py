@@ -4,29 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
+from planck_nb.ai.context import Options
 from planck_nb.ai.messages import Usage
+
+Modality: TypeAlias = Literal["text", "image", "pdf"]
+"""A kind of content that a model can be given."""
+
+LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+"""How much a model may think, from not at all upward."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pricing:
-    """US dollars per million tokens. A cache rate of None means the input rate."""
+class PriceStep:
+    """The rates of a request with more than `above` input tokens, in US dollars per million tokens."""
 
+    above: int
     input: float
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
 
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """US dollars per million tokens. A cache rate of None means the input rate.
+
+    `steps` are the rates of longer prompts, which hold for all tokens of such a request.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    steps: tuple[PriceStep, ...] = ()
+
     def cost(self, usage: Usage) -> float:
-        """What the usage costs in US dollars."""
+        """What one request costs in US dollars. Price steps make the sum of two requests' usage another matter."""
+        rates = max(
+            (step for step in self.steps if usage.input_tokens > step.above), key=lambda step: step.above, default=self
+        )
         plain = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
-        read = self.input if self.cache_read is None else self.cache_read
-        write = self.input if self.cache_write is None else self.cache_write
+        read = rates.input if rates.cache_read is None else rates.cache_read
+        write = rates.input if rates.cache_write is None else rates.cache_write
         total = (
-            plain * self.input
+            plain * rates.input
             + usage.cache_read_tokens * read
             + usage.cache_write_tokens * write
-            + usage.output_tokens * self.output
+            + usage.output_tokens * rates.output
         )
         return total / 1_000_000
 
@@ -37,7 +63,9 @@ class Model:
 
     `api` names the wire format. `api_key` overrides the environment and never shows in a repr. `identifier` names the
     variable `<IDENTIFIER>_API_KEY` for servers that are not the vendor's; with `has_api_key` False no key is sent.
-    `context_window` and `max_output` are in tokens, None where unknown. `settings` are the provider's own.
+    `context_window` and `max_output` are in tokens. `modalities` are the kinds of content it can be given,
+    `thinking_levels` the levels of thinking it knows. What is None is unknown. `options` hold where a request names
+    none. `alias` is the short name its user gave it. `settings` are the wire format's own.
     """
 
     provider: str
@@ -53,10 +81,18 @@ class Model:
     thinking: bool = False
     pricing: Pricing | None = None
     settings: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    modalities: tuple[Modality, ...] | None = None
+    thinking_levels: tuple[str, ...] | None = None
+    options: Options = field(default_factory=Options, repr=False)
+    alias: str = ""
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.id}"
 
     def cost(self, usage: Usage | None) -> float | None:
-        """What the usage costs in US dollars, None where usage or price is unknown."""
+        """What one request's usage costs in US dollars, None where usage or price is unknown."""
         return None if usage is None or self.pricing is None else self.pricing.cost(usage)
+
+    def takes(self, modality: Modality) -> bool:
+        """Whether the model can be given this kind of content; True where nobody knows."""
+        return self.modalities is None or modality in self.modalities

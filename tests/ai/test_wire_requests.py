@@ -205,7 +205,7 @@ def test_options() -> None:
         (CLAUDE, "https://api.anthropic.com/v1/messages"),
         (LLAMA, "http://127.0.0.1:8080/v1/chat/completions"),
         (ai.get_model("llama_cpp", "m", base_url="http://h:1/"), "http://h:1/v1/chat/completions"),
-        (ai.get_model("ollama", "m", base_url="http://h:1/v1/"), "http://h:1/v1/chat/completions"),
+        (ai.get_model("ollama", "m", base_url="http://h:1/v1/", api="chat"), "http://h:1/v1/chat/completions"),
         (ai.get_model("openai", "m", base_url="http://h:1"), "http://h:1/v1/chat/completions"),
         (ai.get_model("openai", "m", base_url="https://h/api/paas/v4"), "https://h/api/paas/v4/chat/completions"),
         (MESSAGES, "http://127.0.0.1:9/v1/messages"),

@@ -36,7 +36,7 @@ class Provider:
 PROVIDERS = {
     "anthropic": Provider("messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", needs_key=True),
     "openai": Provider("chat", "https://api.openai.com/v1", "OPENAI_API_KEY", needs_key=True),
-    "ollama": Provider("chat", "http://127.0.0.1:11434/v1", "OLLAMA_API_KEY", discovered=True),
+    "ollama": Provider("ollama", "http://127.0.0.1:11434", "OLLAMA_API_KEY", discovered=True),
     "llama_cpp": Provider("chat", "http://127.0.0.1:8080/v1", "LLAMA_CPP_API_KEY", discovered=True),
     "demo": Provider("demo", local=True),
 }
@@ -44,6 +44,7 @@ PROVIDERS = {
 _DIALECTS = {
     "chat": "planck_nb.ai.providers.chat:DIALECT",
     "messages": "planck_nb.ai.providers.messages:DIALECT",
+    "ollama": "planck_nb.ai.providers.ollama:DIALECT",
 }
 
 _LOCAL = {
@@ -83,7 +84,11 @@ def base_url_of(model: Model) -> str:
     Raises `ConfigError` for one that is not an HTTP URL.
     """
     known = provider(model.provider)
-    return _versioned(model.base_url or known.base_url or "", always=known.discovered or model.api == "messages")
+    url = model.base_url or known.base_url or ""
+    if known.api == "ollama" and "://" not in url:
+        url = f"http://{url}"  # as the variable OLLAMA_HOST has it
+    url = _versioned(url, always=known.discovered or model.api == "messages")
+    return url.removesuffix("/v1") if model.api == "ollama" else url
 
 
 @lru_cache
