@@ -194,17 +194,8 @@ class Agent:
         return client.stream(self._model, self._context(), self.options)
 
     async def append(self, message: Message) -> None:
-        """Make the message durable, then part of the conversation.
-
-        Both or neither: a turn that is stopped meanwhile hears of it at its next step.
-        """
-        writing = asyncio.ensure_future(self._log.append(message, turn=self._state.turn, time=time.time()))
-        try:
-            message_id = await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            message_id = await writing
-            if task := asyncio.current_task():
-                task.cancel()
+        """Make the message durable, then part of the conversation."""
+        message_id = await self._log.append(message, turn=self._state.turn, time=time.time())
         self.emit(ev.Message, message_id, message)
 
     def emit(self, kind: type[ev.Envelope], *payload: object) -> None:

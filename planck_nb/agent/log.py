@@ -16,7 +16,10 @@ class MessageLog(Protocol):
     """
 
     async def append(self, message: Message, *, turn: int, time: float) -> int:
-        """Keep the message and return its id, greater than every id before, once it cannot be lost any more."""
+        """Keep the message and return its id, greater than every id before, once it cannot be lost any more.
+
+        A cancellation that comes while it waits is delivered after it has returned, so that what is kept is known.
+        """
         ...
 
     def record(self, event: AgentEvent) -> None:

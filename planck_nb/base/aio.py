@@ -21,6 +21,19 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
         await asyncio.wait(tasks)
 
 
+async def uninterrupted(future: asyncio.Future[T]) -> T:
+    """Wait for what cannot be taken back; a cancellation that comes meanwhile is delivered at the task's next await."""
+    cancelled = False
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled and (task := asyncio.current_task()):
+        task.cancel()
+    return future.result()
+
+
 def spawn(coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
     """Start a task that stays referenced until it ends and whose failure, if nobody asks for it, prints nothing."""
     task = asyncio.get_running_loop().create_task(coroutine, name=name)

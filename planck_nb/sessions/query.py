@@ -37,6 +37,7 @@ VIEWS = ("messages", "sessions", "agents", "tool_calls", "usage")
 _VIEWS_SQL = Path(__file__).with_name("views.sql")
 _PATIENCE = 5.0
 _FILE_PATIENCE = 0.3
+_INTERRUPT_AGAIN = 0.05
 
 # What only reads. A statement of type SELECT may still hold an INSERT or a COPY in its WITH clause, and these
 # functions run a statement from a string.
@@ -86,11 +87,17 @@ class Query:
             raise QueryError(self._explain(error)) from error
 
     def interrupt(self) -> None:
-        """End the query, from any thread."""
+        """End the query, from any thread.
+
+        DuckDB forgets an interrupt that comes just before a statement starts, so it is repeated until the query ends.
+        """
         self._interrupted.set()
         connection = self._connection
         if connection is not None:
             connection.interrupt()
+            again = threading.Timer(_INTERRUPT_AGAIN, self.interrupt)
+            again.daemon = True
+            again.start()
 
     def _attempt(self, *, trust_files: bool) -> pd.DataFrame:
         with closing(connect()) as connection, _keyboard_interrupts():

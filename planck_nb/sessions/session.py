@@ -20,6 +20,7 @@ import filelock
 
 from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.ai.messages import Message
+from planck_nb.base.aio import uninterrupted
 from planck_nb.base.errors import SessionError
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json import JsonObject
@@ -239,7 +240,7 @@ class SessionLog:
     async def append(self, message: Message, *, turn: int, time: float) -> int:
         """Keep the message and return its id once it is on disk; `time` is in seconds since the epoch.
 
-        Cancelling the await does not take the message back. Raises SessionError when it cannot be kept.
+        Raises SessionError when it cannot be kept.
         """
 
         def encode(row_id: int) -> bytes:
@@ -287,7 +288,7 @@ async def _durable(put: Callable[[Done], int]) -> int:
             return  # the loop is closed: nobody waits any more
 
     row_id = put(done)
-    await written
+    await uninterrupted(written)
     return row_id
 
 

@@ -12,6 +12,7 @@ from planck_nb import Agent, Tool, ToolError
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.log import MemoryLog
 from planck_nb.ai.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from planck_nb.base.aio import uninterrupted
 from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, ProviderError
 from planck_nb.base.eventlog import Subscription
 from planck_nb.testing import Call, Reply, scripted_model
@@ -249,7 +250,7 @@ class SlowLog(MemoryLog):
 
     async def append(self, message: Message, *, turn: int, time: float) -> int:
         self.waiting.release()
-        await self.disk.acquire()
+        await uninterrupted(asyncio.ensure_future(self.disk.acquire()))
         return await super().append(message, turn=turn, time=time)
 
 

@@ -293,10 +293,16 @@ def test_ctrl_c_interrupts_a_query(tmp_path: Path) -> None:
 import os, signal, sys, threading
 from pathlib import Path
 from planck_nb.sessions import query
-threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+over = threading.Event()
+def press():
+    while not over.wait(0.5):
+        os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=press).start()
 try:
     query(Path(sys.argv[1]), {FOREVER!r})
 except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    over.set()
     print("interrupted", query(Path(sys.argv[1]), "select 1 as one").one[0])
 """
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
