@@ -11,6 +11,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -139,9 +140,16 @@ def query(
 ) -> pd.DataFrame:
     """The result of one SELECT over the views of all sessions in the directory; see `Query`. Blocks until it is there.
 
-    Raises QueryError, and KeyboardInterrupt on Ctrl-C.
+    Raises QueryError, and KeyboardInterrupt on Ctrl-C, which DuckDB would not notice while it computes in this thread.
     """
-    return Query(directory, sql, frames=frames, limit=limit, session=session).run()
+    running = Query(directory, sql, frames=frames, limit=limit, session=session)
+    with ThreadPoolExecutor(1) as thread:
+        result = thread.submit(running.run)
+        try:
+            return result.result()
+        except KeyboardInterrupt:
+            running.interrupt()
+            raise
 
 
 async def query_async(

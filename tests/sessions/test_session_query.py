@@ -297,7 +297,7 @@ over = threading.Event()
 def press():
     while not over.wait(0.5):
         os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=press).start()
+threading.Thread(target=press, daemon=True).start()
 try:
     query(Path(sys.argv[1]), {FOREVER!r})
 except KeyboardInterrupt:
