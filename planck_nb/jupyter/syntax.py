@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from tokenize import TokenInfo
 from types import FrameType
-from typing import Any
 
 from IPython.core.inputtransformer2 import (
     assemble_continued_line,
@@ -64,23 +64,24 @@ def _first_magic(lines: list[str]) -> tuple[int, int] | None:
     """Row and column of the first `%planck` that starts a statement or stands right of an assignment."""
     for line in make_tokens_by_line(lines):
         tokens = [token for token in line if token.string.strip()]
-        places = [0, *(place + 1 for place, token in enumerate(tokens) if token.string == "=")]
-        for place in places:
-            sign, name = (*tokens[place : place + 2], None, None)[:2]
-            if sign and name and sign.string == "%" and name.string == MAGIC and sign.end == name.start:
-                if place > 0 and not _assigns(tokens[: place - 1]):
-                    continue
-                row, column = sign.start
-                return row - 1, column
+        for start in _starts(tokens):
+            match tokens[start : start + 2]:
+                case [sign, name] if sign.string == "%" and name.string == MAGIC and sign.end == name.start:
+                    row, column = sign.start
+                    return row - 1, column
+                case _:
+                    pass
     return None
 
 
-def _assigns(target: list[Any]) -> bool:
-    """Whether the tokens left of `=` can be assigned to: brackets are closed."""
+def _starts(tokens: list[TokenInfo]) -> Iterator[int]:
+    """Where a magic may begin in a statement."""
+    yield 0
     depth = 0
-    for token in target:
+    for place, token in enumerate(tokens):
         depth += (token.string in "([{") - (token.string in ")]}")
-    return depth == 0
+        if token.string == "=" and depth == 0:
+            yield place + 1
 
 
 def _awaitable_calls(tree: ast.AST) -> Iterator[ast.Call]:

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from planck_nb import Config, Workspace
+from planck_nb.base.errors import AgentError, ConfigError
+from planck_nb.testing import scripted_model
+from planck_nb.workspace import default_model
+from planck_nb.workspace.default_model import DEMO_NOTICE, choose_model
+
+
+def config(folder: Path, **settings: object) -> Config:
+    return Config.load(environment={}, directory=folder, **settings)  # type: ignore[arg-type]
+
+
+async def test_agents_of_a_workspace_share_a_stored_session(tmp_path: Path) -> None:
+    async with Workspace(config(tmp_path)) as workspace:
+        assert not (tmp_path / ".planck").exists()
+        ann = workspace.add_agent("ann", model=scripted_model(["hello"]))
+        bob = workspace.add_agent("bob", model=scripted_model(["hi"]))
+        await ann.prompt("one")
+        await bob.prompt("two")
+        rows = workspace.query("SELECT agents.name, text FROM messages JOIN agents USING (agent_id) ORDER BY id")
+        assert rows.to_numpy().tolist() == [["ann", "one"], ["ann", "hello"], ["bob", "two"], ["bob", "hi"]]
+        mine = await workspace.query_async(
+            "SELECT count(*) AS n FROM sessions WHERE session_id = getvariable('session')"
+        )
+        assert mine["n"][0] == 1
+    assert len(Workspace(config(tmp_path)).sessions()) == 1
+
+
+async def test_events_of_the_session_and_of_one_agent(tmp_path: Path) -> None:
+    async with Workspace(config(tmp_path)) as workspace:
+        ann = workspace.add_agent("ann", model=scripted_model(["hello"]))
+        bob = workspace.add_agent("bob", model=scripted_model(["hi"]))
+        everyone = workspace.subscribe(session_id=workspace.session.id, since=0)
+        only_bob = workspace.subscribe(agent_id=bob.id)
+        await ann.prompt("x")
+        await bob.prompt("x")
+    seen = [event async for event in everyone]
+    assert {event.agent_id for event in seen} == {ann.id, bob.id}
+    assert {event.session_id for event in seen} == {seen[0].session_id}
+    assert {event.agent_id async for event in only_bob} == {bob.id}
+
+
+async def test_names_are_taken_once_and_unknown_ones_suggest(tmp_path: Path) -> None:
+    async with Workspace(config(tmp_path)) as workspace:
+        workspace.add_agent("analyst", model=scripted_model([]))
+        with pytest.raises(AgentError, match="exists already"):
+            workspace.add_agent("analyst", model=scripted_model([]))
+        with pytest.raises(AgentError, match="Did you mean analyst"):
+            workspace.agent("analist")
+        with pytest.raises(AgentError, match="has the id nobody"):
+            workspace.subscribe(agent_id="nobody")
+
+
+def test_settings_come_from_arguments_then_environment_then_defaults(tmp_path: Path) -> None:
+    assert Config.load(environment={}, directory=tmp_path).sessions_dir == tmp_path / ".planck/sessions"
+    environment = {"PLANCK_NB_SESSIONS_DIR": "kept", "PLANCK_NB_MODEL": "demo", "PLANCK_NB_DEMO_PACE": "0.5"}
+    found = Config.load(environment=environment, directory=tmp_path, default_model="demo:script")
+    assert (found.sessions_dir, found.default_model, found.demo_pace) == (tmp_path / "kept", "demo:script", 0.5)
+    with pytest.raises(ConfigError, match="PLANCK_NB_DEMO_PACE is 'slow'"):
+        Config.load(environment={"PLANCK_NB_DEMO_PACE": "slow"}, directory=tmp_path)
+
+
+@pytest.fixture
+def llama_like() -> Iterator[str]:
+    """A server that lists one model, as llama.cpp does."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"data": [{"id": "qwen", "meta": {"n_ctx_train": 4096}}]}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_the_default_model_is_looked_for_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, llama_like: str
+) -> None:
+    settings = config(tmp_path)
+    keys = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b"}
+    assert str((await choose_model(config(tmp_path, default_model="demo:demo"), keys))[0]) == "demo:demo"
+    assert (await choose_model(settings, keys))[0].provider == "anthropic"
+    assert (await choose_model(settings, {"OPENAI_API_KEY": "b"}))[0].provider == "openai"
+    monkeypatch.setattr(default_model, "LOCAL", ())
+    assert (await choose_model(settings, {}))[1] == DEMO_NOTICE
+
+    from planck_nb.ai import discover
+
+    assert [model.id for model in await discover("llama_cpp", llama_like)] == ["qwen"]
+    assert await discover("llama_cpp", "http://127.0.0.1:9") == []
+
+
+async def test_the_models_that_are_chosen_by_default_exist() -> None:
+    from planck_nb.ai import list_models
+
+    for _, provider, model_id in default_model.WITH_KEY:
+        assert model_id in {model.id for model in list_models(provider)}
