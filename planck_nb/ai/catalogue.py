@@ -1,23 +1,32 @@
-"""What is known of the models that exist: a generated snapshot for vendors, the servers themselves for local ones."""
+"""What is known of the models that exist.
+
+Three sources: a generated snapshot for vendors, the servers themselves for local ones, and what the user describes.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from planck_nb.ai.models import Model, Pricing
-from planck_nb.ai.providers import PROVIDERS, base_url_of, is_loopback, provider
+from planck_nb.ai import discovery
+from planck_nb.ai.models import Model, PriceStep, Pricing
+from planck_nb.ai.providers import PROVIDERS, api_of, base_url_of, is_first_party, provider
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_you_mean
 
-_DISCOVERY_TIMEOUT = 1.0
 _TOO_CLOSE = 0.85
 """Ids more alike than this are taken for a slip of the pen."""
 
 _LOCAL_MODELS = {"demo": ("demo", "script")}
+
+
+_own: dict[str, Model] = {}
+"""The user's own models, by alias and by "provider:id"."""
 
 
 def list_providers() -> list[str]:
@@ -25,24 +34,42 @@ def list_providers() -> list[str]:
     return sorted(PROVIDERS)
 
 
-def list_models(provider_name: str, *, base_url: str | None = None) -> list[Model]:
-    """The models of a provider: the catalogue's, or for a local server those it reports within a second.
+def add_models(models: Iterable[Model]) -> None:
+    """Let `get_model` and `list_models` know models of one's own, by their `alias` and as "provider:id".
 
-    A server that does not answer has none. Raises `UnknownProviderError`. In a coroutine, `discover` asks servers
-    without holding up the event loop.
+    A model of another server does not take the place of one that the catalogue knows: it has its alias only, so that
+    nothing that was meant for a vendor, least of all its key, goes elsewhere.
+    """
+    for model in models:
+        if model.alias:
+            _own[model.alias] = model
+        if model.base_url is None or model.id not in _snapshot().get(model.provider, {}):
+            _own[str(model)] = model
+
+
+def list_models(provider_name: str, *, base_url: str | None = None, api_key: str | None = None) -> list[Model]:
+    """The models of a provider: the user's own, and the catalogue's or those that a server reports within a second.
+
+    Servers are asked where the provider is a local one, and for models of "openai" at a foreign `base_url`; one that
+    does not answer has none. Raises `UnknownProviderError`. In a coroutine, `discover` asks servers without holding
+    up the event loop.
     """
     known = provider(provider_name)
-    if known.discovered:
-        return _ask_server(provider_name, base_url)
-    return [
-        get_model(provider_name, model_id, base_url=base_url)
-        for model_id in (*_LOCAL_MODELS.get(provider_name, ()), *_snapshot().get(provider_name, {}))
-    ]
+    own = {model.alias or model.id: model for model in _own.values() if model.provider == provider_name}
+    template = Model(provider_name, "", api_of(provider_name, base_url), base_url=base_url, api_key=api_key)
+    if known.discovered or (provider_name == "openai" and not is_first_party(template)):
+        found = discovery.ask(template)
+    else:
+        ids = (*_LOCAL_MODELS.get(provider_name, ()), *_snapshot().get(provider_name, {}))
+        found = [get_model(provider_name, model_id, base_url=base_url, api_key=api_key) for model_id in ids]
+    mine = [] if base_url else list(own.values())
+    taken = {model.id for model in mine if model.base_url is None}
+    return [*mine, *(model for model in found if model.id not in taken)]
 
 
-async def discover(provider_name: str, base_url: str | None = None) -> list[Model]:
+async def discover(provider_name: str, base_url: str | None = None, *, api_key: str | None = None) -> list[Model]:
     """Like `list_models`, without holding up the event loop."""
-    return await run_in_thread(lambda: list_models(provider_name, base_url=base_url))
+    return await run_in_thread(lambda: list_models(provider_name, base_url=base_url, api_key=api_key))
 
 
 def get_model(
@@ -55,38 +82,60 @@ def get_model(
     has_api_key: bool = True,
     api: str | None = None,
 ) -> Model:
-    """A model by provider and id, or by "provider:id".
+    """A model by provider and id, by "provider:id", or by the alias of a model of one's own.
 
     Ids that the catalogue does not know are used as they are, with an unknown context window and price, unless they
     look like a misspelt one: then `UnknownModelError` names it. A `base_url` switches that check off, because another
     server has other models. Raises `UnknownProviderError` for a provider that does not exist, `ConfigError` for a
     `base_url` that is not a URL.
     """
+    own = _own.get(provider_name if model_id is None else f"{provider_name}:{model_id}")
+    if own is not None and base_url in {None, own.base_url}:
+        return replace(
+            own,
+            api=api or own.api,
+            api_key=api_key or own.api_key,
+            identifier=identifier or own.identifier,
+            has_api_key=has_api_key and own.has_api_key,
+        )
     if model_id is None:
         provider_name, _, model_id = provider_name.partition(":")
-    if provider_name not in PROVIDERS and (found := _providers_of(provider_name)):
+    if provider_name not in PROVIDERS and (found := [*_providers_of(provider_name), *_near_aliases(provider_name)]):
         raise UnknownProviderError(f"There is no provider {provider_name!r}. Did you mean {' or '.join(found)}?")
-    known = provider(provider_name)
+    provider(provider_name)
     model_id = _checked(provider_name, model_id, guess=base_url is None)
-    row = _snapshot().get(provider_name, {}).get(model_id, {})
-    model = Model(
-        provider=provider_name,
-        id=model_id,
-        api=api or known.api,
+    model = replace(
+        catalogued(provider_name, model_id),
+        api=api or api_of(provider_name, base_url),
         base_url=base_url,
         api_key=api_key,
         identifier=identifier,
         has_api_key=has_api_key,
-        name=row.get("name", model_id),
-        context_window=row.get("context"),
-        max_output=row.get("output"),
-        thinking=row.get("thinking", False),
-        pricing=Pricing(*row["price"]) if "price" in row else None,
-        settings=row.get("settings", {}),
     )
     if base_url is not None:
         base_url_of(model)
     return model
+
+
+def catalogued(provider_name: str, model_id: str) -> Model:
+    """A model at its vendor's own address, with what the snapshot knows of it."""
+    row = _snapshot().get(provider_name, {}).get(model_id)
+    if row is None:
+        return Model(provider_name, model_id, provider(provider_name).api, name=model_id)
+    steps = tuple(PriceStep(*step) for step in row.get("steps", ()))
+    return Model(
+        provider=provider_name,
+        id=model_id,
+        api=provider(provider_name).api,
+        name=row["name"],
+        context_window=row["context"],
+        max_output=row["output"],
+        modalities=tuple(row["modalities"]),
+        thinking=bool(row["thinking"]),
+        thinking_levels=tuple(row["thinking"]),
+        pricing=replace(Pricing(*row["price"]), steps=steps) if "price" in row else None,
+        settings=row.get("settings", {}),
+    )
 
 
 def _checked(provider_name: str, model_id: str, *, guess: bool) -> str:
@@ -115,37 +164,13 @@ def _providers_of(model_id: str) -> list[str]:
     return [f"{name}:{model_id}" for name, table in _snapshot().items() if name in PROVIDERS and model_id in table]
 
 
+def _near_aliases(name: str) -> list[str]:
+    """Aliases of the user's models that a misspelt name may mean."""
+    return get_close_matches(name, [alias for alias in _own if ":" not in alias], n=3, cutoff=_TOO_CLOSE)
+
+
 @cache
 def _snapshot() -> dict[str, dict[str, Any]]:
     text = resources.files("planck_nb.ai.data").joinpath("models.json").read_text(encoding="utf-8")
     providers: dict[str, dict[str, Any]] = json.loads(text)["providers"]
     return providers
-
-
-def _ask_server(provider_name: str, base_url: str | None) -> list[Model]:
-    """The models of a local server; none when it does not answer as it should."""
-    template = get_model(provider_name, "any", base_url=base_url)
-    root = base_url_of(template)
-    try:
-        if provider_name == "ollama":
-            rows = _get(f"{root.removesuffix('/v1')}/api/tags")["models"]
-            found = [(row["name"], None) for row in rows]
-        else:
-            rows = _get(f"{root}/models")["data"]
-            found = [(row["id"], (row.get("meta") or {}).get("n_ctx_train")) for row in rows]
-        return [
-            Model(provider_name, model_id, template.api, base_url=base_url, name=model_id, context_window=window)
-            for model_id, window in found
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return []
-
-
-def _get(url: str) -> Any:  # noqa: ANN401 - somebody else's JSON
-    """A JSON document, by the standard library: it is asked for where no event loop runs, too."""
-    from urllib.request import ProxyHandler, Request, build_opener  # noqa: PLC0415 - loads much, needed rarely
-
-    request = Request(url, headers={"accept": "application/json"})  # noqa: S310 - the user's own base_url
-    opener = build_opener(ProxyHandler({})) if is_loopback(url) else build_opener()
-    with opener.open(request, timeout=_DISCOVERY_TIMEOUT) as reply:
-        return json.load(reply)

@@ -17,7 +17,7 @@ from planck_nb.base.errors import ConfigError, UnknownModelError, UnknownProvide
 
 
 def test_providers() -> None:
-    assert ai.list_providers() == ["anthropic", "demo", "llama_cpp", "ollama", "openai"]
+    assert ai.list_providers() == ["anthropic", "demo", "google", "llama_cpp", "ollama", "openai"]
 
 
 def test_a_model_of_the_catalogue() -> None:

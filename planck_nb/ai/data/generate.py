@@ -19,8 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from planck_nb.ai.models import LEVELS
+
 PACKAGE = "@earendil-works/pi-ai"
 PROVIDERS = ("anthropic", "openai", "google")
+OPENAI_LONG_WINDOW = 1_050_000
 TARGET = Path(__file__).with_name("models.json")
 
 
@@ -39,7 +42,8 @@ def main(version: str = "latest") -> None:
         "version": about["version"],
         "licence": about["license"],
         "date": datetime.now(UTC).date().isoformat(),
-        "prices": "US dollars per million tokens: input, output, cache read, cache write",
+        "prices": "US dollars per million tokens: input, output, cache read, cache write; "
+        "steps: the same for requests with more input tokens than the first number",
         "providers": providers,
     }
     TARGET.write_text(render(snapshot), encoding="utf-8")
@@ -62,8 +66,8 @@ def models(table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def reduced(entry: dict[str, Any]) -> dict[str, Any]:
-    """What we use of one entry. Prices of 0 for the cache mean that the vendor names none."""
-    cost, compat = entry["cost"], entry.get("compat", {})
+    """What we use of one entry. What the package does not know is left out."""
+    compat = entry.get("compat", {})
     settings: dict[str, Any] = {}
     if entry.get("reasoning") and entry["provider"] == "anthropic":
         settings["thinking"] = "adaptive" if compat.get("forceAdaptiveThinking") else "budget"
@@ -73,12 +77,55 @@ def reduced(entry: dict[str, Any]) -> dict[str, Any]:
         settings["levels"] = levels
     row: dict[str, Any] = {
         "name": entry["name"],
-        "context": entry["contextWindow"],
+        "context": window(entry),
         "output": entry["maxTokens"],
-        "thinking": bool(entry.get("reasoning")),
-        "price": [cost["input"], cost["output"], cost["cacheRead"] or None, cost["cacheWrite"] or None],
+        "modalities": modalities(entry),
+        "thinking": thinking_levels(entry),
+        **prices(entry["cost"]),
     }
     return {**row, "settings": settings} if settings else row
+
+
+def window(entry: dict[str, Any]) -> int:
+    """The context window in tokens.
+
+    Where prices rise at the end of the window that the package states, it has cut the window there to stay cheap;
+    OpenAI documents the real one of these models.
+    """
+    stated: int = entry["contextWindow"]
+    steps = entry["cost"].get("tiers", ())
+    return OPENAI_LONG_WINDOW if any(step["inputTokensAbove"] >= stated for step in steps) else stated
+
+
+def modalities(entry: dict[str, Any]) -> list[str]:
+    """What the model can be given. The package does not speak of PDFs.
+
+    By the vendors' documentation, those of its models that see images read PDFs too, but for these two.
+    """
+    found: list[str] = entry["input"]
+    blind_to_pdf = entry["id"].startswith(("gemma-", "gpt-4-turbo"))
+    return [*found, "pdf"] if "image" in found and not blind_to_pdf else found
+
+
+def thinking_levels(entry: dict[str, Any]) -> list[str]:
+    """The levels that the model knows: without a word about them, all but the two highest."""
+    if not entry.get("reasoning"):
+        return []
+    named = entry.get("thinkingLevelMap", {})
+    return [level for level in LEVELS if (named[level] is not None if level in named else level not in LEVELS[-2:])]
+
+
+def prices(cost: dict[str, Any]) -> dict[str, Any]:
+    """The prices. The package writes 0 for a price that it does not know, or that the vendor does not name."""
+    if not cost["input"] and not cost["output"]:
+        return {}
+    steps = [[step["inputTokensAbove"], *rates(step)] for step in cost.get("tiers", ())]
+    return {"price": rates(cost), "steps": steps} if steps else {"price": rates(cost)}
+
+
+def rates(cost: dict[str, Any]) -> list[float | None]:
+    """Input, output, cache read and cache write."""
+    return [cost["input"], cost["output"], cost["cacheRead"] or None, cost["cacheWrite"] or None]
 
 
 def render(snapshot: dict[str, Any]) -> str:

@@ -1,0 +1,98 @@
+"""Servers are asked which models they have."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.llama import free_port
+from support.loopback import Exchange, serving
+
+from planck_nb import ai
+
+SHOWN: dict[str, dict[str, Any]] = {
+    "llama3.2": {
+        "capabilities": ["completion", "tools"],
+        "model_info": {"general.architecture": "llama", "llama.context_length": 131072},
+    },
+    "qwen3": {
+        "capabilities": ["completion", "tools", "thinking", "vision"],
+        "parameters": 'stop                           "<|im_end|>"\nnum_ctx                        16384',
+        "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960},
+    },
+    "nomic-embed": {"capabilities": ["embedding"], "model_info": {}},
+    "old": {},
+}
+
+
+async def ollama(exchange: Exchange) -> None:
+    if exchange.path == "/api/tags":
+        await exchange.answer("200 OK", json.dumps({"models": [{"name": name} for name in [*SHOWN, "broken"]]}))
+    elif (name := exchange.body["model"]) in SHOWN:
+        await exchange.answer("200 OK", json.dumps(SHOWN[name]))
+    else:
+        await exchange.answer("500 Internal Server Error", '{"error": "no"}')
+
+
+async def test_ollama_tells_what_its_models_can() -> None:
+    async with serving(ollama) as server:
+        found = {model.id: model for model in await ai.discover("ollama", f"{server.url}/v1")}
+    assert list(found) == ["llama3.2", "qwen3", "old", "broken"]
+    llama, qwen = found["llama3.2"], found["qwen3"]
+    assert (llama.context_window, llama.modalities, llama.thinking_levels) == (131072, ("text",), ())
+    assert (qwen.context_window, qwen.modalities, qwen.thinking) == (16384, ("text", "image"), True)
+    for name in ("old", "broken"):
+        assert (found[name].context_window, found[name].modalities, found[name].thinking_levels) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("props", "window", "modalities"),
+    [
+        ({"default_generation_settings": {"n_ctx": 8192}, "modalities": {"vision": False}}, 8192, ("text",)),
+        ({"default_generation_settings": {"n_ctx": 8192}, "modalities": {"vision": True}}, 8192, ("text", "image")),
+        ({"default_generation_settings": {"n_ctx": 8192}}, 8192, None),
+        ({}, 32768, None),
+        (None, 32768, None),
+    ],
+)
+async def test_llama_cpp_tells_the_context_it_runs_with(
+    props: dict[str, Any] | None, window: int, modalities: tuple[str, ...] | None
+) -> None:
+    async def server_of_one(exchange: Exchange) -> None:
+        if exchange.path == "/v1/models":
+            await exchange.answer("200 OK", '{"data": [{"id": "m", "meta": {"n_ctx_train": 32768}}]}')
+        else:
+            assert exchange.path == "/props"
+            await exchange.answer("404 Not Found" if props is None else "200 OK", json.dumps(props))
+
+    async with serving(server_of_one) as server:
+        (model,) = await ai.discover("llama_cpp", server.url)
+    assert (model.context_window, model.modalities) == (window, modalities)
+
+
+async def test_other_servers_are_asked_with_their_key() -> None:
+    async def listing(exchange: Exchange) -> None:
+        assert exchange.path == "/v1/models"
+        if exchange.headers.get("authorization") == "Bearer k":
+            await exchange.answer("200 OK", '{"data": [{"id": "a", "max_model_len": 4096}, {"id": "b"}]}')
+        else:
+            await exchange.answer("401 Unauthorized", '{"error": "no"}')
+
+    async with serving(listing) as server:
+        found = await ai.discover("openai", server.url, api_key="k")
+        assert [(model.id, model.base_url, model.context_window) for model in found] == [
+            ("a", server.url, 4096),
+            ("b", server.url, None),
+        ]
+        assert await ai.discover("openai", server.url) == []
+
+
+@pytest.mark.parametrize("provider", ["ollama", "llama_cpp", "openai"])
+def test_nobody_there(provider: str) -> None:
+    assert ai.list_models(provider, base_url=f"http://127.0.0.1:{free_port()}") == []
+
+
+async def test_the_running_llama_cpp_server(llama: str) -> None:
+    (model,) = await ai.discover("llama_cpp", llama)
+    assert (model.context_window, model.modalities) == (8192, ("text",))
