@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pydantic_core import from_json
 
+from planck_nb.ai import history
 from planck_nb.ai.events import (
     Finish,
     PartEnd,
@@ -33,23 +34,45 @@ from planck_nb.base.json import JsonObject
 class MessageBuilder:
     """Collects the events of one reply. Chunks are kept as they come and joined when the message is built.
 
-    `usage` is the last count reported, `stop_reason` the provider's own, None until it came.
+    `usage` is the last count reported, `stop_reason` the provider's own, None until it came. `prefix` is the digest of
+    the request that is answered, where its provider binds signatures to it. `api` is the wire format that the reply's
+    provider state belongs to.
     """
 
     def __init__(self, model: Model) -> None:
         self.usage: Usage | None = None
         self.stop_reason: StopReason | None = None
+        self.prefix: str | None = None
+        self.api = model.api
         self._model = model
         self._parts: dict[int, _Draft] = {}
         self._ids: set[str] = set()
+        self._earlier = 0
+        self._offset = 0
+        self._usage_before: Usage | None = None
+        self._cost_before: float | None = 0.0
+        self._latest: Usage | None = None
 
     @property
     def has_content(self) -> bool:
-        """Whether the model has begun to say anything."""
-        return bool(self._parts)
+        """Whether the answer to the present request has begun to say anything."""
+        return len(self._parts) > self._earlier
 
-    def feed(self, events: Iterable[StreamEvent]) -> None:
-        """Take in events. The id of a `ToolCallStart` that is missing or taken is replaced in the event itself."""
+    def resume(self) -> None:
+        """What follows answers a further request, and goes on with the same message."""
+        self._earlier = len(self._parts)
+        self._offset = max(self._parts, default=-1) + 1
+        self._usage_before, self._cost_before = self.usage, self._cost()
+        self._latest = None
+
+    def feed(self, events: Sequence[StreamEvent]) -> None:
+        """Take in events.
+
+        The id of a `ToolCallStart` that is missing or taken is replaced in the event itself, and so are, in a message
+        that was resumed, indexes and usage.
+        """
+        if self._earlier:
+            self._shift(events)
         parts = self._parts
         for event in events:
             if isinstance(event, _DELTAS):
@@ -59,6 +82,17 @@ class MessageBuilder:
                 draft.chunks.append(event.text)
             else:
                 self._feed_other(event)
+
+    def _shift(self, events: Sequence[StreamEvent]) -> None:
+        for event in events:
+            match event:
+                case TextDelta() | ThinkingDelta() | ToolArgsDelta() | ToolCallStart() | PartEnd():
+                    event.index += self._offset
+                case UsageUpdate():
+                    self._latest = event.usage
+                    event.usage += self._usage_before or Usage()
+                case _:
+                    pass
 
     def _feed_other(self, event: StreamEvent) -> None:
         match event:
@@ -75,7 +109,7 @@ class MessageBuilder:
             case UsageUpdate():
                 self.usage = event.usage
             case Retry():
-                self.usage = None
+                self.usage, self._latest = self._usage_before, None
 
     def build(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
         """The message as far as it came.
@@ -89,17 +123,27 @@ class MessageBuilder:
         content = tuple(
             draft.part() for draft in drafts if not draft.is_empty and not (interrupted and draft.is_unfinished_call)
         )
+        if self.prefix is not None:
+            content = history.seal(content, self.prefix)
         if reason in {"stop", "tool_use"}:
             reason = "tool_use" if any(part.type == "tool_call" for part in content) else "stop"
         return AssistantMessage(
             content=content,
             stop_reason=reason,
             usage=self.usage,
-            cost=self._model.cost(self.usage),
+            cost=self._cost(),
             provider=self._model.provider,
             model=self._model.id,
             error=error,
+            api=self.api,
         )
+
+    def _cost(self) -> float | None:
+        """Each request has a price of its own: rates may depend on its length."""
+        if not self._earlier:
+            return self._model.cost(self.usage)
+        latest = self._model.cost(self._latest)
+        return None if latest is None or self._cost_before is None else self._cost_before + latest
 
     def _unique(self, call_id: str) -> str:
         """The id itself, or one that depends on nothing but the calls before it."""

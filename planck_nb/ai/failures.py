@@ -36,6 +36,12 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
+_BAD_KEY = re.compile(r"API_KEY_INVALID|api key (not valid|expired)", re.IGNORECASE)  # Google's, with status 400
+_THINKING = re.compile(
+    r"signature|thinking`? blocks?\b|(expected|cannot be) `?(redacted_)?thinking|reasoning`? (item|block)"
+    r"|type 'reasoning'|encrypted[ _]content",
+    re.IGNORECASE,
+)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
@@ -103,9 +109,16 @@ def _meaning(status: int, words: str) -> _Meaning:
         return _OF_OVERFLOW
     if status in {400, 402, 403, 429} and _QUOTA.search(words):
         return _OF_QUOTA
+    if status == 400 and _BAD_KEY.search(words):  # noqa: PLR2004
+        return _OF_STATUS[401]
     if status in _OF_STATUS:
         return _OF_STATUS[status]
     return _OF_5XX if status >= 500 else _OF_4XX if status >= 400 else _OF_OTHERS  # noqa: PLR2004
+
+
+def is_about_thinking(error: ProviderError) -> bool:
+    """Whether the server refused the thinking of earlier replies that was sent back to it."""
+    return isinstance(error, BadRequestError) and _THINKING.search(str(error)) is not None
 
 
 def body_error(model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
     Message,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolResultMessage,
     ToolResultPart,
@@ -21,34 +23,136 @@ INTERRUPTED = "The call was interrupted before it returned."
 """The result that stands in for one that never came."""
 
 _FOREIGN_TO_SOME = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_ID = 64
+_LONGEST_ID = 40
+"""Characters that every vendor allows in a call's id: OpenAI's chat takes 40, Anthropic and its Responses 64."""
+
+_SEAL = "planck_prefix"
+"""The name under which a signed part keeps the digest of what stood before it; never sent."""
+
+_SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature"})
 
 
-def prepare(messages: Sequence[Message], model: Model) -> list[Message]:
+class Prefix:
+    """A running digest of what a model is sent: two are equal when everything added to them was.
+
+    A vendor that signs thinking signs it for what stands before it; the digest tells whether that still stands there.
+    """
+
+    def __init__(self, *values: object) -> None:
+        self._hash = blake2b(digest_size=12)
+        self.add(*values)
+
+    def add(self, *values: object) -> None:
+        """Go on with more values, which must have a `repr` that says all of them."""
+        for value in values:
+            self._hash.update(repr(value).encode("utf-8", "backslashreplace"))
+            self._hash.update(b"\n")
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that was added so far."""
+        return self._hash.hexdigest()
+
+
+def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = None) -> list[Message]:
     """The messages as they can be sent to `model`.
 
-    What another model sealed (signatures, reasoning) is left out, replies without content are skipped, and every tool
-    call is followed by exactly one result: results without a call are dropped, missing ones are supplied. Call ids are
-    unique in the whole conversation.
+    What another model or wire format sealed (signatures, reasoning) is left out, replies without content are skipped,
+    and every tool call is followed by exactly one result: results without a call are dropped, missing ones are
+    supplied. Call ids are unique in the whole conversation.
+
+    `prefix` stands for what is sent before the messages, and in the end for all that is sent. With it, signed thinking
+    whose own prefix was edited since it was made is left out.
     """
     prepared: list[Message] = []
     used: set[str] = set()
+
+    def take(message: Message) -> None:
+        prepared.append(message)
+        if prefix is not None:
+            prefix.add(message.type, *message.content)
+
     for position, message in enumerate(messages):
         if message.type == "user":
             if message.content:
-                prepared.append(message)
+                take(message)
         elif message.type == "assistant":
-            own = message.provider == model.provider and message.model == model.id
-            content = message.content if own else tuple(_portable(message.content))
+            own = _is_own(message, model)
+            content = tuple(_fitting(message.content, prefix) if own else _portable(message.content))
             renamed = {call.id: _free_id(call.id, own=own, used=used) for call in message.tool_calls}
             if any(old != new for old, new in renamed.items()):
                 content = tuple(_rename(part, renamed) for part in content)
             if not content:
                 continue
-            prepared.append(message if content is message.content else replace(message, content=content))
+            take(message if content == message.content else replace(message, content=content))
             if renamed:
-                prepared.append(_results(message, messages[position + 1 :], renamed))
+                take(_results(message, messages[position + 1 :], renamed))
     return prepared
+
+
+def seal(content: Iterable[AssistantPart], prefix: str) -> tuple[AssistantPart, ...]:
+    """A new reply's parts, where each signed thought knows the digest of what it was made for.
+
+    `prefix` is the digest of the request that the reply answers.
+    """
+    running = Prefix(prefix)
+    sealed: list[AssistantPart] = []
+    for part in content:
+        if isinstance(part, ThinkingPart) and part.provider_state is not None:
+            sealed.append(replace(part, provider_state={**part.provider_state, _SEAL: running.digest}))
+        else:
+            sealed.append(part)
+        running.add(part)
+    return tuple(sealed)
+
+
+def without_signatures(
+    messages: Sequence[Message], only: Container[str] | None = None
+) -> tuple[list[Message], frozenset[str]]:
+    """The messages without thinking and signatures, and the digests of the parts that lost theirs.
+
+    `only` limits that to parts of these digests.
+    """
+    found: set[str] = set()
+
+    def unsigned(part: AssistantPart) -> AssistantPart | None:
+        state = part.provider_state
+        signed = part.type == "thinking" or (state is not None and not _SIGNATURES.isdisjoint(state))
+        digest = Prefix(part).digest if signed else ""
+        if not signed or (only is not None and digest not in only):
+            return part
+        found.add(digest)
+        rest = {name: value for name, value in (state or {}).items() if name not in _SIGNATURES}
+        return None if part.type == "thinking" else replace(part, provider_state=rest or None)
+
+    kept: list[Message] = []
+    for message in messages:
+        if message.type == "assistant":
+            content = tuple(part for old in message.content if (part := unsigned(old)) is not None)
+            kept.append(replace(message, content=content))
+        else:
+            kept.append(message)
+    return kept, frozenset(found)
+
+
+def _is_own(message: AssistantMessage, model: Model) -> bool:
+    """Whether this model wrote the message, in the wire format that it is asked in now."""
+    return (message.provider, message.model) == (model.provider, model.id) and message.api in ("", model.api)
+
+
+def _fitting(content: Iterable[AssistantPart], prefix: Prefix | None) -> Iterable[AssistantPart]:
+    """The parts of a model's own reply without thinking that was signed for something else than stands before it."""
+    running = Prefix(prefix.digest) if prefix is not None else None
+    for part in content:
+        kept = part
+        if isinstance(part, ThinkingPart) and part.provider_state and _SEAL in part.provider_state:
+            if running is not None and part.provider_state[_SEAL] != running.digest:
+                continue
+            state = {name: value for name, value in part.provider_state.items() if name != _SEAL}
+            kept = replace(part, provider_state=state)
+        if running is not None:
+            running.add(kept)
+        yield kept
 
 
 def _portable(content: Iterable[AssistantPart]) -> Iterable[AssistantPart]:
@@ -66,7 +170,7 @@ def _rename(part: AssistantPart, renamed: dict[str, str]) -> AssistantPart:
 
 def _free_id(call_id: str, *, own: bool, used: set[str]) -> str:
     """The id, in letters that every vendor takes if it is another's, and different from all before it."""
-    stem = call_id if own else _FOREIGN_TO_SOME.sub("_", call_id)[:_LONGEST_ID]
+    stem = (call_id if own else _FOREIGN_TO_SOME.sub("_", call_id)[:_LONGEST_ID]) or "call"
     free, number = stem, 2
     while free in used:
         free = f"{stem[: _LONGEST_ID - 8]}_{number}"

@@ -186,7 +186,8 @@ class AssistantMessage:
     """What a model says, complete or as far as it came.
 
     `usage` is None where the provider reported none. `cost` is in US dollars, None where the price is unknown.
-    `error` is the one sentence that ended the message early, when `stop_reason` is "error".
+    `error` is the one sentence that ended the message early, when `stop_reason` is "error". `api` is the wire format
+    that its parts' `provider_state` belongs to, empty where nobody knows.
     """
 
     content: tuple[AssistantPart, ...]
@@ -196,6 +197,7 @@ class AssistantMessage:
     provider: str = ""
     model: str = ""
     error: str | None = None
+    api: str = ""
     type: Literal["assistant"] = "assistant"
 
     @property

@@ -15,19 +15,31 @@ from planck_nb.base.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """One HTTP POST that is answered by a stream. `warnings` are sentences about what was asked and is not sent."""
+    """One HTTP POST that is answered by a stream.
+
+    `warnings` are sentences about what was asked and is not sent. `prefix` is the digest of all that is sent, where the
+    vendor binds what it signs to that.
+    """
 
     url: str
     body: JsonObject
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     warnings: tuple[str, ...] = ()
+    prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The server interrupts a long answer: it goes on once all that came so far is sent back unchanged."""
+
+    type: Literal["pause"] = "pause"
 
 
 class Decoder(Protocol):
     """Turns the frames of one stream into events. It holds that stream's state and is used once."""
 
-    def feed(self, data: bytes) -> Iterable[StreamEvent]:
-        """The events that one frame's data stands for.
+    def feed(self, data: bytes) -> Iterable[StreamEvent | Pause]:
+        """The events that one frame's data stands for; a `Pause` may stand in the place of `Finish`.
 
         Raises a `ProviderError` for an error that the server reports inside the stream, `ProviderProtocolError` for a
         frame that is not valid.

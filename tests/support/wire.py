@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -92,11 +93,21 @@ def decode(model: Model, chunks: Iterable[bytes]) -> list[StreamEvent]:
     events: list[StreamEvent] = []
     for chunk in chunks:
         for data in frames.feed(chunk):
-            events.extend(decoder.feed(data))
+            events.extend(event for event in decoder.feed(data) if event.type != "pause")
     for data in frames.end():
-        events.extend(decoder.feed(data))
+        events.extend(event for event in decoder.feed(data) if event.type != "pause")
     events.extend(decoder.end())
     return events
+
+
+def unsealed(message: ai.AssistantMessage) -> tuple[ai.AssistantPart, ...]:
+    """The parts as the server made them, without the digests of what they were made for."""
+    return tuple(
+        replace(part, provider_state={name: value for name, value in state.items() if name != "planck_prefix"})
+        if (state := part.provider_state)
+        else part
+        for part in message.content
+    )
 
 
 def replying(

@@ -7,6 +7,7 @@ without text, so that they keep their place among the others.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -21,19 +22,29 @@ from planck_nb.ai.events import (
     ToolArgsDelta,
     ToolCallStart,
     UsageUpdate,
+    Warned,
 )
 from planck_nb.ai.failures import body_error, status_error, words_and_kind
-from planck_nb.ai.history import prepare
-from planck_nb.ai.messages import Message, Part, StopReason, Usage
+from planck_nb.ai.history import Prefix, prepare
+from planck_nb.ai.messages import (
+    FilePart,
+    ImagePart,
+    Message,
+    Part,
+    StopReason,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    Usage,
+)
 from planck_nb.ai.models import Model
-from planck_nb.ai.provider import Decoder, WireRequest
-from planck_nb.ai.providers import base_url_of, is_first_party
+from planck_nb.ai.provider import Decoder, Pause, WireRequest
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers.anthropic import add_options, binds_to_tools, is_vendor, version_for
 from planck_nb.ai.providers.wire import read_object, write_json
-from planck_nb.base.errors import ProviderError, StreamTruncated
+from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
 from planck_nb.base.json import JsonObject
-
-VERSION = "2023-06-01"
-"""The version of the API that is spoken."""
 
 _DEFAULT_MAX_TOKENS = 8192
 """For models that the catalogue does not know; the API has no default of its own."""
@@ -61,21 +72,27 @@ _STATUS_OF_ERROR = {
     "overloaded_error": 529,
 }
 
-_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
-_SMALLEST_BUDGET = 1024
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_FAILED = "The call failed and said nothing."
+"""The API refuses an error without words."""
 
 
 class Messages:
-    """The Messages dialect."""
+    """The Messages dialect.
+
+    Thinking is signed for what stands before it. A request knows the digest of that, and thinking that was made for
+    something else is not sent.
+    """
 
     framing: Literal["sse", "ndjson"] = "sse"
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """The request for one streamed reply."""
+        prefix = Prefix(context.system, *context.tools) if binds_to_tools(model) else Prefix()
         body: JsonObject = {
             "model": model.id,
             "max_tokens": options.max_tokens or model.max_output or _DEFAULT_MAX_TOKENS,
-            "messages": _messages(prepare(context.messages, model)),
+            "messages": _messages(prepare(context.messages, model, prefix), model),
             "stream": True,
         }
         if context.system:
@@ -85,13 +102,13 @@ class Messages:
                 {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
                 for tool in context.tools
             ]
-        if model.provider == "anthropic" and is_first_party(model):
+        if is_vendor(model):
             body["cache_control"] = {"type": "ephemeral"}
-        _add_options(body, model, options)
-        headers = {"anthropic-version": VERSION}
+        warnings = [*_unseen(context, model), *add_options(body, model, context, options)]
+        headers = {"anthropic-version": version_for(model, body)}
         if key:
             headers["x-api-key"] = key
-        return WireRequest(f"{base_url_of(model)}/messages", body, headers)
+        return WireRequest(f"{base_url_of(model)}/messages", body, headers, tuple(warnings), prefix.digest)
 
     def decoder(self, model: Model) -> Decoder:
         """A decoder for one reply."""
@@ -105,12 +122,15 @@ class Messages:
 DIALECT = Messages()
 
 
-def _messages(messages: Iterable[Message]) -> list[JsonObject]:
+def _messages(messages: Iterable[Message], model: Model) -> list[JsonObject]:
     """The messages with roles that alternate: results and the prompt that follows them are one user message."""
     wire: list[JsonObject] = []
     for message in messages:
         role = "assistant" if message.type == "assistant" else "user"
-        content = [block for part in message.content if (block := _block(part)) is not None]
+        content = [block for part in message.content if (block := _block(part, model)) is not None]
+        # A message that was cut short after a thought: the API takes none that ends with one.
+        while role == "assistant" and content and content[-1]["type"].endswith("thinking"):
+            content.pop()
         if not content:
             continue
         if wire and wire[-1]["role"] == role:
@@ -120,61 +140,77 @@ def _messages(messages: Iterable[Message]) -> list[JsonObject]:
     return wire
 
 
-def _block(part: Part) -> JsonObject | None:
+def _block(part: Part, model: Model) -> JsonObject | None:
     """A part as a block; None for one that the API would refuse."""
     match part.type:
+        case "image":
+            return _image(part, model)
+        case "file":
+            return _document(part, model)
         case "tool_result":
-            block = {"type": "tool_result", "tool_use_id": part.id, "content": part.text}
-            return {**block, "is_error": True} if part.is_error else block
-        case "tool_call":
-            return {
-                "type": "tool_use",
-                **(part.provider_state or {}),
-                "id": part.id,
-                "name": part.name,
-                "input": part.args,
-            }
-        case "thinking":
-            # Only signed thinking is taken back; what was interrupted before its signature is not.
-            state = part.provider_state
-            return {**state, "thinking": part.text} if state and state["type"] == "thinking" else state
-        case "text":
-            state = part.provider_state or {"type": "text"}
-            if state["type"] != "text":
-                return state
-            return {**state, "text": part.text} if part.text.strip() else None
+            return _result(part, model)
+        case _:
+            return _said(part)
 
 
-def _add_options(body: JsonObject, model: Model, options: Options) -> None:
-    thinks = options.thinking is not None and options.thinking != "off" and _add_thinking(body, model, options.thinking)
-    # With thinking on, and for newer models altogether, the API refuses sampling options.
-    if not thinks and model.settings.get("temperature", True):
-        if options.temperature is not None:
-            body["temperature"] = options.temperature
-        if options.top_p is not None:
-            body["top_p"] = options.top_p
-    if options.stop:
-        body["stop_sequences"] = list(options.stop)
-    body.update(options.extra)
+def _said(part: TextPart | ThinkingPart | ToolCallPart) -> JsonObject | None:
+    """What the model said, or a person in plain text, as it came."""
+    state = part.provider_state
+    if part.type == "tool_call":
+        return {"type": "tool_use", **(state or {}), "id": part.id, "name": part.name, "input": part.args}
+    if part.type == "thinking":
+        # Only signed thinking is taken back; what was interrupted before its signature is not.
+        return {**state, "thinking": part.text} if state and state.get("type") == "thinking" else state
+    if state is not None and state.get("type") != "text":
+        return state
+    return {"type": "text", **(state or {}), "text": part.text} if part.text.strip() else None
 
 
-def _add_thinking(body: JsonObject, model: Model, level: str) -> bool:
-    """Ask for thinking in the model's own way. Whether it will think."""
-    if model.context_window is not None and not model.thinking:
-        return False
-    if model.settings.get("thinking", "adaptive") == "adaptive":
-        body["thinking"] = {"type": "adaptive", "display": "summarized"}
-        levels = model.settings.get("levels")
-        effort = "low" if level == "minimal" else level
-        if isinstance(levels, Mapping):
-            effort = levels.get(level) or effort
-        body["output_config"] = {"effort": effort}
-        return True
-    budget = min(_BUDGETS.get(level, _BUDGETS["high"]), body["max_tokens"] - _SMALLEST_BUDGET)
-    if budget < _SMALLEST_BUDGET:
-        return False
-    body["thinking"] = {"type": "enabled", "budget_tokens": budget}
-    return True
+def _image(part: ImagePart, model: Model) -> JsonObject:
+    if not model.takes("image"):
+        raise UnsupportedFeatureError(f"{model} cannot look at images; leave them out or choose another model.")
+    if part.mime not in _IMAGES and part.data is not None:
+        raise UnsupportedFeatureError(f"{model} cannot look at {part.mime}; convert the image to image/png.")
+    return {"type": "image", "source": _source(part)}
+
+
+def _document(part: FilePart, model: Model) -> JsonObject:
+    """A document block: a PDF, or a text where its bytes are there."""
+    if part.mime.startswith("text/") and part.data is not None:
+        text = base64.b64decode(part.data).decode("utf-8", "replace")
+        source = {"type": "text", "media_type": "text/plain", "data": text}
+    elif part.mime != "application/pdf" or not model.takes("pdf"):
+        raise UnsupportedFeatureError(
+            f"{model} cannot read {part.name!r} ({part.mime}); give it the text of the file or choose another model."
+        )
+    else:
+        source = _source(part)
+    return {"type": "document", "source": source, "title": part.name}
+
+
+def _source(part: ImagePart | FilePart) -> JsonObject:
+    if part.data is not None:
+        return {"type": "base64", "media_type": part.mime, "data": part.data}
+    if part.url is not None:
+        return {"type": "url", "url": part.url}
+    raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; give it one of them.")
+
+
+def _unseen(context: Context, model: Model) -> Iterable[str]:
+    """A sentence about the pictures of tools that the model cannot look at. A tool cannot know who reads them."""
+    results = (part for message in context.messages if message.type == "tool_result" for part in message.content)
+    if not model.takes("image") and any(part.images for part in results):
+        yield f"{model} cannot look at images, so those that tools returned were not sent."
+
+
+def _result(part: ToolResultPart, model: Model) -> JsonObject:
+    text = part.text if part.text.strip() or not part.is_error else _FAILED
+    content: str | list[JsonObject] = text
+    if part.images and model.takes("image"):
+        pictures = [_image(image, model) for image in part.images]
+        content = [{"type": "text", "text": text}, *pictures] if text.strip() else pictures
+    block = {"type": "tool_result", "tool_use_id": part.id, "content": content}
+    return {**block, "is_error": True} if part.is_error else block
 
 
 class _Block:
@@ -195,10 +231,11 @@ class MessagesDecoder:
         self._model = model
         self._blocks: dict[int, _Block] = {}
         self._usage: JsonObject = {}
-        self._reason: StopReason = "stop"
+        self._reason = ""
+        self._details: JsonObject = {}
         self._finished = False
 
-    def feed(self, data: bytes) -> Iterable[StreamEvent]:
+    def feed(self, data: bytes) -> Iterable[StreamEvent | Pause]:
         """The events of one of the API's events."""
         if self._finished:
             return ()
@@ -211,9 +248,9 @@ class MessagesDecoder:
             return self._delta(event["index"], delta)
         return self._border(kind, event)
 
-    def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent]:
+    def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent | Pause]:
         """What begins and ends blocks and the message; an event of a kind that came later than this is skipped."""
-        events: Iterable[StreamEvent] = ()
+        events: Iterable[StreamEvent | Pause] = ()
         match kind:
             case "content_block_start":
                 events = self._start(event["index"], event["content_block"])
@@ -222,15 +259,28 @@ class MessagesDecoder:
             case "message_start":
                 events = self._count(event["message"].get("usage"))
             case "message_delta":
-                if reason := (event.get("delta") or {}).get("stop_reason"):
-                    self._reason = _STOP_REASONS.get(reason, "stop")
+                delta = event.get("delta") or {}
+                self._reason = delta.get("stop_reason") or self._reason
+                self._details = delta.get("stop_details") or self._details
                 events = self._count(event.get("usage"))
             case "message_stop":
                 self._finished = True
-                events = (*self._stop_all(), Finish(self._reason))
+                events = (*self._stop_all(), *self._finish())
             case _ if kind == "error" or "error" in event or ("code" in event and "message" in event):
                 raise self._failure(event)
         return events
+
+    def _finish(self) -> Iterable[StreamEvent | Pause]:
+        if self._reason == "refusal":
+            category = self._details.get("category")
+            words = str(self._details.get("explanation") or "it gave no reason").strip().rstrip(".")
+            yield Warned(
+                f"{self._model} refused to go on{f' ({category})' if category else ''}: {words}; "
+                "take back the prompt and ask in another way, or ask another model."
+            )
+        calls = any(block.state.get("type") == "tool_use" for block in self._blocks.values())
+        paused = self._reason == "pause_turn" and bool(self._blocks) and not calls
+        yield Pause() if paused else Finish(_STOP_REASONS.get(self._reason, "stop"))
 
     def end(self) -> Iterable[StreamEvent]:
         """Nothing more to come. Raises `StreamTruncated` when the message was not stopped."""
@@ -318,7 +368,7 @@ def _state(block: _Block) -> JsonObject | None:
     if state.get("type") == "thinking":
         return state if state.get("signature") else None
     if state.get("type") == "text":
-        return state if state.get("citations") else None
+        return state if any(value for name, value in state.items() if name != "type") else None
     if state.get("type") == "tool_use":
         return {name: value for name, value in state.items() if name != "type"} or None
     return state or None
