@@ -19,6 +19,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
+from planck_nb.ai.cassettes.cassette import EXTENSION, Cassette, Exchange
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import address_of, is_loopback
 from planck_nb.ai.retry import Timeouts
@@ -195,13 +196,28 @@ class Transport:
         self._extensions = {"timeout": {"connect": timeouts.connect, "read": None, "write": None, "pool": None}}
 
     @asynccontextmanager
-    async def post(self, model: Model, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Answer]:
-        """The answer to one request, as soon as its head is there; leaving the block closes it."""
+    async def post(
+        self,
+        model: Model,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        cassette: Cassette | None = None,
+        exchange: Exchange | None = None,
+    ) -> AsyncIterator[Answer]:
+        """The answer to one request, as soon as its head is there; leaving the block closes it.
+
+        With a `cassette` it is recorded or played back; the `exchange` tells the cassette what the request asks.
+        """
         with _translated(model):
             request = httpx.Request(
                 "POST", _parsed(url), headers=headers, content=body, extensions=dict(self._extensions)
             )
             transport = await self._route(url)
+            if cassette is not None:
+                request.extensions[EXTENSION] = exchange
+                transport = cassette.transport(transport, first_byte=self._timeouts.first_byte)
             async with asyncio.timeout(self._timeouts.first_byte):
                 response = await transport.handle_async_request(request)
         answer = Answer(response, model, self._timeouts.idle)

@@ -23,6 +23,8 @@
     │   │   └─ ProviderUnavailableError
     │   └─ ProviderProtocolError    the reply is not what the wire format allows
     │       └─ StreamTruncated
+    ├─ CassetteError                a recording cannot be made, read or used
+    │   └─ CassetteMissError
     ├─ ToolError                    raised by tools; becomes a result the model sees
     ├─ AgentError
     │   ├─ AgentStoppedError
@@ -150,6 +152,14 @@ class ProviderProtocolError(ProviderError):
 
 class StreamTruncated(ProviderProtocolError):
     """The stream ended before its terminal event; what came until then is kept."""
+
+
+class CassetteError(PlanckError):
+    """Recorded model traffic cannot be written, or a file of it cannot be used."""
+
+
+class CassetteMissError(CassetteError):
+    """The request was not recorded, and must not be sent."""
 
 
 class ToolError(PlanckError):

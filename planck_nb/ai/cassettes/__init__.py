@@ -1,0 +1,7 @@
+"""Cassettes: what models answered, kept in a file and played back without them; see `Cassette`."""
+
+from __future__ import annotations
+
+from planck_nb.ai.cassettes.cassette import MODES, Cassette, Mode
+
+__all__ = ["MODES", "Cassette", "Mode"]

@@ -1,0 +1,217 @@
+"""Which recorded answer belongs to a request, and whether it may be asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from planck_nb.ai.assemble import MessageBuilder
+from planck_nb.ai.cassettes.entry import Entry, append, read_entries
+from planck_nb.ai.cassettes.neutral import differences, key_of, neutral_request
+from planck_nb.ai.cassettes.secrets import find_secret, known_secrets
+from planck_nb.ai.context import Context, Options
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import CassetteError, CassetteMissError, MissingCredentialError
+from planck_nb.base.json import JsonObject
+
+if TYPE_CHECKING:
+    import httpx
+
+Mode: TypeAlias = Literal["off", "record", "replay", "auto"]
+MODES: tuple[str, ...] = get_args(Mode)
+
+REPLAYED = "cassette"
+"""The wire format of replayed messages. No model is asked in it, so what a recording sealed is never sent to anyone."""
+
+EXTENSION = "planck_nb.exchange"
+"""Where a request's `Exchange` travels: a key of httpx's `request.extensions`."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What a cassette has to know of a request, beside its bytes; and what it tells the client in return.
+
+    `missing` is raised if the request would have to be sent: no key is needed for one that is not. The client sets
+    `paused` when it decoded an answer that is to be continued; the cassette sets `at_once` with an answer whose pauses
+    are not kept.
+    """
+
+    model: Model
+    context: Context
+    options: Options
+    builder: MessageBuilder
+    key: str | None = None
+    missing: MissingCredentialError | None = None
+    paused: bool = False
+    at_once: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer was decoded to its end."""
+        return self.builder.stop_reason is not None or self.paused
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """One asking of a request: who it is, which time it is asked, and the recorded answer where there is one."""
+
+    key: str
+    occurrence: int
+    request: JsonObject
+    entry: Entry | None
+
+
+class Cassette:
+    """A file of recorded answers, used as `ai.Client(cassette=…)`.
+
+    - "record": every request goes to its server; what comes back takes the place of an older recording of it.
+    - "replay": nothing is sent and no key is needed. A request that was not recorded raises `CassetteMissError`.
+    - "auto": a recorded, complete answer is replayed, anything else asked for and recorded; never where the
+      environment variable CI is set.
+    - "off": as if there were no cassette.
+
+    Answers belong to requests, not to their order, so that agents that run side by side are safe; the same request
+    asked again has an answer of its own. Replay is at once, or with `pace` as fast as it was recorded; an answer that
+    was cancelled is cancelled again, when as much time has passed. `normalise` may take out of a request what changes
+    from run to run, such as a date. `environment` is where CI and secrets are looked for.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        mode: Mode = "auto",
+        *,
+        pace: bool = False,
+        normalise: Callable[[JsonObject], JsonObject] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        if mode not in MODES:
+            raise CassetteError(f"A cassette has no mode {mode!r}; choose one of {', '.join(MODES)}.")
+        self.path = Path(path).expanduser()
+        self.mode: Mode = mode
+        self.pace = pace
+        self.problem: str | None = None
+        """Why an answer was not recorded, if one was not."""
+        self._normalise = normalise
+        self._environment = os.environ if environment is None else environment
+        self._lock = threading.Lock()
+        self._asked: dict[str, int] = {}
+        self._entries: dict[tuple[str, int], Entry] | None = None
+
+    def __repr__(self) -> str:
+        return f"Cassette({str(self.path)!r}, mode={self.mode!r})"
+
+    @property
+    def answers(self) -> int:
+        """How many answers the file holds. Raises `CassetteError` for a file that cannot be used."""
+        return len(self._loaded())
+
+    @property
+    def recorded_model(self) -> str | None:
+        """The "provider:model" that was asked first, None before any."""
+        return next((str(entry.request["model"]) for entry in self._loaded().values()), None)
+
+    def transport(self, inner: httpx.AsyncBaseTransport, *, first_byte: float) -> httpx.AsyncBaseTransport:
+        """An httpx transport that answers from the file or passes requests to `inner` and records what it answers.
+
+        Its requests carry an `Exchange` in their extensions. `first_byte` is how many seconds the client waits for an
+        answer to begin: a request given up after them is a timeout, not an aborted run.
+        """
+        from planck_nb.ai.cassettes.transport import CassetteTransport  # noqa: PLC0415 - loads httpx
+
+        return CassetteTransport(self, inner, first_byte)
+
+    def take(self, exchange: Exchange) -> Take:
+        """What to do with a request: replay the entry of the take, or send the request.
+
+        Raises `CassetteMissError` where it may not be sent, `CassetteError` where it may not be written down or the
+        file cannot be used.
+        """
+        request = neutral_request(exchange.model, exchange.context, exchange.options)
+        if self._normalise is not None:
+            request = self._normalise(request)
+        key = key_of(request)
+        with self._lock:
+            occurrence = self._asked.get(key, 0)
+            entry = self._usable(self._loaded().get((key, occurrence)))
+            if entry is None:
+                if self.mode == "replay" or (self.mode == "auto" and self._in_ci):
+                    raise CassetteMissError(self._miss(request, key, occurrence, exchange))
+                self._refuse_secrets(json.dumps(request, ensure_ascii=False), exchange, "the request")
+            self._asked[key] = occurrence + 1
+        return Take(key, occurrence, request, entry)
+
+    def keep(self, entry: Entry, exchange: Exchange) -> None:
+        """Write an entry. Raises `CassetteError` where it holds a secret, or the file cannot be written."""
+        try:
+            body = b"".join(chunk for _, chunk in entry.chunks).decode("utf-8", "replace")
+            said = [
+                json.dumps(part.args, ensure_ascii=False) if part.type == "tool_call" else part.text
+                for part in exchange.builder.build("stop").content
+            ]
+            around = [*entry.headers.values(), entry.message]
+            self._refuse_secrets("\n".join([body, *said, *around]), exchange, "the answer")
+            append(self.path, entry.line())
+        except CassetteError as error:
+            self.problem = str(error)
+            raise
+        with self._lock:
+            self._loaded()[entry.key, entry.occurrence] = entry
+
+    @property
+    def _in_ci(self) -> bool:
+        return self._environment.get("CI", "").lower() not in {"", "0", "false"}
+
+    def _usable(self, entry: Entry | None) -> Entry | None:
+        if self.mode == "record":
+            return None
+        if self.mode == "auto" and entry is not None and not entry.complete and not self._in_ci:
+            return None
+        return entry
+
+    def _loaded(self) -> dict[tuple[str, int], Entry]:
+        if self._entries is None:
+            if self.mode == "replay" and not self.path.exists():
+                raise CassetteError(f'There is no cassette {self.path}; record it first, with mode "record".')
+            self._entries = {(entry.key, entry.occurrence): entry for entry in read_entries(self.path)}
+        return self._entries
+
+    def _refuse_secrets(self, text: str, exchange: Exchange, where: str) -> None:
+        found = find_secret(text, self._secrets(exchange))
+        if found is not None:
+            raise CassetteError(
+                f"{where.capitalize()} holds {found}, so it is not written to {self.path}; keep secrets out of what "
+                "agents read, or turn the cassette off."
+            )
+
+    def _secrets(self, exchange: Exchange) -> dict[str, str]:
+        own = {exchange.key: "the API key"} if exchange.key and len(exchange.key) > len("no-key") else {}
+        return {**own, **known_secrets(self._environment)}
+
+    def _miss(self, request: JsonObject, key: str, occurrence: int, exchange: Exchange) -> str:
+        """The sentence for a request that has no recorded answer."""
+        entries = self._loaded()
+        again = 'record it again with mode "record"'
+        if self.mode == "auto":
+            again = "CI is set, so nothing is recorded: record it elsewhere"
+        if occurrence and (key, occurrence - 1) in entries:
+            return (
+                f"{self.path} holds {occurrence} answer{'s' * (occurrence > 1)} to this request to {exchange.model}, "
+                f"which is now asked once more; begin the replay anew, or {again}."
+            )
+        sentence = f"{self.path} holds no answer to this request to {exchange.model}"
+        if not entries:
+            return f"{sentence} because it is empty; {again}."
+        found = min((differences(entry.request, request) for entry in entries.values()), key=len)
+        if not found:
+            return f"{sentence} that was asked for the {occurrence + 1}. time; {again}."
+        shown = str(found[0])
+        if find_secret(shown, self._secrets(exchange)) is not None:
+            shown = found[0].where
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"{sentence}; the nearest recorded one differs in {shown}{more}; {again}."
