@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from planck_nb.jupyter import syntax
 from planck_nb.jupyter.answer import Answer
 from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, nest_asyncio_is_active, wait_for
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.magics import PlanckMagics
+from planck_nb.jupyter.magics import PlanckMagics, interrupted
 from planck_nb.workspace import Workspace
 
 NATURAL_PACE = 0.02
@@ -78,14 +79,28 @@ class Extension:
         self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None
     ) -> object:
         """What `%planck` is where the cell can await it."""
-        return await self._magics.run(line, cell, local_ns)
+        try:
+            return await self._magics.run(line, cell, local_ns)
+        except asyncio.CancelledError:
+            if _is_the_cells_own_task():
+                raise interrupted() from None
+            raise
 
     @no_var_expand
     @needs_local_scope
     def _blocking(self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None) -> object:
         """Talk to an agent; `%planck help` says how."""
-        return wait_for(self._magics.run(line, cell, local_ns), get_asyncio_loop)
+        try:
+            return wait_for(self._magics.run(line, cell, local_ns), get_asyncio_loop)
+        except KeyboardInterrupt:
+            raise interrupted() from None
 
     def _show(self, answer: Answer) -> None:
         if not answer.was_shown_in(self._shell.execution_count):
             publish_display_data(*answer.mime_bundle())
+
+
+def _is_the_cells_own_task() -> bool:
+    """Whether the running task is the cell's. In any other a KeyboardInterrupt would end the kernel."""
+    task = asyncio.current_task()
+    return task is not None and getattr(task.get_coro(), "__name__", "") == InteractiveShell.run_cell_async.__name__

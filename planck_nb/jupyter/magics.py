@@ -67,7 +67,7 @@ class PlanckMagics:
             await started.run
         except asyncio.CancelledError:
             self._finish(started, view)
-            raise KeyboardInterrupt from None
+            raise
         except PlanckError as error:
             self._finish(started, view)
             _show_as_one_line(error, _SHOWN_ABOVE)
@@ -109,7 +109,14 @@ class PlanckMagics:
         return answer
 
 
-def _show_as_one_line(error: PlanckError, said: str | None = None) -> None:
+def interrupted() -> KeyboardInterrupt:
+    """What a cell that was interrupted raises: it stops the cells that wait, and shows as one line."""
+    error = KeyboardInterrupt()
+    _show_as_one_line(error, "the cell was interrupted; what was said so far is kept")
+    return error
+
+
+def _show_as_one_line(error: BaseException, said: str | None = None) -> None:
     """Have IPython show the error without a traceback; `said` replaces its sentence where that stands already."""
     if hasattr(error, "_render_traceback_"):
         return

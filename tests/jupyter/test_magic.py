@@ -202,6 +202,18 @@ def test_interrupt_reaches_a_run_inside_a_function(own: Kernel) -> None:
     assert idle.plain == "'idle'"
 
 
+def test_cancelling_a_task_of_the_users_own_leaves_the_kernel_alone(own: Kernel) -> None:
+    code = (
+        "import asyncio\nasync def ask():\n    x = %planck hello\n    return x\n"
+        "task = asyncio.create_task(ask())\nwhile not get_ipython().user_ns.get('_') and not task.done():\n"
+        "    await asyncio.sleep(0.3)\n    task.cancel()\nprint(task.cancelled())"
+    )
+    cell = own.run(code)
+    assert cell.text == "True\n", cell
+    assert "[Stopped.]" in cell.plain
+    assert own.run("1 + 1").plain == "2"
+
+
 def test_the_stop_button_ends_the_run_at_once(own: Kernel) -> None:
     widget: list[str] = []
     pressed: list[float] = []
