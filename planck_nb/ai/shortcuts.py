@@ -12,6 +12,7 @@ from planck_nb.ai.client import Client, Stream
 from planck_nb.ai.context import Context, Options
 from planck_nb.ai.messages import AssistantMessage
 from planck_nb.ai.models import Model
+from planck_nb.base.json import JsonObject
 
 _clients: dict[asyncio.AbstractEventLoop, Client] = {}
 
@@ -36,13 +37,15 @@ def stream(
     top_p: float | None = None,
     stop: Sequence[str] = (),
     thinking: str | None = None,
+    tool_choice: str | None = None,
+    output: JsonObject | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> Stream:
     """The answer of a model as it comes. `model` may be "provider:model"; the options are those of `Options`.
 
     Needs a running event loop. Raises `ModelError` for a model that does not exist; iterating raises the rest.
     """
-    options = Options(max_tokens, temperature, top_p, stop, thinking, extra=extra or {})
+    options = Options(max_tokens, temperature, top_p, stop, thinking, tool_choice, output, extra or {})
     return default_client().stream(_model(model), context, options)
 
 
@@ -55,10 +58,12 @@ async def complete(
     top_p: float | None = None,
     stop: Sequence[str] = (),
     thinking: str | None = None,
+    tool_choice: str | None = None,
+    output: JsonObject | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> AssistantMessage:
     """The whole answer of a model; otherwise like `stream`. Raises `ModelError` or `ProviderError`."""
-    options = Options(max_tokens, temperature, top_p, stop, thinking, extra=extra or {})
+    options = Options(max_tokens, temperature, top_p, stop, thinking, tool_choice, output, extra or {})
     return await default_client().complete(_model(model), context, options)
 
 

@@ -17,7 +17,7 @@ from planck_nb.ai.history import INTERRUPTED, prepare
 from planck_nb.ai.providers import dialect
 from planck_nb.base.json import JsonObject
 
-OPENAI = ai.get_model("openai", "gpt-4o")
+OPENAI = ai.get_model("openai", "gpt-4o", api="chat")
 CLAUDE = ai.get_model("anthropic", "claude-sonnet-4-6")
 LLAMA = ai.get_model("llama_cpp", "m")
 TOOLS = [ai.ToolSpec("get_weather", "The weather.", {"type": "object", "properties": {"city": {"type": "string"}}})]
@@ -178,7 +178,7 @@ def test_every_call_is_answered_once_right_after_it(conversation: list[ai.Messag
         ),
         (LLAMA, "off", {"chat_template_kwargs": {"enable_thinking": False}}),
         (OPENAI, "high", {}),
-        (ai.get_model("openai", "gpt-5"), "low", {"reasoning_effort": "low"}),
+        (ai.get_model("openai", "gpt-5", api="chat"), "low", {"reasoning_effort": "low"}),
         (ai.get_model("openai", "x", base_url="http://h/v1"), "off", {"reasoning_effort": "none"}),
     ],
 )

@@ -39,7 +39,7 @@ async def ask(chunks: list[bytes], model: ai.Model = CHAT) -> ai.AssistantMessag
 
 
 async def test_text_usage_and_cost() -> None:
-    model = ai.get_model("openai", "gpt-4o", api_key="k")
+    model = ai.get_model("openai", "gpt-4o", api="chat", api_key="k")
     message = await ask(CHAT_HELLO, model)
     assert message.text == "Hello"
     assert message.stop_reason == "stop"

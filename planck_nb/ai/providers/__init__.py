@@ -20,22 +20,34 @@ from planck_nb.base.errors import ConfigError, UnknownProviderError, Unsupported
 class Provider:
     """What holds for all models of a provider unless a model says otherwise.
 
-    `api` is the wire format; a `local` provider answers without a server and has none. `key_variable` is the
-    environment variable that holds its key. A provider that is `discovered` is asked for its models; the others are
-    in the catalogue.
+    `api` is the wire format, `foreign_api` the one at addresses that are not the vendor's own where it differs; a
+    `local` provider answers without a server and has none. `key_variable` is the
+    environment variable that holds its key, `other_key_variable` a second name that its users know. A provider that is
+    `discovered` is asked for its models; the others are in the catalogue.
     """
 
     api: str
     base_url: str | None = None
     key_variable: str | None = None
+    other_key_variable: str | None = None
     needs_key: bool = False
     discovered: bool = False
     local: bool = False
+    foreign_api: str | None = None
 
 
 PROVIDERS = {
     "anthropic": Provider("messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", needs_key=True),
-    "openai": Provider("chat", "https://api.openai.com/v1", "OPENAI_API_KEY", needs_key=True),
+    "openai": Provider(
+        "responses", "https://api.openai.com/v1", "OPENAI_API_KEY", needs_key=True, foreign_api="chat"
+    ),
+    "google": Provider(
+        "generate_content",
+        "https://generativelanguage.googleapis.com/v1beta",
+        "GOOGLE_API_KEY",
+        "GEMINI_API_KEY",
+        needs_key=True,
+    ),
     "ollama": Provider("ollama", "http://127.0.0.1:11434", "OLLAMA_API_KEY", discovered=True),
     "llama_cpp": Provider("chat", "http://127.0.0.1:8080/v1", "LLAMA_CPP_API_KEY", discovered=True),
     "demo": Provider("demo", local=True),
@@ -43,8 +55,11 @@ PROVIDERS = {
 
 _DIALECTS = {
     "chat": "planck_nb.ai.providers.chat:DIALECT",
+    "responses": "planck_nb.ai.providers.responses:DIALECT",
     "messages": "planck_nb.ai.providers.messages:DIALECT",
     "ollama": "planck_nb.ai.providers.ollama:DIALECT",
+    "generate_content": "planck_nb.ai.providers.generate_content:DIALECT",
+    "interactions": "planck_nb.ai.providers.interactions:DIALECT",
 }
 
 _LOCAL = {
@@ -87,13 +102,14 @@ def base_url_of(model: Model) -> str:
     url = model.base_url or known.base_url or ""
     if known.api == "ollama" and "://" not in url:
         url = f"http://{url}"  # as the variable OLLAMA_HOST has it
-    url = _versioned(url, always=known.discovered or model.api == "messages")
+    version = "v1beta" if model.provider == "google" else "v1"
+    url = _versioned(url, version, always=known.discovered or model.api == "messages")
     return url.removesuffix("/v1") if model.api == "ollama" else url
 
 
 @lru_cache
-def _versioned(url: str, *, always: bool) -> str:
-    """The URL with its `/v1`: where it has no path at all, and always where the server is known to have one."""
+def _versioned(url: str, version: str, *, always: bool) -> str:
+    """The URL with its version: where it has no path at all, and always where the server is known to have one."""
     url = url.rstrip("/")
     try:
         split = urlsplit(url)
@@ -104,7 +120,7 @@ def _versioned(url: str, *, always: bool) -> str:
         raise ConfigError(f"{url!r} is not the address of a server; write base_url as in http://127.0.0.1:8080/v1.")
     if url.endswith("/v1") or (split.path and not always):
         return url
-    return f"{url}/v1"
+    return f"{url}/{version}"
 
 
 def address_of(model: Model) -> str:
@@ -117,6 +133,14 @@ def address_of(model: Model) -> str:
 def is_first_party(model: Model) -> bool:
     """Whether the model is asked at its vendor's own address."""
     return model.base_url is None or base_url_of(model) == PROVIDERS[model.provider].base_url
+
+
+def api_of(name: str, base_url: str | None) -> str:
+    """The wire format that is spoken to a provider at this address unless a model names another."""
+    known = provider(name)
+    if known.foreign_api is None or is_first_party(Model(name, "", known.api, base_url=base_url)):
+        return known.api
+    return known.foreign_api
 
 
 def key_variable_of(model: Model) -> str | None:

@@ -20,14 +20,34 @@ from planck_nb.ai.events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.ai.failures import body_error, status_error, words_and_kind
+from planck_nb.ai.failures import body_error
 from planck_nb.ai.history import prepare
-from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    StopReason,
+    TextPart,
+    ToolResultMessage,
+    Usage,
+    UserPart,
+)
 from planck_nb.ai.models import Model
 from planck_nb.ai.provider import Decoder, WireRequest
-from planck_nb.ai.providers import base_url_of, is_first_party
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers.openai import (
+    add_sampling,
+    add_template_switch,
+    address,
+    effort,
+    failure_of,
+    is_vendor,
+    offered_tools,
+    output_format,
+    reasons,
+)
 from planck_nb.ai.providers.wire import read_object, write_json
-from planck_nb.base.errors import ProviderError, StreamTruncated
+from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
 from planck_nb.base.json import JsonObject
 
 _STOP_REASONS: Mapping[str, StopReason] = {
@@ -48,28 +68,23 @@ class Chat:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """The request for one streamed reply."""
+        warnings: list[str] = []
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
         for message in prepare(context.messages, model):
-            messages.extend(_messages(message))
+            messages.extend(_messages(model, message))
         body: JsonObject = {
             "model": model.id,
             "messages": messages,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if context.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
-                }
-                for tool in context.tools
-            ]
-        _add_options(body, model, options)
+        _add_tools(body, model, context, options, warnings)
+        _add_options(body, model, options, warnings)
         return WireRequest(
             url=f"{base_url_of(model)}/chat/completions",
             body=body,
             headers={"authorization": f"Bearer {key}"} if key else {},
+            warnings=tuple(warnings),
         )
 
     def decoder(self, model: Model) -> Decoder:
@@ -84,18 +99,45 @@ class Chat:
 DIALECT = Chat()
 
 
-def _messages(message: Message) -> Iterable[JsonObject]:
+def _messages(model: Model, message: Message) -> Iterable[JsonObject]:
     match message.type:
         case "user":
-            if len(message.content) == 1:
-                yield {"role": "user", "content": message.content[0].text}
+            content = message.content
+            if len(content) == 1 and content[0].type == "text":
+                yield {"role": "user", "content": content[0].text}
             else:
-                yield {"role": "user", "content": [{"type": "text", "text": part.text} for part in message.content]}
+                yield {"role": "user", "content": [_content(model, part) for part in content]}
         case "assistant":
             yield _assistant(message)
         case "tool_result":
             for part in message.content:
                 yield {"role": "tool", "tool_call_id": part.id, "content": part.text}
+            if shown := _shown(message):
+                yield {"role": "user", "content": [_content(model, part) for part in shown]}
+
+
+def _content(model: Model, part: UserPart) -> JsonObject:
+    match part.type:
+        case "text":
+            return {"type": "text", "text": part.text}
+        case "image":
+            return {"type": "image_url", "image_url": {"url": address(model, part)}}
+        case "file":
+            if part.url:
+                raise UnsupportedFeatureError(
+                    f"The chat format cannot name the file {part.name!r} by its address; give its bytes in data, or "
+                    'choose api="responses" where the server speaks it.'
+                )
+            return {"type": "file", "file": {"filename": part.name, "file_data": address(model, part)}}
+
+
+def _shown(message: ToolResultMessage) -> list[TextPart | ImagePart]:
+    """The pictures that tools returned. A tool's message takes text only, so the user shows them after all results."""
+    shown: list[TextPart | ImagePart] = []
+    for part in message.content:
+        if part.images:
+            shown += [TextPart(f"{part.name} returned (call {part.id}):"), *part.images]
+    return shown
 
 
 def _assistant(message: AssistantMessage) -> JsonObject:
@@ -120,31 +162,35 @@ def _assistant(message: AssistantMessage) -> JsonObject:
     return wire
 
 
-def _add_options(body: JsonObject, model: Model, options: Options) -> None:
-    vendor = model.provider == "openai" and is_first_party(model)
+def _add_tools(body: JsonObject, model: Model, context: Context, options: Options, warnings: list[str]) -> None:
+    tools, choice = offered_tools(model, context, options, warnings)
+    if tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            }
+            for tool in tools
+        ]
+    if choice is not None:
+        by_name = any(tool.name == choice for tool in tools)
+        body["tool_choice"] = {"type": "function", "function": {"name": choice}} if by_name else choice
+
+
+def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
     if options.max_tokens is not None:
-        body["max_completion_tokens" if vendor else "max_tokens"] = options.max_tokens
-    if options.temperature is not None and model.settings.get("temperature", True):
-        body["temperature"] = options.temperature
-    if options.top_p is not None:
-        body["top_p"] = options.top_p
-    if options.stop:
+        body["max_completion_tokens" if is_vendor(model) else "max_tokens"] = options.max_tokens
+    if options.stop and reasons(model):
+        warnings.append(f"{model} takes no stop sequences, so they were not sent.")
+    elif options.stop:
         body["stop"] = list(options.stop)
-    if options.thinking is not None:
-        _add_thinking(body, model, options.thinking)
+    if (word := effort(model, options, warnings)) is not None:
+        body["reasoning_effort"] = word
+    add_template_switch(body, model, options)
+    add_sampling(body, model, options, word, warnings)
+    if options.output is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": output_format(options.output)}
     body.update(options.extra)
-
-
-def _add_thinking(body: JsonObject, model: Model, level: str) -> None:
-    if model.provider == "llama_cpp":
-        body["chat_template_kwargs"] = {"enable_thinking": level != "off"}
-        return
-    levels = model.settings.get("levels")
-    effort = {"off": "none"}.get(level, level)
-    if isinstance(levels, Mapping):
-        effort = levels.get(level, effort)
-    if effort is not None and (model.thinking or model.context_window is None):
-        body["reasoning_effort"] = effort
 
 
 class ChatDecoder:
@@ -216,7 +262,7 @@ class ChatDecoder:
             self._reason = "refusal"
         elif (reason := choice.get("finish_reason")) and self._reason != "refusal":
             if reason == "error":
-                raise self._failure(choice.get("error") or chunk.get("error") or "the server gave no reason")
+                raise failure_of(self._model, choice.get("error") or chunk.get("error") or "the server gave no reason")
             self._reason = _STOP_REASONS.get(reason, "stop")
         yield from self._rest(chunk)
 
@@ -236,7 +282,7 @@ class ChatDecoder:
     def _rest(self, chunk: JsonObject) -> Iterable[StreamEvent]:
         """What a chunk may carry beside choices."""
         if error := chunk.get("error"):
-            raise self._failure(error)
+            raise failure_of(self._model, error)
         usage = chunk.get("usage")
         return (UsageUpdate(_usage(usage)),) if usage else ()
 
@@ -251,24 +297,6 @@ class ChatDecoder:
     def _next(self) -> int:
         self._parts += 1
         return self._parts - 1
-
-    def _failure(self, error: Any) -> ProviderError:  # noqa: ANN401 - any JSON value
-        words, kind = words_and_kind({"error": error})
-        code = error.get("code") if isinstance(error, dict) else None
-        return status_error(self._model, _status(code, kind), words, kind=kind)
-
-
-def _status(code: object, kind: str) -> int:
-    """The HTTP status that an error inside a stream stands for; 500 where it gives no hint."""
-    if isinstance(code, str) and code.isdigit():
-        code = int(code)
-    if isinstance(code, int) and 400 <= code <= 599:  # noqa: PLR2004
-        return code
-    if "rate_limit" in kind or "insufficient_quota" in kind:
-        return 429
-    if "authentication" in kind or "invalid_api_key" in kind:
-        return 401
-    return 400 if "invalid_request" in kind or "context_length" in kind else 500
 
 
 def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value
