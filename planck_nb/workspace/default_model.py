@@ -13,6 +13,8 @@ from planck_nb.config import Config
 WITH_KEY = (
     ("ANTHROPIC_API_KEY", "anthropic", "claude-sonnet-4-6"),
     ("OPENAI_API_KEY", "openai", "gpt-5.4"),
+    ("GOOGLE_API_KEY", "google", "gemini-3.8-flash"),
+    ("GEMINI_API_KEY", "google", "gemini-3.8-flash"),
 )
 """Where a key is found: the variable, the provider, and a model of it for everyday work."""
 
