@@ -92,6 +92,8 @@ class Client:
             return None
         variable = key_variable_of(model)
         key = model.api_key or (self._credentials.get(variable) if variable else None)
+        if not key and not model.identifier and (other := provider(model.provider).other_key_variable):
+            key = self._credentials.get(other)
         if key or variable is None:
             return key
         if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
