@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar, overload
 
 from planck_nb.agent import events as ev
 from planck_nb.agent import functions
 from planck_nb.agent.log import Journal, MemoryLog, MessageLog
 from planck_nb.agent.loop import run_turn
+from planck_nb.agent.output import Misfit, Wanted, correction, wanted
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.state import AgentState, Entry, Status, fold
 from planck_nb.agent.tool import Tool, toolbox
@@ -22,9 +24,12 @@ from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage,
 from planck_nb.ai.models import Model
 from planck_nb.ai.shortcuts import default_client
 from planck_nb.base.aio import spawn
-from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, PlanckError
+from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, OutputError, PlanckError
 from planck_nb.base.eventlog import EventLog, Subscription
 from planck_nb.base.ids import new_id
+from planck_nb.base.json import JsonObject
+
+T = TypeVar("T")
 
 REPLAY = 1_000
 """Events that an agent keeps for subscribers that come late."""
@@ -65,8 +70,10 @@ class Agent:
         self._session_id = session.id if session else None
         self._log: MessageLog = session.log(self.id) if session else MemoryLog()
         self._observers = tuple(observers)
-        self._runs: list[Run] = []
-        self._inbox: list[Run] = []
+        self._runs: list[Run[Any]] = []
+        self._inbox: list[Run[Any]] = []
+        self._output: object = None
+        self._corrected = False
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[tuple[AssistantMessage, Usage]] | None = None
         self._aborting = False
@@ -145,11 +152,25 @@ class Agent:
         """
         return self.events.subscribe(since)
 
-    def prompt(self, content: str | Sequence[UserPart]) -> Run:
+    @overload
+    def prompt(self, content: str | Sequence[UserPart], *, output: None = None) -> Run[str]: ...
+
+    @overload
+    def prompt(self, content: str | Sequence[UserPart], *, output: type[T]) -> Run[T]: ...
+
+    @overload
+    def prompt(self, content: str | Sequence[UserPart], *, output: JsonObject) -> Run[Any]: ...
+
+    def prompt(self, content: str | Sequence[UserPart], *, output: type[T] | JsonObject | None = None) -> Run[Any]:
         """Say something to the agent. Returns at once; see `Run` for how to wait and watch.
 
-        While a turn runs, prompts queue; all that wait when it ends are answered together in the next turn. Raises
-        `NoRunningLoopError` outside an event loop and `AgentStoppedError` after `stop`.
+        With `output`, a type that pydantic can read from JSON or a JSON Schema, the final answer has that form, and
+        `RunResult.output` is its value. An answer that does not fit is told to the model once; then the run fails with
+        `OutputError`.
+
+        While a turn runs, prompts queue; all that wait when it ends are answered together in the next turn, but for
+        those with an `output`, which have a turn of their own. Raises `NoRunningLoopError` outside an event loop,
+        `AgentStoppedError` after `stop`, and `UsageError` for an `output` that says nothing about JSON.
         """
         try:
             asyncio.get_running_loop()
@@ -159,7 +180,8 @@ class Agent:
             ) from None
         if self._state.stopped:
             raise AgentStoppedError(f"Agent {self.name or self.id} was stopped; make a new one.")
-        run = Run(new_id(), UserMessage(content), self._stop_run)
+        form = None if output is None else wanted(output)
+        run: Run[Any] = Run(new_id(), UserMessage(content), self._stop_run, form)
         if self._driver is None:
             self._begin_turn([run])
             self._driver = spawn(self._drive(), name=f"planck-agent-{self.name or self.id}")
@@ -191,7 +213,26 @@ class Agent:
     def open_stream(self) -> Stream:
         """Ask the model for the next reply."""
         client = self._client or default_client()
-        return client.stream(self._model, self._context(), self.options)
+        form = self._wanted
+        options = self.options if form is None else replace(self.options, output=form.schema)
+        return client.stream(self._model, self._context(), options)
+
+    def correction(self, answer: AssistantMessage) -> UserMessage | None:
+        """What to tell the model about its final answer, None where it is as wanted. Raises `OutputError`."""
+        form = self._wanted
+        if form is None:
+            return None
+        try:
+            self._output = form.read(answer.text)
+        except Misfit as problems:
+            if self._corrected or answer.stop_reason == "refusal":
+                raise OutputError(
+                    f"The answer of {self._model} is not in the form asked for ({problems}); "
+                    "make `output` simpler or choose another model."
+                ) from None
+            self._corrected = True
+            return UserMessage(correction(str(problems), form.schema))
+        return None
 
     async def append(self, message: Message) -> None:
         """Make the message durable, then part of the conversation."""
@@ -229,6 +270,11 @@ class Agent:
         """The names that a call may use."""
         return list(self._tools)
 
+    @property
+    def _wanted(self) -> Wanted | None:
+        """The form that the running turn's answer has to have."""
+        return self._runs[0].wanted if self._runs else None
+
     def _changed(self, system_prompt: str) -> None:
         self.emit(ev.AgentChanged, str(self._model), system_prompt, tuple(self._tools))
 
@@ -247,9 +293,10 @@ class Agent:
         if event.type != "message":
             self._log.record(event)
 
-    def _begin_turn(self, runs: list[Run]) -> None:
+    def _begin_turn(self, runs: list[Run[Any]]) -> None:
         self._runs = runs
-        self._aborting = False
+        self._aborting = self._corrected = False
+        self._output = None
         for run in runs:
             run.status = "running"
         index = self._state.turn + 1
@@ -261,7 +308,7 @@ class Agent:
             while self._runs:
                 await self._take_turn(self._runs)
                 if self._inbox:
-                    runs, self._inbox = self._inbox, []
+                    runs = self._next_runs()
                     for run in runs:
                         self.emit(ev.Unqueued, run.id)
                     self._begin_turn(runs)
@@ -270,7 +317,14 @@ class Agent:
             for run in list(self._inbox):  # only when this task was cancelled: the event loop goes away
                 self._stop_run(run)
 
-    async def _take_turn(self, runs: list[Run]) -> None:
+    def _next_runs(self) -> list[Run[Any]]:
+        """The prompts that the next turn answers: all up to one whose answer is to have a form, or that one alone."""
+        alone = next((place for place, run in enumerate(self._inbox) if run.wanted), len(self._inbox))
+        count = alone or 1
+        runs, self._inbox = self._inbox[:count], self._inbox[count:]
+        return runs
+
+    async def _take_turn(self, runs: list[Run[Any]]) -> None:
         first = len(self._state.messages)
         self._work = asyncio.create_task(run_turn(self, [run.prompt for run in runs]), name="planck-turn")
         if self._aborting:  # stopped between the prompt and this task's first step
@@ -285,8 +339,8 @@ class Agent:
             work, self._work = self._work, None
             self._end_turn(runs, work, first)
 
-    def _end_turn(self, runs: list[Run], work: asyncio.Task[tuple[AssistantMessage, Usage]], first: int) -> None:
-        outcome: RunResult | BaseException
+    def _end_turn(self, runs: list[Run[Any]], work: asyncio.Task[tuple[AssistantMessage, Usage]], first: int) -> None:
+        outcome: RunResult[Any] | BaseException
         status: RunStatus
         if work.cancelled() or not work.done():
             self.emit(ev.Aborted)
@@ -303,19 +357,21 @@ class Agent:
         for run in runs:
             run.settle(status, outcome)
 
-    def _result(self, first: int, *, aborted: bool) -> RunResult:
+    def _result(self, first: int, *, aborted: bool) -> RunResult[Any]:
         messages = tuple(entry.message for entry in self._state.messages[first:])
         replies = [message for message in messages if isinstance(message, AssistantMessage)]
         usage = sum((reply.usage for reply in replies if reply.usage), Usage())
         costs = [reply.cost for reply in replies]
         known = [cost for cost in costs if cost is not None]
-        return RunResult(messages, usage, sum(known) if known and len(known) == len(costs) else None, aborted)
+        cost = sum(known) if known and len(known) == len(costs) else None
+        result: RunResult[Any] = RunResult(messages, usage, cost, aborted)
+        return replace(result, output=self._output if self._wanted else result.text)
 
-    def _stop_run(self, run: Run) -> None:
+    def _stop_run(self, run: Run[Any]) -> None:
         if run in self._inbox:
             self._inbox.remove(run)
             self.emit(ev.Unqueued, run.id)
-            run.settle("aborted", RunResult((), Usage(), None, aborted=True))
+            run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.wanted else ""))
         elif run in self._runs:
             self._cancel_work()
 

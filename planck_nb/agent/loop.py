@@ -56,6 +56,10 @@ class Host(Protocol):
         """Add the reply's tokens and cost to the agent's totals."""
         ...
 
+    def correction(self, answer: AssistantMessage) -> UserMessage | None:
+        """What to tell the model about its final answer, None where it is as wanted. Raises `OutputError`."""
+        ...
+
     def tool(self, name: str) -> Tool | None:
         """The tool of this name, as it stands now."""
         ...
@@ -73,9 +77,12 @@ async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> tuple[Assistan
     while True:
         reply = await _stream_reply(host)
         usage += reply.usage or Usage()
-        if not reply.tool_calls:
+        if reply.tool_calls:
+            await _run_tools(host, reply.tool_calls)
+        elif correction := host.correction(reply):
+            await host.append(correction)
+        else:
             return reply, usage
-        await _run_tools(host, reply.tool_calls)
 
 
 async def _stream_reply(host: Host) -> AssistantMessage:

@@ -5,27 +5,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.output import Wanted
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
 from planck_nb.base.eventlog import EventLog
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=str)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 RunStatus: TypeAlias = Literal["queued", "running", "done", "aborted", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Generic[T]):
     """What a prompt led to.
 
     `messages` are those of the turn, the prompt included. `usage` and `cost` (US dollars, None where a price is
     unknown) sum the turn's replies. `aborted` tells that the turn was stopped: `text` is then what was said so far.
+    `output` is the answer in the form that was asked for, its text where none was; None where a turn was stopped
+    before there was an answer of that form.
     """
 
     messages: tuple[Message, ...]
     usage: Usage
     cost: float | None
     aborted: bool = False
+    output: T = None  # type: ignore[assignment]  # the agent sets it; None only where a turn was stopped
 
     @property
     def text(self) -> str:
@@ -39,7 +52,7 @@ class RunResult:
         return self.text
 
 
-class Run:
+class Run(Generic[T]):
     """One prompt to an agent, from the call of `Agent.prompt` on.
 
     - `await run` gives the `RunResult` and raises what failed; cancelling it aborts the run and keeps the partial text.
@@ -50,16 +63,23 @@ class Run:
     A run that nobody awaits goes on, and its failure prints nothing.
     """
 
-    def __init__(self, id: str, prompt: UserMessage, stop: Callable[[Run], None]) -> None:  # noqa: A002
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the seeds' name
+        prompt: UserMessage,
+        stop: Callable[[Run[Any]], None],
+        wanted: Wanted | None = None,
+    ) -> None:
         self.id = id
         self.prompt = prompt
+        self.wanted = wanted
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()
         """Everything the turn said, from its start, without loss."""
         self._stop = stop
-        self._done: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+        self._done: asyncio.Future[RunResult[T]] = asyncio.get_running_loop().create_future()
 
-    def __await__(self) -> Generator[object, None, RunResult]:
+    def __await__(self) -> Generator[object, None, RunResult[T]]:
         return self._own().__await__()
 
     def __aiter__(self) -> AsyncIterator[AgentEvent]:
@@ -68,7 +88,7 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.id} {self.status}>"
 
-    async def wait(self) -> RunResult:
+    async def wait(self) -> RunResult[T]:
         """Wait for the result without owning the run; raises what failed."""
         return await asyncio.shield(self._done)
 
@@ -77,7 +97,7 @@ class Run:
         if not self._done.done():
             self._stop(self)
 
-    def settle(self, status: RunStatus, outcome: RunResult | BaseException) -> None:
+    def settle(self, status: RunStatus, outcome: RunResult[T] | BaseException) -> None:
         """The agent's last word on the run."""
         self.status = status
         if self._done.done():
@@ -89,7 +109,7 @@ class Run:
             self._done.set_result(outcome)
         self.events.close()
 
-    async def _own(self) -> RunResult:
+    async def _own(self) -> RunResult[T]:
         try:
             return await asyncio.shield(self._done)
         except asyncio.CancelledError:

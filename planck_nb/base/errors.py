@@ -28,7 +28,8 @@
     ├─ ToolError                    raised by tools; becomes a result the model sees
     ├─ AgentError
     │   ├─ AgentStoppedError
-    │   └─ NoRunningLoopError
+    │   ├─ NoRunningLoopError
+    │   └─ OutputError
     └─ SessionError
         ├─ SessionNotFoundError
         ├─ SessionLockedError
@@ -176,6 +177,10 @@ class AgentStoppedError(AgentError):
 
 class NoRunningLoopError(AgentError):
     """An agent was prompted outside a running event loop."""
+
+
+class OutputError(AgentError):
+    """The final answer is not of the form that was asked for, also after the model was told so."""
 
 
 class SessionError(PlanckError):

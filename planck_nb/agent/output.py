@@ -1,0 +1,129 @@
+"""What a prompt's answer has to be: its JSON Schema for the model, and the way from the answer's text to a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import ValidationError, from_json, to_json
+
+from planck_nb.base.errors import UsageError
+from planck_nb.base.json import JsonObject
+
+_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
+_WRAPPED = "answer"
+"""The property that holds a value which is not a JSON object: most models can be held to objects only."""
+
+_MOST_PROBLEMS = 10
+
+
+class Misfit(Exception):
+    """An answer's text is not what was wanted; the message names the problems."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the final answer of a prompt has to be. `read` gives its value, or raises `Misfit`."""
+
+    schema: JsonObject
+    read: Callable[[str], Any]
+
+
+def wanted(output: object) -> Wanted:
+    """What `output`, a JSON Schema or a type that pydantic can read from JSON, asks for. Raises `UsageError`."""
+    return _of_schema(output) if isinstance(output, dict) else _of_type(output)
+
+
+def correction(problems: str, schema: JsonObject) -> str:
+    """What the model is told about an answer that does not fit."""
+    return (
+        f"Your answer cannot be used: {problems}. "
+        f"Answer again with nothing but JSON that fits this schema: {to_json(schema).decode()}"
+    )
+
+
+def _of_schema(schema: JsonObject) -> Wanted:
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
+    from jsonschema.exceptions import SchemaError  # noqa: PLC0415
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise UsageError(f"`output` is not a JSON Schema: {error.message}.") from None
+    validator = Draft202012Validator(schema)
+
+    def read(text: str) -> Any:  # noqa: ANN401 - any JSON value
+        value = _json(text)
+        problems = [_line(error.absolute_path, error.message) for error in validator.iter_errors(value)]
+        if problems:
+            raise Misfit(_joined(problems))
+        return value
+
+    return Wanted(schema, read)
+
+
+def _of_type(kind: Any) -> Wanted:  # noqa: ANN401 - any type, and whatever was given for one
+    from pydantic import TypeAdapter  # noqa: PLC0415 - a third of the package's import time
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        schema = adapter.json_schema()
+    except (PydanticUserError, NameError) as error:
+        raise UsageError(
+            f"`output` cannot be {kind!r}, which no JSON can be read into; use a pydantic model, a dataclass, a "
+            f"TypedDict, or a JSON Schema ({str(error).splitlines()[0]})."
+        ) from None
+    is_object = _root(schema).get("type") == "object"
+
+    def read(text: str) -> Any:  # noqa: ANN401 - what `kind` says
+        value = _json(text)
+        if not is_object and isinstance(value, dict) and value.keys() == {_WRAPPED}:
+            value = value[_WRAPPED]
+        try:
+            return adapter.validate_json(to_json(value))  # as JSON: a date is text there
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+            raise Misfit(_joined([_line(problem["loc"], problem["msg"]) for problem in found])) from None
+
+    return Wanted(schema if is_object else _wrap(schema), read)
+
+
+def _root(schema: JsonObject) -> JsonObject:
+    """The schema itself, or what it refers to: recursive models stand among their own definitions."""
+    reference = schema.get("$ref", "")
+    name = reference.removeprefix("#/$defs/")
+    return dict(schema["$defs"][name]) if name != reference else schema
+
+
+def _wrap(schema: JsonObject) -> JsonObject:
+    inner = dict(schema)
+    definitions = inner.pop("$defs", None)
+    wrapped: JsonObject = {
+        "type": "object",
+        "properties": {_WRAPPED: inner},
+        "required": [_WRAPPED],
+        "additionalProperties": False,
+    }
+    return {**wrapped, "$defs": definitions} if definitions else wrapped
+
+
+def _json(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The JSON of an answer, which some models put into a fence."""
+    fenced = _FENCE.fullmatch(text)
+    try:
+        return from_json(fenced[1] if fenced else text, allow_inf_nan=False)
+    except ValueError as error:
+        raise Misfit(f"it is not JSON ({error})" if text.strip() else "it is empty") from None
+
+
+def _line(path: Any, message: str) -> str:  # noqa: ANN401 - an iterable of names and positions
+    where = ".".join(map(str, path))
+    return f"{where}: {message}" if where else message
+
+
+def _joined(problems: list[str]) -> str:
+    more = len(problems) - _MOST_PROBLEMS
+    return "; ".join(problems[:_MOST_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")

@@ -1,0 +1,208 @@
+"""Answers in a form that the caller asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+from support.wire import chat_chunk, client, replying, sse
+from typing_extensions import TypedDict
+
+from planck_nb import Agent, ai
+from planck_nb.base.errors import OutputError, UsageError
+from planck_nb.testing import Call, Reply, scripted_model
+
+
+class City(BaseModel):
+    name: str
+    people: int = Field(gt=0)
+
+
+class Tree(BaseModel):
+    children: list[Tree] = []
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Row(TypedDict):
+    day: dt.date
+
+
+ROME = '{"name": "Rome", "people": 2800000}'
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def agent_saying(*replies: str | Reply, **rest: Any) -> Agent:
+    return Agent(model=scripted_model(replies), **rest)
+
+
+def prompts(agent: Agent) -> list[str]:
+    return [entry.message.text for entry in agent.state.messages if isinstance(entry.message, ai.UserMessage)]
+
+
+async def test_a_pydantic_model() -> None:
+    agent = agent_saying(ROME)
+    result = await agent.prompt("Which city?", output=City)
+    assert result.output == City(name="Rome", people=2_800_000)
+    assert result.output.people == 2_800_000  # typed
+    assert result.text == ROME
+    assert prompts(agent) == ["Which city?"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (Point, '{"x": 1, "y": 2}', Point(1, 2)),
+        (Row, '{"day": "2026-11-21"}', {"day": dt.date(2026, 11, 21)}),
+        (Tree, '{"children": [{}]}', Tree(children=[Tree()])),
+        (list[Point], '{"answer": [{"x": 1, "y": 2}]}', [Point(1, 2)]),
+        (list[int], "[1, 2]", [1, 2]),
+        (int | None, '{"answer": null}', None),
+        (City, f"```json\n{ROME}\n```", City(name="Rome", people=2_800_000)),
+        (SCHEMA, '{"n": 5}', {"n": 5}),
+    ],
+)
+async def test_other_forms(kind: Any, text: str, value: object) -> None:
+    assert (await agent_saying(text).prompt("?", output=kind)).output == value
+
+
+async def test_without_a_form_the_output_is_the_text() -> None:
+    assert (await agent_saying("Hello.").prompt("hi")).output == "Hello."
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "problem"),
+    [
+        (City, "Rome, I think.", "it is not JSON"),
+        (City, '{"name": "Rome", "people": -1}', "people: Input should be greater than 0"),
+        (City, '{"name": "Rome"}', "people: Field required"),
+        (City, "[]", "should be an object"),
+        (SCHEMA, '{"n": "x"}', "n: 'x' is not of type 'integer'"),
+        (SCHEMA, "NaN", "it is not JSON"),
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_told_to_the_model_once(kind: Any, first: str, problem: str) -> None:
+    good = '{"n": 5}' if kind is SCHEMA else ROME
+    agent = agent_saying(first, good)
+    result = await agent.prompt("?", output=kind)
+    assert result.output == ({"n": 5} if kind is SCHEMA else City(name="Rome", people=2_800_000))
+    _, told = prompts(agent)
+    assert told.startswith("Your answer cannot be used: ")
+    assert problem in told
+    assert '"properties"' in told
+    assert [message.type for message in result.messages] == ["user", "assistant", "user", "assistant"]
+
+
+async def test_a_second_answer_that_does_not_fit_fails_the_run() -> None:
+    agent = agent_saying("no", '{"name": 5}', "Hello.")
+    run = agent.prompt("?", output=City)
+    with pytest.raises(OutputError, match=r"not in the form asked for \(name: .*choose another model\.$"):
+        await run
+    assert run.status == "failed"
+    assert len(prompts(agent)) == 2
+    assert (await agent.prompt("hi")).output == "Hello."
+
+
+async def test_each_prompt_has_its_one_correction() -> None:
+    agent = agent_saying("no", ROME, "no", ROME)
+    for _ in range(2):
+        assert (await agent.prompt("?", output=City)).output.name == "Rome"
+
+
+async def test_only_the_final_answer_counts() -> None:
+    def look() -> str:
+        return "seen"
+
+    agent = agent_saying(Reply("Let me look.", calls=[Call("look", {})]), ROME, tools=[look])
+    assert (await agent.prompt("?", output=City)).output.name == "Rome"
+    assert prompts(agent) == ["?"]
+
+
+async def test_the_schema_goes_to_the_model_for_that_turn_only() -> None:
+    seen: list[Any] = []
+    chunks = sse(chat_chunk({"content": ROME}), chat_chunk({}, "stop"), "[DONE]")
+    asked: list[ai.Options] = []
+
+    class Watching(ai.Client):
+        def stream(self, model: ai.Model, context: ai.Context, options: ai.Options | None = None) -> ai.Stream:
+            asked.append(options or ai.Options())
+            return super().stream(model, context, options)
+
+    model = ai.get_model("openai", "m", base_url="http://127.0.0.1:9/v1", has_api_key=False)
+    async with Watching(credentials={}, transport=replying(chunks, seen=seen)) as watching:
+        agent = Agent(model=model, client=watching, options=ai.Options(temperature=0.5))
+        assert (await agent.prompt("?", output=City)).output.name == "Rome"
+        either: Any = list[int] | City
+        assert (await agent.prompt("?", output=either)).output == City(name="Rome", people=2_800_000)
+        assert (await agent.prompt("hi")).output == ROME
+    first, second, third = asked
+    assert first == ai.Options(temperature=0.5, output=City.model_json_schema())
+    assert second.output is not None
+    assert (second.output["type"], second.output["required"]) == ("object", ["answer"])
+    assert "City" in second.output["$defs"]
+    assert third == ai.Options(temperature=0.5)
+    assert '"people"' in json.dumps(seen[0])
+    assert '"people"' not in json.dumps({**seen[2], "messages": []})
+
+
+async def test_prompts_of_different_forms_are_never_answered_together() -> None:
+    agent = agent_saying("first", "two", ROME, '{"x": 1, "y": 2}', '{"x": 3, "y": 4}', "last")
+    first = agent.prompt("1")
+    plain = [agent.prompt("2"), agent.prompt("3")]
+    city = agent.prompt("4", output=City)
+    points = [agent.prompt("5", output=Point), agent.prompt("6", output=Point)]
+    last = agent.prompt("7")
+    assert (await first).output == "first"
+    assert [(await run).output for run in plain] == ["two", "two"]
+    assert (await city).output.name == "Rome"
+    assert [(await run).output for run in points] == [Point(1, 2), Point(3, 4)]
+    assert (await last).output == "last"
+    assert agent.state.turn == 5
+    assert not agent.state.queue
+
+
+async def test_a_stopped_run_has_no_output() -> None:
+    released = asyncio.Event()
+
+    async def wait() -> str:
+        await released.wait()
+        return ""
+
+    agent = agent_saying(Reply("Wait.", calls=[Call("wait", {})]), ROME, tools=[wait])
+    run = agent.prompt("?", output=City)
+    queued = agent.prompt("?", output=City)
+    async for event in run:
+        if event.type == "tool_start":
+            break
+    queued.abort()
+    run.abort()
+    for stopped in (await run, await queued):
+        assert stopped.aborted
+        assert str(stopped.output) == "None"
+
+
+async def test_a_refusal_is_not_argued_with() -> None:
+    chunks = sse(chat_chunk({"refusal": "No."}), chat_chunk({}, "stop"), "[DONE]")
+    model = ai.get_model("openai", "m", base_url="http://127.0.0.1:9/v1")
+    async with client(replying(chunks)) as asked:
+        agent = Agent(model=model, client=asked)
+        with pytest.raises(OutputError):
+            await agent.prompt("?", output=City)
+    assert prompts(agent) == ["?"]
+
+
+@pytest.mark.parametrize("kind", [asyncio.Event, 5, {"type": "smoke"}])
+async def test_a_form_that_says_nothing_about_json(kind: Any) -> None:
+    agent = agent_saying("x")
+    with pytest.raises(UsageError, match="`output`"):
+        agent.prompt("?", output=kind)
+    assert agent.status == "idle"
