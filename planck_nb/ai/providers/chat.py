@@ -41,6 +41,7 @@ from planck_nb.ai.providers.openai import (
     address,
     effort,
     failure_of,
+    images_of,
     is_vendor,
     offered_tools,
     output_format,
@@ -71,7 +72,7 @@ class Chat:
         warnings: list[str] = []
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
         for message in prepare(context.messages, model):
-            messages.extend(_messages(model, message))
+            messages.extend(_messages(model, message, warnings))
         body: JsonObject = {
             "model": model.id,
             "messages": messages,
@@ -99,7 +100,7 @@ class Chat:
 DIALECT = Chat()
 
 
-def _messages(model: Model, message: Message) -> Iterable[JsonObject]:
+def _messages(model: Model, message: Message, warnings: list[str]) -> Iterable[JsonObject]:
     match message.type:
         case "user":
             content = message.content
@@ -112,7 +113,7 @@ def _messages(model: Model, message: Message) -> Iterable[JsonObject]:
         case "tool_result":
             for part in message.content:
                 yield {"role": "tool", "tool_call_id": part.id, "content": part.text}
-            if shown := _shown(message):
+            if shown := _shown(model, message, warnings):
                 yield {"role": "user", "content": [_content(model, part) for part in shown]}
 
 
@@ -131,12 +132,12 @@ def _content(model: Model, part: UserPart) -> JsonObject:
             return {"type": "file", "file": {"filename": part.name, "file_data": address(model, part)}}
 
 
-def _shown(message: ToolResultMessage) -> list[TextPart | ImagePart]:
+def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
     """The pictures that tools returned. A tool's message takes text only, so the user shows them after all results."""
     shown: list[TextPart | ImagePart] = []
     for part in message.content:
-        if part.images:
-            shown += [TextPart(f"{part.name} returned (call {part.id}):"), *part.images]
+        if images := images_of(model, part, warnings):
+            shown += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
     return shown
 
 

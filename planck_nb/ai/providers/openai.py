@@ -11,7 +11,7 @@ from typing import Any
 
 from planck_nb.ai.context import Context, Options, ToolSpec
 from planck_nb.ai.failures import status_error, words_and_kind
-from planck_nb.ai.messages import FilePart, ImagePart
+from planck_nb.ai.messages import FilePart, ImagePart, ToolResultPart
 from planck_nb.ai.models import LEVELS, Model
 from planck_nb.ai.providers import is_first_party
 from planck_nb.base.errors import ProviderError, UnsupportedFeatureError, did_you_mean
@@ -53,11 +53,32 @@ def reasons(model: Model) -> bool:
 
 def address(model: Model, part: ImagePart | FilePart) -> str:
     """Where a picture or a document is to be had, or its bytes as a data URL. Raises `UnsupportedFeatureError`."""
-    if part.type == "file" and model.provider == "llama_cpp":
+    if part.type == "image" and not model.takes("image"):
+        raise UnsupportedFeatureError(f"{model} cannot look at images; leave them out or choose another model.")
+    if part.type == "file" and not _reads(model, part):
         raise UnsupportedFeatureError(
-            f"The llama.cpp server cannot read the file {part.name!r}; give the model its text or choose another model."
+            f"{model} cannot read the file {part.name!r}; give it the file's text or choose another model."
         )
+    if not part.url and part.data is None:
+        raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; give it one of them.")
     return part.url or f"data:{part.mime};base64,{part.data}"
+
+
+def _reads(model: Model, part: FilePart) -> bool:
+    if model.provider == "llama_cpp":  # its server takes pictures, but no files
+        return False
+    return part.mime != "application/pdf" or model.takes("pdf")
+
+
+def images_of(model: Model, result: ToolResultPart, warnings: list[str]) -> Sequence[ImagePart]:
+    """The pictures of a tool's result, where the model can look at them.
+
+    The conversation may come from a model that could, so there is a warning and no error.
+    """
+    if result.images and not model.takes("image"):
+        warnings.append(f"{model} cannot look at images, so those that {result.name} returned were not sent.")
+        return ()
+    return result.images
 
 
 def offered_tools(

@@ -45,6 +45,7 @@ from planck_nb.ai.providers.openai import (
     address,
     effort,
     failure_of,
+    images_of,
     is_vendor,
     offered_tools,
     output_format,
@@ -77,7 +78,7 @@ class Responses:
                 case "assistant":
                     items.extend(_said(message))
                 case "tool_result":
-                    items.extend(_returned(model, part) for part in message.content)
+                    items.extend(_returned(model, part, warnings) for part in message.content)
         body: JsonObject = {"model": model.id, "input": items, "stream": True, "store": False}
         if context.system:
             body["instructions"] = context.system
@@ -125,10 +126,10 @@ def _input(model: Model, part: UserPart) -> JsonObject:
             return {"type": "input_file", "filename": part.name, "file_data": address(model, part)}
 
 
-def _returned(model: Model, result: ToolResultPart) -> JsonObject:
+def _returned(model: Model, result: ToolResultPart, warnings: list[str]) -> JsonObject:
     output: str | list[JsonObject] = result.text
-    if result.images:
-        shown: list[UserPart] = [TextPart(result.text), *result.images] if result.text else [*result.images]
+    if images := images_of(model, result, warnings):
+        shown: list[UserPart] = [TextPart(result.text), *images] if result.text else [*images]
         output = [_input(model, part) for part in shown]
     return {"type": "function_call_output", "call_id": result.id, "output": output}
 
