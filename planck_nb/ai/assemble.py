@@ -60,10 +60,9 @@ class MessageBuilder:
 
     def resume(self) -> None:
         """What follows answers a further request, and goes on with the same message."""
+        self._usage_before, self._cost_before, self._latest = self.usage, self._cost(), None
         self._earlier = len(self._parts)
         self._offset = max(self._parts, default=-1) + 1
-        self._usage_before, self._cost_before = self.usage, self._cost()
-        self._latest = None
 
     def feed(self, events: Sequence[StreamEvent]) -> None:
         """Take in events.

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from planck_nb.ai.assemble import MessageBuilder
+from planck_nb.ai.cassettes.cassette import Cassette, Exchange
 from planck_nb.ai.context import Context, Options
 from planck_nb.ai.events import Retry, StreamEvent, Warned
+from planck_nb.ai.failures import is_about_thinking
 from planck_nb.ai.framing import splitter
-from planck_nb.ai.messages import AssistantMessage
+from planck_nb.ai.history import without_signatures
+from planck_nb.ai.messages import AssistantMessage, Message
 from planck_nb.ai.models import Model
-from planck_nb.ai.provider import Decoder, Dialect
+from planck_nb.ai.provider import Decoder, Dialect, Pause, WireRequest
 from planck_nb.ai.providers import address_of, base_url_of, dialect, is_loopback, key_variable_of, local_model, provider
 from planck_nb.ai.providers.wire import write_json
 from planck_nb.ai.retry import RetryPolicy, Timeouts
@@ -30,6 +34,10 @@ _OK = 200
 _DRAIN = 0.2
 """Seconds that a server may take to end its answer after the message is complete, to keep the connection."""
 
+_ENDS = frozenset({"finish", "pause"})
+_MOST_PAUSES = 20
+"""Times that a server may pause in one answer; each is a request that is paid for."""
+
 _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content-type": "application/json"}
 
 
@@ -37,8 +45,9 @@ class Client:
     """Asks models over connections that it keeps and closes.
 
     `credentials` maps names of variables such as `ANTHROPIC_API_KEY` to keys; by default it is the environment, read
-    at each request. `transport` is any httpx transport to use instead of the network. A client belongs to the event
-    loop it is first used in.
+    at each request. `transport` is any httpx transport to use instead of the network. `cassette` records what comes
+    over it, or answers in its place; it may be changed at any time. A client belongs to the event loop it is first
+    used in.
     """
 
     def __init__(
@@ -46,14 +55,18 @@ class Client:
         *,
         credentials: Mapping[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        cassette: Cassette | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
+        self.cassette = cassette
         self._credentials = os.environ if credentials is None else credentials
         self._custom = transport
         self._timeouts = timeouts or Timeouts()
         self._retries = retries or RetryPolicy()
         self._transport: Transport | None = None
+        # So that a conversation meets the refusal of its thinking once.
+        self._refused: set[str] = set()
 
     def stream(self, model: Model, context: Context, options: Options | None = None) -> Stream:
         """The answer of a model, as it comes. Nothing is sent before the first event is asked for."""
@@ -119,36 +132,55 @@ class Client:
                 if isinstance(replies, AsyncGenerator):
                     await replies.aclose()
             return
-        key = self.key_for(model)
-        wire = dialect(model)
-        request = wire.request(model, context, options, key)
-        headers = {**_STREAM_HEADERS, **request.headers}
-        body = write_json(request.body)
-        if request.warnings:
-            warnings: list[StreamEvent] = [Warned(text) for text in request.warnings]
-            builder.feed(warnings)
-            yield warnings
-        attempt = 1
+        cassette = None if self.cassette is None or self.cassette.mode == "off" else self.cassette
+        exchange = self._exchange(model, context, options, builder, cassette)
+        question = _Question(model, context, options, builder, key=exchange.key, refused=self._refused)
+        if question.request.warnings:
+            notice: list[StreamEvent] = [Warned(text) for text in question.request.warnings]
+            builder.feed(notice)
+            yield notice
+        paused = False
         while True:
+            request = question.request
+            headers, body = {**_STREAM_HEADERS, **request.headers}, write_json(request.body)
             try:
-                async with self._open_transport().post(model, request.url, headers, body) as reply:
-                    await _check(reply, wire, model, key)
-                    async with aclosing(_decode(reply, wire, model)) as batches:
-                        async for batch in batches:
-                            builder.feed(batch)
-                            yield batch
+                post = self._open_transport().post
+                async with post(model, request.url, headers, body, cassette=cassette, exchange=exchange) as reply:
+                    await _check(reply, question.wire, model, question.key)
+                    async with aclosing(_decode(reply, question.wire, model)) as batches:
+                        async for received in batches:
+                            paused = received[-1].type == "pause"
+                            events = cast("list[StreamEvent]", received[:-1] if paused else received)
+                            builder.feed(events)
+                            yield events
+                    exchange.paused = paused
             except ProviderError as error:
-                _conceal(error, key)
-                delay = None if builder.has_content else self._retries.delay(error, attempt)
-                if delay is None:
-                    raise
-                retry: list[StreamEvent] = [Retry(attempt, delay, str(error))]
+                _conceal(error, question.key)
+                event, delay = question.after(error, self._retries)
             else:
-                return
-            builder.feed(retry)
-            yield retry
-            await asyncio.sleep(delay)
-            attempt += 1
+                if not paused:
+                    return
+                question.go_on()
+                continue
+            builder.feed([event])
+            yield [event]
+            await asyncio.sleep(0 if exchange.at_once else delay)
+
+    def _exchange(
+        self,
+        model: Model,
+        context: Context,
+        options: Options,
+        builder: MessageBuilder,
+        cassette: Cassette | None,
+    ) -> Exchange:
+        """What is asked. With a cassette, a missing key matters only when the request has to be sent."""
+        try:
+            return Exchange(model, context, options, builder, key=self.key_for(model))
+        except MissingCredentialError as error:
+            if cassette is None:
+                raise
+            return Exchange(model, context, options, builder, missing=error)
 
     def _open_transport(self) -> Transport:
         if self._transport is None:
@@ -156,6 +188,69 @@ class Client:
 
             self._transport = Transport(self._timeouts, self._custom)
         return self._transport
+
+
+class _Question:
+    """What a server is asked for one message: a request, and what to ask next when that did not end it.
+
+    `refused` are the digests of thinking that a server did not take back; it is added to.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        context: Context,
+        options: Options,
+        builder: MessageBuilder,
+        *,
+        key: str | None,
+        refused: set[str],
+    ) -> None:
+        self.wire = dialect(model)
+        self.key = key
+        self._model, self._context, self._options = model, context, options
+        self._builder = builder
+        self._refused = refused
+        self._attempt = 1
+        self._pauses = 0
+        self._repaired = False
+        self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
+        self.request = self._request(self._messages)
+        builder.prefix = self.request.prefix
+
+    def after(self, error: ProviderError, retries: RetryPolicy) -> tuple[StreamEvent, float]:
+        """What to say and how many seconds to wait before asking again. Raises the error where that cannot help."""
+        if self._builder.has_content:
+            raise error
+        if (delay := retries.delay(error, self._attempt)) is not None:
+            self._attempt += 1
+            return Retry(self._attempt - 1, delay, str(error)), delay
+        if self._repaired or not is_about_thinking(error):
+            raise error
+        self._messages, found = without_signatures(self._messages)
+        if not found:
+            raise error
+        self._repaired = True
+        self._refused |= found
+        self.request = self._request(self._messages)
+        self._builder.prefix = self.request.prefix
+        return Warned(f"{self._model} did not take back its earlier thinking; it is asked again without that."), 0.0
+
+    def go_on(self) -> None:
+        """Ask for the rest of a message in which the server paused. Raises `ProviderProtocolError` at some point."""
+        self._pauses += 1
+        if self._pauses > _MOST_PAUSES:
+            raise ProviderProtocolError(
+                f"{self._model} paused {self._pauses} times without an end to its answer; ask again.",
+                provider=self._model.provider,
+                model=self._model.id,
+            )
+        self.request = self._request([*self._messages, self._builder.build("stop")])
+        self._builder.resume()
+        self._attempt = 1
+
+    def _request(self, messages: Sequence[Message]) -> WireRequest:
+        return self.wire.request(self._model, replace(self._context, messages=messages), self._options, self.key)
 
 
 async def _check(reply: Answer, wire: Dialect, model: Model, key: str | None) -> None:
@@ -180,13 +275,13 @@ async def _check(reply: Answer, wire: Dialect, model: Model, key: str | None) ->
     )
 
 
-async def _decode(reply: Answer, wire: Dialect, model: Model) -> AsyncGenerator[list[StreamEvent], None]:
+async def _decode(reply: Answer, wire: Dialect, model: Model) -> AsyncGenerator[list[StreamEvent | Pause], None]:
     """The events of a stream. What was decoded before an error is given out before the error is raised."""
     frames = splitter(wire.framing)
     decoder = wire.decoder(model)
     ended = False
     while not ended:
-        batch: list[StreamEvent] = []
+        batch: list[StreamEvent | Pause] = []
         failure: ProviderError | None = None
         try:
             chunk = await reply.chunk()
@@ -213,12 +308,12 @@ async def _decode(reply: Answer, wire: Dialect, model: Model) -> AsyncGenerator[
             yield batch
         if failure is not None:
             raise failure
-        if batch and batch[-1].type == "finish":
+        if batch and batch[-1].type in _ENDS:
             await reply.drain(_DRAIN)
             return
 
 
-def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent]) -> None:
+def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent | Pause]) -> None:
     """Decode a frame that the end of the bytes cut off: it may be whole, or worth nothing."""
     for data in frames:
         try:

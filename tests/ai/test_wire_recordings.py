@@ -17,6 +17,7 @@ from support.evidence import evidence
 from support.wire import client, replying
 
 from planck_nb import ai
+from planck_nb.ai.providers import dialect
 from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,
@@ -153,6 +154,34 @@ async def compare(row: dict[str, Any] | None, referee: Callable[[bytes], Said]) 
 @pytest.mark.parametrize("row", cases("stream", *MESSAGES_APIS))
 async def test_messages_stream_equals_the_sdk(row: dict[str, Any] | None) -> None:
     await compare(row, anthropic_says)
+
+
+@pytest.mark.parametrize("row", cases("stream", *MESSAGES_APIS))
+async def test_what_goes_back_is_what_the_sdk_would_send_back(row: dict[str, Any] | None) -> None:
+    body = body_of(row)
+    assert row is not None
+    model, hi = model_of(row), ai.UserMessage("hi")
+    message = await client(replying([body])).complete(model, ai.Context(messages=[hi]))
+    with (
+        anthropic.Anthropic(api_key="k", http_client=sdk_http(body), max_retries=0) as sdk,
+        sdk.messages.stream(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}]) as stream,
+    ):
+        blocks = [block.to_dict(exclude_none=True) for block in stream.get_final_message().content]
+    # Neither empty text nor thinking without a signature is taken back.
+    expected = [
+        block
+        for block in blocks
+        if not (block["type"] == "text" and not str(block["text"]).strip())
+        and not (block["type"] == "thinking" and not block.get("signature"))
+    ]
+    sent = dialect(model).request(model, ai.Context(messages=[hi, message]), ai.Options(), None).body["messages"]
+    assert without_none([block for one in sent[1:2] for block in one["content"]]) == without_none(expected)
+
+
+def without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_none(item) for name, item in value.items() if item is not None}
+    return [without_none(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("row", cases("stream", *CHAT_APIS))

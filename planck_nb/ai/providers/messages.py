@@ -8,7 +8,7 @@ without text, so that they keep their place among the others.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from planck_nb.ai.assemble import parse_arguments
@@ -122,14 +122,15 @@ class Messages:
 DIALECT = Messages()
 
 
-def _messages(messages: Iterable[Message], model: Model) -> list[JsonObject]:
+def _messages(messages: Sequence[Message], model: Model) -> list[JsonObject]:
     """The messages with roles that alternate: results and the prompt that follows them are one user message."""
     wire: list[JsonObject] = []
-    for message in messages:
+    for number, message in enumerate(messages, 1):
         role = "assistant" if message.type == "assistant" else "user"
         content = [block for part in message.content if (block := _block(part, model)) is not None]
-        # A message that was cut short after a thought: the API takes none that ends with one.
-        while role == "assistant" and content and content[-1]["type"].endswith("thinking"):
+        # A message that was cut short after a thought: the API takes none that ends with one, unless it goes on.
+        goes_on = role == "user" or number == len(messages)
+        while not goes_on and content and content[-1]["type"].endswith("thinking"):
             content.pop()
         if not content:
             continue
