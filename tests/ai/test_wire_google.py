@@ -228,6 +228,8 @@ def test_tool_choice(choice: str, mode: str) -> None:
         ("gemini-2.5-flash-lite", "minimal", {"thinkingBudget": 512, "includeThoughts": True}, False),
         ("gemini-2.5-pro", "off", {"thinkingBudget": 128, "includeThoughts": False}, True),
         ("gemini-2.5-pro", "max", {"thinkingBudget": 32768, "includeThoughts": True}, False),
+        ("gemini-2.0-flash-001", "high", None, True),
+        ("gemini-2.0-flash-001", "off", None, False),
         ("gemini-3.5-flash", "sideways", None, True),
         ("gemini-3.5-flash", None, None, False),
     ],
@@ -355,6 +357,19 @@ def test_counts_of_tools_and_caches() -> None:
     assert [event.usage for event in events if isinstance(event, UsageUpdate)] == [ai.Usage(1155, 87, 20, 0, 38)]
     only_traffic = {**piece({"text": "x"}, finish="STOP"), "usageMetadata": {"trafficType": "ON_DEMAND"}}
     assert not any(isinstance(event, UsageUpdate) for event in decode(NEW, sse(only_traffic)))
+
+
+def test_counts_are_told_at_the_beginning_and_at_the_end() -> None:
+    def counted(output: int, finish: str | None = None) -> JsonObject:
+        return {
+            **piece({"text": "x"}, finish=finish),
+            "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": output},
+        }
+
+    for last in (counted(4, "STOP"), piece(finish="STOP")):
+        events = decode(NEW, sse(counted(1), counted(2), counted(3), last))
+        told = [event.usage.output_tokens for event in events if isinstance(event, UsageUpdate)]
+        assert told == [1, 4 if "usageMetadata" in last else 3]
 
 
 def error_body(code: int, words: str, *details: JsonObject, status: str = "") -> JsonObject:

@@ -50,7 +50,11 @@ def completed(status: str = "completed", **fields: Any) -> JsonObject:
 
 OPENING = {"event_type": "interaction.created", "interaction": {"id": "v1_a", "status": "in_progress"}}
 SEARCH = {"type": "google_search_call", "id": "s1", "arguments": {"queries": ["q"]}, "signature": "c2VhcmNo"}
-FOUND = {"type": "google_search_result", "call_id": "s1", "result": [{"search_suggestions": "s"}]}
+FOUND = {
+    "type": "google_search_result",
+    "call_id": "s1",
+    "result": [{"search_suggestions": "s"}, {"search_suggestions": "t"}],
+}
 CITATION = {"type": "url_citation", "url": "https://example.org", "start_index": 0, "end_index": 3}
 EVENTS: list[JsonObject] = [
     OPENING,
@@ -65,6 +69,7 @@ EVENTS: list[JsonObject] = [
     stop(1),
     start(2, "google_search_result", call_id="s1", result=[]),
     delta(2, "google_search_result", result=[{"search_suggestions": "s"}]),
+    delta(2, "google_search_result", result=[{"search_suggestions": "t"}]),
     stop(2),
     start(3, "model_output"),
     delta(3, "text", text="See"),

@@ -271,6 +271,7 @@ class GenerateContentDecoder:
         self._words = ""
         self._about: JsonObject = {}
         self._counts: JsonObject = {}
+        self._told: JsonObject = {}
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
         """The events of one piece. Raises `ProviderError` for an error that the server reports."""
@@ -290,9 +291,12 @@ class GenerateContentDecoder:
         elif feedback := piece.get("promptFeedback"):
             self._about_prompt(feedback)
         counts = piece.get("usageMetadata")
-        if counts and "promptTokenCount" in counts and counts != self._counts:
+        if counts and "promptTokenCount" in counts:
+            first = not self._counts
             self._counts = counts
-            events.append(UsageUpdate(_usage(counts)))
+            # Every piece brings counts: to tell them at the beginning and at the end costs a third less.
+            if first or self._reason is not None:
+                self._count(events)
         return events
 
     def end(self) -> Iterable[StreamEvent]:
@@ -309,6 +313,7 @@ class GenerateContentDecoder:
             raise failure(self._model, _FAILURES[reason], {"message": words, "status": reason})
         events: list[StreamEvent] = []
         self._close(events)
+        self._count(events)
         if self._about:
             self._whole(TextDelta, "", {"about": self._about}, events)
         stop_reason = _STOP_REASONS.get(reason)
@@ -367,6 +372,11 @@ class GenerateContentDecoder:
         if self._open is not None:
             events.append(PartEnd(self._index))
             self._open = None
+
+    def _count(self, events: list[StreamEvent]) -> None:
+        if self._counts and self._counts is not self._told:
+            self._told = self._counts
+            events.append(UsageUpdate(_usage(self._counts)))
 
     def _about_answer(self, candidate: JsonObject) -> None:
         reason = candidate.get("finishReason")

@@ -19,6 +19,7 @@ from planck_nb.base.json import JsonObject
 MOST_STOPS = 5
 """Stop sequences that a request may have (API reference of GenerationConfig)."""
 
+_THINKS_SINCE = 2.5
 _GENERATION = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s$")
 _OVERFLOW = re.compile(r"token count.*exceeds the maximum", re.IGNORECASE)
@@ -53,7 +54,8 @@ def level_for(model: Model, wanted: str) -> tuple[str | None, str | None]:
 
     None stands for a model that does not think, or for a level that the model does not know at all.
     """
-    if model.context_window is not None and not model.thinking:
+    unknown = model.context_window is None and not 0 < generation(model) < _THINKS_SINCE
+    if not model.thinking and not unknown:
         return None, None if wanted == "off" else f"{model} does not think, so thinking={wanted!r} was not sent."
     levels = model.settings.get("levels")
     names = dict(levels) if isinstance(levels, Mapping) else {level: level for level in LEVELS[1:-2]}
