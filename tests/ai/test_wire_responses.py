@@ -354,6 +354,11 @@ async def test_every_truncation_is_noticed_and_keeps_what_came() -> None:
             assert all(call in whole.tool_calls for call in stream.message.tool_calls)
 
 
+def test_a_decoder_alone_notices_a_truncation() -> None:
+    with pytest.raises(StreamTruncated):
+        decode(GPT, sse(*EVENTS[:-1]))
+
+
 @given(st.data())
 def test_any_cut_gives_the_same_events(data: st.DataObject) -> None:
     whole = b"".join(sse(*EVENTS))
