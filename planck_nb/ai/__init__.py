@@ -11,7 +11,8 @@ Importing this loads no HTTP client; the first request does.
 
 from __future__ import annotations
 
-from planck_nb.ai.catalogue import discover, get_model, list_models, list_providers
+from planck_nb.ai.cassettes import Cassette
+from planck_nb.ai.catalogue import add_models, discover, get_model, list_models, list_providers
 from planck_nb.ai.client import Client, Stream
 from planck_nb.ai.context import Context, Options, ToolSpec
 from planck_nb.ai.events import (
@@ -45,13 +46,14 @@ from planck_nb.ai.messages import (
     decode_message,
     encode_message,
 )
-from planck_nb.ai.models import Model, Pricing
+from planck_nb.ai.models import Model, PriceStep, Pricing
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.shortcuts import complete, default_client, stream
 
 __all__ = [
     "AssistantMessage",
     "AssistantPart",
+    "Cassette",
     "Client",
     "Context",
     "FilePart",
@@ -62,6 +64,7 @@ __all__ = [
     "Options",
     "Part",
     "PartEnd",
+    "PriceStep",
     "Pricing",
     "Retry",
     "RetryPolicy",
@@ -84,6 +87,7 @@ __all__ = [
     "UserMessage",
     "UserPart",
     "Warned",
+    "add_models",
     "complete",
     "decode_message",
     "default_client",

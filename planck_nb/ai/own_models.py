@@ -14,7 +14,7 @@ from typing import Any, cast
 from planck_nb.ai.catalogue import catalogued
 from planck_nb.ai.context import Options
 from planck_nb.ai.models import LEVELS, Modality, Model, PriceStep, Pricing
-from planck_nb.ai.providers import PROVIDERS, api_of, api_of, base_url_of, dialect
+from planck_nb.ai.providers import PROVIDERS, api_of, base_url_of, dialect
 from planck_nb.base.errors import PlanckError, did_you_mean
 
 _IDENTIFIER = re.compile(r"[A-Z][A-Z0-9_]*")

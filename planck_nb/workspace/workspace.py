@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.tool import Tool
-from planck_nb.ai.catalogue import get_model
+from planck_nb.ai.cassettes import Cassette
+from planck_nb.ai.catalogue import add_models, get_model
 from planck_nb.ai.client import Client
 from planck_nb.ai.context import Options
 from planck_nb.ai.models import Model
@@ -30,14 +31,17 @@ REPLAY = 10_000
 class Workspace:
     """Agents that share a session. Builds what it needs on first use and closes it all with `close()`.
 
-    `client` is who asks the models, by default the event loop's own.
+    `client` is who asks the models, by default one of the workspace's own, which has the cassette that the
+    configuration names.
     """
 
     def __init__(self, config: Config | None = None, *, client: Client | None = None) -> None:
         self.config = config or Config.load()
+        add_models(self.config.models)
         self.agents: dict[str, Agent] = {}
         """The agents by name, in the order they were made."""
-        self._client = client
+        self._owns_client = client is None
+        self._client = client or Client(cassette=_cassette(self.config))
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
         self._session: Session | None = None
         self._model: Model | None = None
@@ -66,11 +70,26 @@ class Workspace:
         """The model of this name, as the configuration wants it. Raises `ModelError` for an unknown one."""
         return paced(get_model(reference, base_url=base_url), self.config)
 
+    @property
+    def cassette(self) -> Cassette | None:
+        """What model traffic is recorded to or replayed from, None when models are simply asked."""
+        return self._client.cassette
+
+    @cassette.setter
+    def cassette(self, cassette: Cassette | None) -> None:
+        self._client.cassette = cassette
+
     async def default_model(self) -> tuple[Model, str]:
-        """The model for agents that name none, and a line to show when it is first used; see `choose_model`."""
+        """The model for agents that name none, and a line to show when it is first used; see `choose_model`.
+
+        Without a configured one a replay has the model that was recorded.
+        """
         notice = ""
+        if self._model is None and not self.config.default_model and (recorded := self._recorded_model()) is not None:
+            self._model = get_model(recorded)
         if self._model is None:
             self._model, notice = await choose_model(self.config)
+            notice = " ".join(filter(None, (*self.config.warnings, notice)))
         return self._model, notice
 
     def set_default_model(self, model: Model) -> None:
@@ -149,6 +168,10 @@ class Workspace:
         """Like `query`, while the event loop goes on; cancelling ends the query."""
         return await query_async(self.sessions_dir, sql, frames=frames, limit=limit, session=self._session_id)
 
+    def _recorded_model(self) -> str | None:
+        cassette = self.cassette
+        return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
+
     @property
     def _session_id(self) -> str | None:
         return self._session.id if self._session else None
@@ -158,6 +181,12 @@ class Workspace:
         for name in list(self.agents):
             await self.remove_agent(name)
         self._events.close()
+        if self._owns_client:
+            await self._client.aclose()
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _cassette(config: Config) -> Cassette | None:
+    return None if config.cassette is None else Cassette(config.cassette, config.cassette_mode)
