@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from planck_nb.ai import discover, list_providers
+from planck_nb.ai import Cassette, discover, list_providers
+from planck_nb.ai.cassettes import MODES, Mode
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.controller import Controller, Namespace
 from planck_nb.jupyter.namespace import data_frames
@@ -127,6 +128,34 @@ async def _abort(controller: Controller, argument: str, _namespace: Namespace) -
     return Text(f"Stopped {', '.join(agent.name for agent in running)}. What was written so far is kept.")
 
 
+async def _cassette(controller: Controller, argument: str, _namespace: Namespace) -> Text:
+    workspace = controller.workspace
+    mode, _, name = argument.partition(" ")
+    name = name.strip().strip("'\"")
+    if mode and (mode not in MODES or (mode == "off") == bool(name)):
+        raise UsageError("Write `%planck cassette off`, or record, replay or auto with a file: `cassette auto FILE`.")
+    if mode == "off":
+        workspace.cassette = None
+    elif mode:
+        cassette = Cassette(name, cast("Mode", mode))
+        said = _describe(cassette)  # reads the file, so that one that cannot be used changes nothing
+        workspace.cassette = cassette
+        return said
+    return _describe(workspace.cassette)
+
+
+def _describe(cassette: Cassette | None) -> Text:
+    if cassette is None or cassette.mode == "off":
+        return Text("No cassette: models are asked and nothing is recorded.")
+    held = f"{cassette.answers} answer{'' if cassette.answers == 1 else 's'}"
+    said = {
+        "record": f"Models are asked, and what they answer is recorded in {cassette.path}.",
+        "replay": f"Answers come from {cassette.path} ({held}); no model is asked.",
+        "auto": f"Answers come from {cassette.path} where it has them; others are asked for and recorded there.",
+    }[cassette.mode]
+    return Text(f"{said}\n{cassette.problem or ''}".rstrip())
+
+
 async def _sessions(controller: Controller, argument: str, _namespace: Namespace) -> pd.DataFrame:
     _takes_nothing("sessions", argument)
     return await controller.workspace.query_async("SELECT * FROM sessions ORDER BY created DESC")
@@ -158,6 +187,7 @@ VERBS = {
     "agents": Verb("agents", "list the agents of this notebook", _agents),
     "tools": Verb("tools [agent]", "list what an agent can call", _tools),
     "abort": Verb("abort [agent]", "stop what runs; the text so far is kept", _abort),
+    "cassette": Verb("cassette [MODE FILE]", "what models answer: record, replay, auto (both), or off", _cassette),
     "sessions": Verb("sessions", "list the stored sessions", _sessions),
     "sql": Verb("sql SELECT …", "ask the stored history; also as %%planck sql", _sql),
     "usage": Verb("usage", "tokens and cost of this session, by agent and model", _usage),

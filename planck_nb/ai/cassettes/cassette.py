@@ -207,7 +207,8 @@ class Cassette:
         sentence = f"{self.path} holds no answer to this request to {exchange.model}"
         if not entries:
             return f"{sentence} because it is empty; {again}."
-        found = min((differences(entry.request, request) for entry in entries.values()), key=len)
+        compared = (differences(entry.request, request) for entry in entries.values())
+        found = min(compared, key=lambda found: (sum(difference.weight for difference in found), len(found)))
         if not found:
             return f"{sentence} that was asked for the {occurrence + 1}. time; {again}."
         shown = str(found[0])

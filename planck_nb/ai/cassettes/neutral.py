@@ -120,10 +120,14 @@ def _named(options: Options) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two requests differ, and how: what was recorded and what is asked."""
+    """Where two requests differ, and how: what was recorded and what is asked.
+
+    `weight` is the share of the text that differs, 1 for what only one of them has.
+    """
 
     where: str
     how: str
+    weight: float = 1.0
 
     def __str__(self) -> str:
         return f"{self.where}: {self.how}"
@@ -163,8 +167,15 @@ def _compare(where: str, recorded: Any, asked: Any) -> Iterator[Difference]:  # 
                 yield from _compare(place, recorded[name], asked[name])
         return
     old, new = (value if isinstance(value, str) else json.dumps(value) for value in (recorded, asked))
-    start = next((place for place, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    yield Difference(where, f"{_excerpt(old, start)} was recorded, {_excerpt(new, start)} is asked")
+    start, end = _shared(old, new), _shared(old[::-1], new[::-1])
+    weight = max(0.0, 1 - (start + end) / max(len(old), len(new)))
+    yield Difference(where, f"{_excerpt(old, start)} was recorded, {_excerpt(new, start)} is asked", weight)
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    differing = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differing, min(len(one), len(other)))
 
 
 def _excerpt(text: str, place: int) -> str:
