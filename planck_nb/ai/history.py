@@ -16,6 +16,7 @@ from planck_nb.ai.messages import (
     ToolCallPart,
     ToolResultMessage,
     ToolResultPart,
+    UserMessage,
 )
 from planck_nb.ai.models import Model
 
@@ -59,7 +60,7 @@ def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = N
 
     What another model or wire format sealed (signatures, reasoning) is left out, replies without content are skipped,
     and every tool call is followed by exactly one result: results without a call are dropped, missing ones are
-    supplied. Call ids are unique in the whole conversation.
+    supplied. Call ids are unique in the whole conversation. A summary becomes a user's message.
 
     `prefix` stands for what is sent before the messages, and in the end for all that is sent. With it, signed thinking
     whose own prefix was edited since it was made is left out.
@@ -72,7 +73,7 @@ def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = N
         if prefix is not None:
             prefix.add(message.type, *message.content)
 
-    for position, message in enumerate(messages):
+    for position, message in enumerate(map(_as_sent, messages)):
         if message.type == "user":
             if message.content:
                 take(message)
@@ -133,6 +134,10 @@ def without_signatures(
         else:
             kept.append(message)
     return kept, frozenset(found)
+
+
+def _as_sent(message: Message) -> UserMessage | AssistantMessage | ToolResultMessage:
+    return message.as_user_message() if message.type == "summary" else message
 
 
 def _is_own(message: AssistantMessage, model: Model) -> bool:

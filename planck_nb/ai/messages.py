@@ -224,7 +224,35 @@ class ToolResultMessage:
     type: Literal["tool_result"] = "tool_result"
 
 
-Message: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+SUMMARY_HEADING = "Summary of the conversation before this point:"
+"""The line that a summary begins with where a model reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryMessage:
+    """What was said so far, in short. It begins a new chapter of a stored conversation.
+
+    A plain string becomes one text part. Models have no such role: they read it as a user's message, below
+    `SUMMARY_HEADING`.
+    """
+
+    content: tuple[TextPart, ...]
+    type: Literal["summary"] = "summary"
+
+    def __init__(self, content: str | Sequence[TextPart], type: Literal["summary"] = "summary") -> None:  # noqa: A002
+        _set(self, content=(TextPart(content),) if isinstance(content, str) else tuple(content), type=type)
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined."""
+        return "".join(part.text for part in self.content)
+
+    def as_user_message(self) -> UserMessage:
+        """What a model is sent in its place."""
+        return UserMessage(f"{SUMMARY_HEADING}\n\n{self.text}")
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage | SummaryMessage
 """Any message of a conversation."""
 
 

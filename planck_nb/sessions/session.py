@@ -132,7 +132,7 @@ class Session:
         """The log of one agent: a `MessageLog`."""
         return SessionLog(self, agent_id)
 
-    def rows(self, agent_id: str | None = None) -> list[Row]:
+    def messages(self, agent_id: str | None = None) -> list[Row]:
         """The messages of all agents, or of one, in order, without those taken back. Raises SessionError."""
         return [
             Row(record["id"], record["agent_id"], codec.message_of(record), datetime.fromisoformat(record["ts"]))
@@ -265,7 +265,7 @@ class SessionLog:
 
     def messages(self) -> list[tuple[int, Message]]:
         """All messages of the agent with their ids, oldest first. Raises SessionError."""
-        return [(row.db_id, row.message) for row in self._session.rows(self._agent_id)]
+        return [(row.db_id, row.message) for row in self._session.messages(self._agent_id)]
 
     async def truncate_from(self, message_id: int) -> None:
         """Take back the message and everything after it, of all agents of the session. Raises SessionError."""

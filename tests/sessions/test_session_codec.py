@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planck_nb.agent import events
@@ -11,6 +11,7 @@ from planck_nb.ai.messages import (
     AssistantMessage,
     Message,
     StopReason,
+    SummaryMessage,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -50,7 +51,8 @@ tool_results = st.builds(
     ToolResultMessage,
     st.lists(st.builds(ToolResultPart, st.text(), st.text(), st.text(), st.booleans()), max_size=3).map(tuple),
 )
-messages: st.SearchStrategy[Message] = user_messages | assistant_messages | tool_results
+summaries = st.builds(SummaryMessage, st.lists(texts, max_size=2).map(tuple))
+messages: st.SearchStrategy[Message] = user_messages | assistant_messages | tool_results | summaries
 
 st.register_type_strategy(Usage, usages)
 st.register_type_strategy(AssistantMessage, assistant_messages)
@@ -79,6 +81,7 @@ def event_strategy(kind: type[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{name: known[name] for name in fields if name in known})
 
 
+@settings(deadline=None)  # the first message loads pydantic
 @given(message=messages, time=times, row_id=st.integers(1, 2**60), turn=st.integers(0, 2**31 - 1))
 def test_every_message_comes_back_as_it_was(message: Message, time: float, row_id: int, turn: int) -> None:
     line = codec.encode_message_line(row_id, "a", message, turn=turn, time=time)

@@ -53,7 +53,7 @@ def test_no_acknowledged_message_is_lost_when_the_process_is_killed(tmp_path: Pa
     assert set(ids) <= set(seen.id)
     assert list(seen.text) == [f"message {number}" for number in range(1, len(seen) + 1)]
     with Session.open(tmp_path, "killed") as session:
-        assert [row.db_id for row in session.rows()] == list(seen.id)
+        assert [row.db_id for row in session.messages()] == list(seen.id)
         new = asyncio.run(session.log("writer").append(UserMessage("alive"), turn=0, time=0))
         assert new > seen.id.max()
         session.fold()
@@ -91,7 +91,7 @@ def test_sessions_are_queried_from_another_process_while_they_are_written(tmp_pa
     print(f"{len(durations)} queries, median {durations[len(durations) // 2] * 1e3:.0f} ms; written: {acknowledged}")
     for name, number in acknowledged.items():
         with Session.open(tmp_path, name) as session:
-            texts = [row.message.content[0] for row in session.rows()]
+            texts = [row.message.content[0] for row in session.messages()]
             assert texts == [TextPart(f"message {n}") for n in range(1, len(texts) + 1)]
             assert len(texts) >= number
 

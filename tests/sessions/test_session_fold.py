@@ -61,7 +61,7 @@ async def test_folding_again_and_again_adds_each_row_once(tmp_path: Path) -> Non
             await converse(session, turn=turn)
             session.fold()
             session.fold()
-        assert folded(session) == [row.db_id for row in session.rows()]
+        assert folded(session) == [row.db_id for row in session.messages()]
         assert list(query(tmp_path, ALL).id) == folded(session)
 
 

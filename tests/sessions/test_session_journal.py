@@ -53,7 +53,7 @@ async def test_a_torn_end_is_dropped_and_its_id_was_never_given(tmp_path: Path, 
     assert len(query(tmp_path, "from messages")) == 4
     with Session.open(tmp_path, session.id) as again:
         assert await again.log("a1").append(UserMessage("more"), turn=1, time=0) == ids[-1] + 1
-        assert [row.db_id for row in again.rows()] == [*ids, ids[-1] + 1]
+        assert [row.db_id for row in again.messages()] == [*ids, ids[-1] + 1]
     assert json.loads(session.path.read_bytes().splitlines()[-1])["text"] == "more"
 
 
@@ -61,7 +61,7 @@ async def test_a_very_long_last_line_is_found(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         await session.log("a").append(UserMessage("x" * 1_000_000), turn=0, time=0)
     with Session.open(tmp_path, session.id) as again:
-        assert again.rows()[0].message == UserMessage("x" * 1_000_000)
+        assert again.messages()[0].message == UserMessage("x" * 1_000_000)
 
 
 async def test_a_damaged_line_is_left_out_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -71,7 +71,7 @@ async def test_a_damaged_line_is_left_out_and_reported(tmp_path: Path, caplog: p
     session.info.database.unlink()
     assert query(tmp_path, "select count(*) as n from messages").n[0] == 3
     with Session.open(tmp_path, session.id) as again:
-        assert [row.db_id for row in again.rows()] == [3, 6, 7]
+        assert [row.db_id for row in again.messages()] == [3, 6, 7]
     assert "damaged line" in caplog.text
 
 
@@ -113,7 +113,7 @@ async def main():
         raise AssertionError("the event cannot be on disk")
     resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     kept.append(await log.append(UserMessage("after"), turn=0, time=0))
-    assert [row.db_id for row in session.rows()] == kept
+    assert [row.db_id for row in session.messages()] == kept
     assert [event.type for event in session.events()] == ["message", "aborted", "message"]
     session.close()
 

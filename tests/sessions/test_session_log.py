@@ -22,7 +22,7 @@ async def test_messages_are_durable_when_acknowledged_and_come_back_in_order(tmp
         ids = await converse(session)
         assert ids == sorted(set(ids))
         assert str(ids[-1]).encode() in session.path.read_bytes()
-        rows = session.rows()
+        rows = session.messages()
         assert [row.db_id for row in rows] == ids
         assert [row.message.type for row in rows] == ["user", "assistant", "tool_result", "assistant"]
         assert rows[0].inserted_at.timestamp() == START
@@ -71,7 +71,7 @@ async def test_taking_back_hides_everything_after_for_all_agents_and_ids_go_on(t
         first = await converse(session)
         other = await session.log("b").append(UserMessage("other"), turn=0, time=0)
         await session.log("a1").truncate_from(first[2])
-        assert [row.db_id for row in session.rows()] == first[:2]
+        assert [row.db_id for row in session.messages()] == first[:2]
         assert [event.type for event in session.events()] == [
             "agent_started",
             "message",
@@ -82,7 +82,7 @@ async def test_taking_back_hides_everything_after_for_all_agents_and_ids_go_on(t
         new = await session.log("a1").append(UserMessage("again"), turn=1, time=0)
         assert new > other
     with Session.open(tmp_path, session.id) as again:
-        assert [row.db_id for row in again.rows()] == [*first[:2], new]
+        assert [row.db_id for row in again.messages()] == [*first[:2], new]
 
 
 async def test_cancelling_an_append_does_not_break_the_log(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_cancelling_an_append_does_not_break_the_log(tmp_path: Path) -> No
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert await log.append(UserMessage("two"), turn=0, time=0) == 2
-        assert [row.db_id for row in session.rows()] == [1, 2]
+        assert [row.db_id for row in session.messages()] == [1, 2]
     assert problems == []
 
 
@@ -220,7 +220,7 @@ def test_the_owner_of_a_locked_session_is_named(tmp_path: Path) -> None:
         )
         done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
         assert done.stdout.startswith("SessionLockedError Session 'mine' is open in process ")
-        assert session.rows() == []
+        assert session.messages() == []
     Session.open(tmp_path, "mine").close()
 
 

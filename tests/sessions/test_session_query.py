@@ -37,7 +37,7 @@ def two_sessions(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
                 # What a killed process leaves: rows in the journal that were not folded.
                 again = Session.open(tmp_path, name)
                 await converse(again, turn=2)
-                await again.log("a1").truncate_from(again.rows()[8].db_id)
+                await again.log("a1").truncate_from(again.messages()[8].db_id)
                 again._folder.close()
                 again._writer.close()
                 again._lock.release()
