@@ -160,6 +160,8 @@ async def test_a_stream_without_its_last_line_is_truncated(kept: int) -> None:
             pass
     assert stream.message.stop_reason == "error"
     assert stream.message.text == ("Asking\u2028both" if kept > 2 else "")
+    with pytest.raises(StreamTruncated):
+        decode(MODEL, TOOLS[:kept])  # the decoder notices by itself
 
 
 @pytest.mark.parametrize(
