@@ -80,14 +80,13 @@ def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = N
         elif message.type == "assistant":
             own = _is_own(message, model)
             content = tuple(_fitting(message.content, prefix) if own else _portable(message.content))
-            renamed = {call.id: _free_id(call.id, own=own, used=used) for call in message.tool_calls}
-            if any(old != new for old, new in renamed.items()):
-                content = tuple(_rename(part, renamed) for part in content)
+            ids = [_free_id(call.id, own=own, used=used) for call in message.tool_calls]
+            content = tuple(_renamed(content, ids))
             if not content:
                 continue
             take(message if content == message.content else replace(message, content=content))
-            if renamed:
-                take(_results(message, messages[position + 1 :], renamed))
+            if ids:
+                take(_results(message, messages[position + 1 :], ids))
     return prepared
 
 
@@ -169,8 +168,14 @@ def _portable(content: Iterable[AssistantPart]) -> Iterable[AssistantPart]:
             yield replace(part, provider_state=None)
 
 
-def _rename(part: AssistantPart, renamed: dict[str, str]) -> AssistantPart:
-    return replace(part, id=renamed[part.id]) if isinstance(part, ToolCallPart) else part
+def _renamed(content: Iterable[AssistantPart], ids: Iterable[str]) -> Iterable[AssistantPart]:
+    """The parts, where the calls have these ids in turn."""
+    names = iter(ids)
+    for part in content:
+        if isinstance(part, ToolCallPart) and part.id != (name := next(names)):
+            yield replace(part, id=name)
+        else:
+            yield part
 
 
 def _free_id(call_id: str, *, own: bool, used: set[str]) -> str:
@@ -184,16 +189,18 @@ def _free_id(call_id: str, *, own: bool, used: set[str]) -> str:
     return free
 
 
-def _results(message: AssistantMessage, later: Iterable[Message], renamed: dict[str, str]) -> ToolResultMessage:
-    found: dict[str, ToolResultPart] = {}
+def _results(message: AssistantMessage, later: Iterable[Message], ids: Sequence[str]) -> ToolResultMessage:
+    """One result for each call, under its new id; calls of one id have their results in turn."""
+    found: dict[str, list[ToolResultPart]] = {}
     for other in later:
         if other.type == "assistant":
             break
         if other.type == "tool_result":
             for part in other.content:
-                found.setdefault(part.id, part)
+                found.setdefault(part.id, []).append(part)
     results = []
-    for call in message.tool_calls:
-        result = found.get(call.id) or ToolResultPart(call.id, call.name, INTERRUPTED, is_error=True)
-        results.append(replace(result, id=renamed[call.id]))
+    for call, name in zip(message.tool_calls, ids, strict=True):
+        waiting = found.get(call.id)
+        result = waiting.pop(0) if waiting else ToolResultPart(call.id, call.name, INTERRUPTED, is_error=True)
+        results.append(replace(result, id=name))
     return ToolResultMessage(tuple(results))
