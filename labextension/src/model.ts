@@ -27,6 +27,7 @@ export type RunEvent = { readonly t: number } & (
     }
   | { readonly type: 'usage'; readonly input: number; readonly output: number; readonly cost: number | null }
   | { readonly type: 'retry'; readonly attempt: number; readonly delay: number; readonly reason: string }
+  | { readonly type: 'warning'; readonly text: string }
   | { readonly type: 'error'; readonly reason: string }
 );
 
@@ -146,6 +147,8 @@ export function fold(run: Run, event: RunEvent): Run {
         ...run,
         status: `Retrying in ${Math.ceil(event.delay)} s, attempt ${event.attempt + 1}: ${event.reason}`,
       };
+    case 'warning':
+      return note(run, { kind: 'note', state: 'stop', title: event.text, text: '' });
     case 'end':
       return { ...closeAll(run, event.t), status: 'Done', until: event.t };
     case 'aborted':

@@ -17,6 +17,7 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent]) -> Trans
     cost: float | None = None
     outcome: Outcome = "done"
     error: str | None = None
+    warnings: list[str] = []
     for event in events:
         match event.type:
             case "message":
@@ -25,6 +26,8 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent]) -> Trans
             case "usage_delta":
                 usage = (usage or Usage()) + event.delta
                 cost = cost if event.cost is None else (cost or 0.0) + event.cost
+            case "warning":
+                warnings.append(event.text)
             case "aborted":
                 outcome = "stopped"
             case "error":
@@ -33,7 +36,7 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent]) -> Trans
             case _:
                 pass
     seconds = events[-1].time - events[0].time if events else 0.0
-    return Transcript(agent, model, outcome, tuple(messages), usage, cost, error, seconds)
+    return Transcript(agent, model, outcome, tuple(messages), usage, cost, error, seconds, tuple(warnings))
 
 
 class Answer:

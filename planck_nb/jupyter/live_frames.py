@@ -109,6 +109,8 @@ class FrameEncoder:
                     "delay": event.delay,
                     "reason": bounded(event.reason, 500),
                 }
+            case ev.Warned():
+                return {"type": "warning", "text": bounded(event.text, 500)}
             case ev.TurnEnd():
                 return {"type": "end"}
             case ev.Aborted():

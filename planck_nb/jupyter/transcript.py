@@ -54,7 +54,8 @@ class Transcript:
     """The messages of one run, without the prompt, and how it ended.
 
     `bundle` depends on nothing that changes from one execution to the next: no ids, no times. `cost` is in US dollars
-    and `seconds` is how long the run took; `error` is the sentence that a failed or cut off run ended with.
+    and `seconds` is how long the run took; `error` is the sentence that a failed or cut off run ended with; `warnings`
+    say what was not sent to the model as asked.
     """
 
     agent: str
@@ -65,6 +66,7 @@ class Transcript:
     cost: float | None
     error: str | None
     seconds: float
+    warnings: tuple[str, ...] = ()
 
     def bundle(self) -> dict[str, str]:
         """The transcript by MIME type."""
@@ -79,6 +81,11 @@ class Transcript:
         tokens = None if self.usage is None else f"{count(self.usage.total_tokens)} tokens"
         cost = None if self.cost is None else dollars(self.cost)
         return " · ".join(encodable(figure) for figure in (self.outcome, tokens, cost, self.model) if figure)
+
+    @property
+    def _notices(self) -> list[str]:
+        """The warnings, each once and on one line."""
+        return [one_line(encodable(warning), 500) for warning in dict.fromkeys(self.warnings)]
 
     @property
     def _ending(self) -> tuple[str, str] | None:
@@ -112,7 +119,9 @@ class Transcript:
             f'line-height:20px;text-align:left"><b>{escape(encodable(self.agent))}</b> '
             f'<span style="opacity:0.7">&nbsp;{escape(self._figures)}</span></p>'
         )
-        blocks = [_html_block(block) for block in self._blocks()]
+        muted = "margin:0 0 8px 0;font-size:12px;line-height:20px;opacity:0.7;text-align:left"
+        blocks = [f'<p style="{muted}">{escape(warning)}</p>' for warning in self._notices]
+        blocks += [_html_block(block) for block in self._blocks()]
         if self._ending is not None:
             title, sentence = self._ending
             edge = "2px solid rgba(128,128,128,0.5)" if self.outcome == "stopped" else "2px solid #d32f2f"
@@ -125,14 +134,15 @@ class Transcript:
 
     def _markdown(self) -> str:
         head = f"**{markdown.to_markdown(one_line(encodable(self.agent)))}** · {markdown.to_markdown(self._figures)}"
-        blocks = [_markdown_block(block) for block in self._blocks()]
+        blocks = [f"> {markdown.to_markdown(warning)}" for warning in self._notices]
+        blocks += [_markdown_block(block) for block in self._blocks()]
         if self._ending is not None:
             title, sentence = self._ending
             blocks.append(f"> **{markdown.to_markdown(one_line(title, 2_000))}** {sentence}")
         return "\n\n".join((head, *blocks)) + "\n"
 
     def _plain(self) -> str:
-        lines: list[str] = []
+        lines = [f"[{warning}]" for warning in self._notices]
         for block in self._blocks():
             if isinstance(block, _Call):
                 state = f": {block.state}" if block.state else ""

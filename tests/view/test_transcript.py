@@ -248,3 +248,14 @@ def test_figures_are_short() -> None:
         "18.4k",
     ]
     assert [dollars(cost) for cost in (0, 0.0001, 0.063, 1.2)] == ["$0", "<$0.001", "$0.063", "$1.20"]
+
+
+def test_warnings_stand_before_the_answer_and_show_once() -> None:
+    said = "demo:x takes no temperature; it was <left> out."
+    transcript = Transcript(
+        "ana", "demo:x", "done", (AssistantMessage((TextPart("Hello."),)),), None, None, None, 0.0, (said, said)
+    )
+    bundle = transcript.bundle()
+    assert bundle["text/plain"] == f"[{said}]\nHello."
+    assert bundle["text/html"].count("it was &lt;left&gt; out.") == 1
+    assert bundle["text/markdown"].index("takes no temperature") < bundle["text/markdown"].index("Hello.")
