@@ -147,6 +147,16 @@ class ToolStart(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolProgress(Envelope):
+    """More of what a running tool shows of its work, such as the output of a command; `tool_end` has the result."""
+
+    id: str
+    name: str
+    text: str
+    type: Literal["tool_progress"] = "tool_progress"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolEnd(Envelope):
     """A tool gave its result, the text the model will read; `error` tells whether it failed."""
 
@@ -213,6 +223,7 @@ AgentEvent: TypeAlias = (
     | ToolArgsDelta
     | UsageDelta
     | ToolStart
+    | ToolProgress
     | ToolEnd
     | Retry
     | Warned
@@ -222,8 +233,8 @@ AgentEvent: TypeAlias = (
 )
 """Any event of an agent."""
 
-TRANSIENT = frozenset({"text_delta", "thinking_delta", "tool_args_delta"})
-"""Types of the events that are shown and not stored: the message that follows says it all."""
+TRANSIENT = frozenset({"text_delta", "thinking_delta", "tool_args_delta", "tool_progress"})
+"""Types of the events that are shown and not stored: what follows them says it all."""
 
 
 @cache

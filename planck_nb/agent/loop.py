@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.progress import Progress
 from planck_nb.agent.tool import Tool
 from planck_nb.ai.client import Stream
 from planck_nb.ai.events import StreamEvent
@@ -184,4 +185,8 @@ async def _execute(host: Host, call: ToolCallPart) -> str:
     tool = host.tool(call.name)
     if tool is None:
         raise ToolError(f"unknown tool: {call.name}. {did_you_mean(call.name, host.tool_names())}".rstrip())
-    return await tool.run(call.args, agent_id=host.id, call_id=call.id)
+    progress = Progress(lambda text: host.emit(ev.ToolProgress, call.id, call.name, text))
+    try:
+        return await tool.run(call.args, agent_id=host.id, call_id=call.id, progress=progress)
+    finally:
+        progress.close()

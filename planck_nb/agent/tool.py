@@ -23,14 +23,28 @@ MAX_RESULT_CHARACTERS = 50_000
 """Planck's bounds on a result, in lines and (there bytes, here) characters."""
 
 
+def _unseen(_text: str) -> None:
+    """Where nobody watches, progress goes nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Who calls a tool, for an `execute_fn` that asks for it; `progress(text)` shows work under way, from any thread."""
+
+    agent_id: str = ""
+    call_id: str = ""
+    progress: Callable[[str], None] = _unseen
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tool:
     """Something a model can call.
 
     `parameters` is the JSON Schema of the arguments object. `execute_fn` takes `(args)`, `(call_id, args)` or
-    `(agent_id, call_id, args)` and may be async; a sync one runs in a thread, so it never blocks the event loop. What
-    it returns is shown to the model as text; `ToolError` is how it says that it failed. `timeout` is in seconds,
-    None for no limit. `function` is the Python function that `@tool` made the tool from: calling the tool calls it.
+    `(agent_id, call_id, args)` and may be async; a sync one runs in a thread, so it never blocks the event loop. A
+    parameter annotated `ToolContext`, in addition to these, gets the call's context. What it returns is shown to the
+    model as text; `ToolError` is how it says that it failed. `timeout` is in seconds, None for no limit. `function` is
+    the Python function that `@tool` made the tool from: calling the tool calls it.
     """
 
     name: str
@@ -52,13 +66,23 @@ class Tool:
         return ToolSpec(self.name, self.description, self.parameters)
 
     @cached_property
-    def _takes(self) -> int:
+    def _signature(self) -> list[inspect.Parameter]:
         try:
-            parameters = inspect.signature(self.execute_fn).parameters.values()
+            return list(inspect.signature(self.execute_fn).parameters.values())
         except (TypeError, ValueError):  # a builtin without a signature
-            return 1
+            return [inspect.Parameter("args", inspect.Parameter.POSITIONAL_ONLY)]
+
+    @cached_property
+    def _takes(self) -> int:
         positional = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
-        return sum(1 for item in parameters if item.kind in positional and item.default is inspect.Parameter.empty)
+        return sum(
+            item.kind in positional and item.default is inspect.Parameter.empty and item.name != self._context_name
+            for item in self._signature
+        )
+
+    @cached_property
+    def _context_name(self) -> str | None:
+        return next((item.name for item in self._signature if _is_context(item.annotation)), None)
 
     @cached_property
     def _is_async(self) -> bool:
@@ -78,11 +102,20 @@ class Tool:
         if problems:
             raise ToolError(f"Invalid arguments for {self.name}: {'; '.join(problems)}.")
 
-    async def run(self, args: JsonObject, *, agent_id: str = "", call_id: str = "") -> str:
+    async def run(
+        self,
+        args: JsonObject,
+        *,
+        agent_id: str = "",
+        call_id: str = "",
+        progress: Callable[[str], None] = _unseen,
+    ) -> str:
         """Run the tool and give its result as the text that the model reads. Raises `ToolError` where it failed."""
         self.check(args)
         operands = (agent_id, call_id, args)[-self._takes :] if self._takes in {1, 2, 3} else (args,)
         call = partial(self.execute_fn, *operands)
+        if self._context_name is not None:
+            call = partial(call, **{self._context_name: ToolContext(agent_id, call_id, progress)})
         limit = asyncio.timeout(self.timeout)
         try:
             async with limit:
@@ -98,6 +131,13 @@ class Tool:
                 ) from error
             raise ToolError(_failure(error)) from error
         return as_text(value)
+
+
+def _is_context(annotation: object) -> bool:
+    """Whether a parameter's annotation, perhaps still a string, is `ToolContext`."""
+    if isinstance(annotation, str):
+        return annotation.rpartition(".")[2] == ToolContext.__name__
+    return annotation is ToolContext
 
 
 def as_text(value: object) -> str:
