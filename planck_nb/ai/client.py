@@ -213,7 +213,6 @@ class _Question:
         self._refused = refused
         self._attempt = 1
         self._pauses = 0
-        self._repaired = False
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self.request = self._request(self._messages)
         builder.prefix = self.request.prefix
@@ -225,12 +224,11 @@ class _Question:
         if (delay := retries.delay(error, self._attempt)) is not None:
             self._attempt += 1
             return Retry(self._attempt - 1, delay, str(error)), delay
-        if self._repaired or not is_about_thinking(error):
+        if not is_about_thinking(error):
             raise error
         self._messages, found = without_signatures(self._messages)
-        if not found:
+        if not found:  # a second time there is nothing left to leave out
             raise error
-        self._repaired = True
         self._refused |= found
         self.request = self._request(self._messages)
         self._builder.prefix = self.request.prefix

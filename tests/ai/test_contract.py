@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.dialects import WIRES, Call, Reply, Say, Think, Wire
-from support.wire import client, replying
+from support.wire import client, decode, replying
 
 from planck_nb import ai
 from planck_nb.ai import providers
@@ -162,8 +162,6 @@ async def test_frames_may_be_cut_anywhere(wire: Wire, size: int) -> None:
 
 @given(data=st.data())
 def test_any_cut_gives_the_same_events(wire: Wire, data: st.DataObject) -> None:
-    from support.wire import decode
-
     body = b"".join(wire.write(EVERYTHING)).replace(b"\n", data.draw(st.sampled_from([b"\n", b"\r\n"])))
     places = sorted(data.draw(st.sets(st.integers(1, len(body) - 1), max_size=30)))
     chunks = [body[start:end] for start, end in zip([0, *places], [*places, len(body)], strict=True)]
@@ -184,6 +182,8 @@ async def test_every_truncation_is_noticed_and_keeps_what_came(wire: Wire) -> No
         assert whole.text.startswith(message.text)
         assert whole.thinking.startswith(message.thinking)
         assert all(call in whole.tool_calls for call in message.tool_calls)
+    with pytest.raises(StreamTruncated):
+        decode(wire.model, chunks[: needed - 1])
     for cut in range(needed, len(chunks)):
         assert (await collect(wire, chunks[:cut]))[0].content == whole.content
 

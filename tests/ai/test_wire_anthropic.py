@@ -477,7 +477,8 @@ async def test_thinking_that_is_not_taken_back_is_left_out_once_and_visibly(word
     assert warnings(events) == [f"{SONNET} did not take back its earlier thinking; it is asked again without that."]
     assert [body["messages"][1]["content"] for body in server.bodies] == [[thought(), text("So.")], [text("So.")]]
     await http.complete(SONNET, ai.Context(messages=[HI, EARLIER, HI, stream.message, HI]))
-    assert len(server.bodies) == 3  # the conversation does not meet the refusal again
+    # The conversation does not meet the refusal again.
+    assert server.bodies[2]["messages"][1]["content"] == [text("So.")]
 
 
 async def test_it_is_left_out_only_once() -> None:
