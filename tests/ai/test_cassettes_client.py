@@ -28,6 +28,7 @@ from planck_nb.base.errors import (
     ProviderConnectionError,
     ProviderStatusError,
     ProviderTimeoutError,
+    StreamTruncated,
 )
 
 VENDOR = ai.get_model("openai", "gpt-5.4", api="chat")
@@ -331,6 +332,40 @@ async def test_auto_replays_whole_answers_and_asks_for_all_others(tmp_path: Path
     assert len(seen) == 2
     for text in ("hi", "more"):
         await player(path, mode="auto", environment={"CI": "true"}).complete(CHAT, ask(text))
+
+
+async def test_auto_asks_again_for_an_answer_that_was_cut(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    with pytest.raises(StreamTruncated):
+        await recorder(path, replying(CHAT_HELLO[:2])).complete(CHAT, ask())
+    with pytest.raises(StreamTruncated):
+        await player(path).complete(CHAT, ask())
+    assert (await recorder(path, replying(CHAT_HELLO), mode="auto").complete(CHAT, ask())).text == "Hello"
+
+
+async def test_a_request_that_was_cancelled_before_its_answer_is_cancelled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planck_nb.ai.cassettes.transport._MARGIN", 0.05)
+    path = tmp_path / "chat.jsonl"
+    asked = asyncio.Event()
+
+    async def silent(served: Served) -> None:
+        asked.set()
+        await served.closed()
+
+    async with serving(silent) as server:
+        model = ai.get_model("openai", "some-model", base_url=server.url)
+        async with recorder(path, None) as live:
+            live._timeouts = ai.Timeouts()
+            task = asyncio.create_task(live.complete(model, ask()))
+            await asked.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    assert (line_of(path)["status"], line_of(path)["end"]) == (None, "closed")
+    with pytest.raises(asyncio.CancelledError):
+        await player(path).complete(model, ask())
 
 
 async def test_auto_records_nothing_in_ci(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from planck_nb.ai.cassettes.entry import VERSION, Entry, append, read_entries
@@ -24,6 +24,7 @@ def entry(key: str = "k", occurrence: int = 0, chunks: tuple[tuple[float, bytes]
     )
 
 
+@example([(0.0, b"\xff")], "\ud800 \u2028 \x85")
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.binary()), max_size=4), st.text(st.characters(codec=None)))
 def test_what_is_written_is_read(chunks: list[tuple[float, bytes]], key: str) -> None:
     written = entry(key, chunks=tuple(chunks))

@@ -174,7 +174,8 @@ def test_the_bytes_of_pictures_are_not_in_the_request() -> None:
     ],
 )
 def test_secrets_are_known_by_their_form(text: str) -> None:
-    assert find_secret(f"before {text} after", {}) is not None
+    for said in (text, f"before {text} after", f"KEY={text}", f'"{text}"', json.dumps(f"line\n{text}\nline")):
+        assert find_secret(said, {}) is not None
     assert find_secret("before " + "Q7w" * 200 + text.replace("-", "").replace(" ", "")[:24], {}) is None
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from support.loopback import Exchange, serving
 from support.wire import CHAT_HELLO, MESSAGES, MESSAGES_TOOLS, client, replying, sse
 
 from planck_nb import Config, Workspace, ai
@@ -107,6 +109,35 @@ async def test_a_workspace_replays_with_the_model_that_was_recorded(tmp_path: Pa
         with pytest.raises(CassetteMissError, match=r"message 2 \(assistant\)|message 3 \(user\)"):
             await workspace.agent("ann").prompt("and?")
     assert workspace.cassette is not None
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "left-alone"])
+async def test_an_aborted_run_is_aborted_again(stopped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whoever aborted it, or by itself when nobody does."""
+    monkeypatch.setattr("planck_nb.ai.cassettes.transport._MARGIN", 5.0 if stopped else 0.05)
+    path = tmp_path / "tape.jsonl"
+
+    async def answer(served: Exchange) -> None:
+        await served.head()
+        await served.send(CHAT_HELLO[1])
+        await served.closed()
+
+    async def run(mode: Any, *, stop: bool) -> tuple[str, bool]:
+        config = Config(tmp_path / "s", cassette=path, cassette_mode=mode)
+        async with Workspace(config) as workspace:
+            run = workspace.add_agent("ann", model=model).prompt("hi")
+            async for event in run:
+                if stop and event.type == "text_delta":
+                    run.abort()
+            result = await run
+            return result.text, result.aborted
+
+    async with serving(answer) as server:
+        model = ai.get_model("openai", "some", base_url=server.url)
+        live = await run("record", stop=True)
+    assert live == ("Hel", True)
+    async with asyncio.timeout(4):
+        assert await run("replay", stop=stopped) == live
 
 
 async def test_the_cassette_of_a_workspace_can_be_changed_while_agents_live(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from planck_nb.ai.assemble import MessageBuilder
 from planck_nb.ai.cassettes.entry import Entry, append, read_entries
 from planck_nb.ai.cassettes.neutral import differences, key_of, neutral_request
-from planck_nb.ai.cassettes.secrets import find_secret, known_secrets
+from planck_nb.ai.cassettes.secrets import SHORTEST, find_secret, known_secrets
 from planck_nb.ai.context import Context, Options
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import CassetteError, CassetteMissError, MissingCredentialError
@@ -190,7 +190,7 @@ class Cassette:
             )
 
     def _secrets(self, exchange: Exchange) -> dict[str, str]:
-        own = {exchange.key: "the API key"} if exchange.key and len(exchange.key) > len("no-key") else {}
+        own = {exchange.key: "the API key"} if exchange.key and len(exchange.key) >= SHORTEST else {}
         return {**own, **known_secrets(self._environment)}
 
     def _miss(self, request: JsonObject, key: str, occurrence: int, exchange: Exchange) -> str:
