@@ -1,16 +1,22 @@
 """Durable sessions: a journal per session, folded into DuckDB, queried with SQL."""
 
+from planck_nb.sessions.compaction import compact_store
+from planck_nb.sessions.paging import Page, Row
 from planck_nb.sessions.query import VIEWS, Query, query, query_async
-from planck_nb.sessions.session import Row, Session, SessionLog
-from planck_nb.sessions.store import SessionInfo, find_session, list_sessions
+from planck_nb.sessions.session import Session, SessionLog
+from planck_nb.sessions.store import SessionInfo, find_by_id, find_by_name, find_session, list_sessions
 
 __all__ = [
     "VIEWS",
+    "Page",
     "Query",
     "Row",
     "Session",
     "SessionInfo",
     "SessionLog",
+    "compact_store",
+    "find_by_id",
+    "find_by_name",
     "find_session",
     "list_sessions",
     "query",

@@ -7,6 +7,7 @@ message or event. Pure: nothing here touches a file.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -23,17 +24,28 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a journal: whose it is. `created` is in UTC."""
+    """The first line of a journal's segment: whose it is. `created` is in UTC.
+
+    `segment` counts from 1, and `last_id` is the last id in the segments before. A session that was forked from
+    another names it in `parent`; its rows up to the id `copied` are that session's.
+    """
 
     session_id: str
     name: str
     created: datetime
+    segment: int = 1
+    last_id: int = 0
+    parent: str | None = None
+    copied: int = 0
 
 
 def encode_header(header: Header) -> bytes:
-    """The journal line of a header; its id is 0, rows count from 1."""
-    data = {"session_id": header.session_id, "name": header.name}
-    return _encode({"v": VERSION, "id": 0, "kind": "session", "ts": _timestamp(header.created), "data": data})
+    """The journal line of a header. Its id is that of the row before it, 0 where there is none."""
+    data: JsonObject = {"session_id": header.session_id, "name": header.name, "segment": header.segment}
+    if header.parent is not None:
+        data.update(parent=header.parent, copied=header.copied)
+    created = _timestamp(header.created)
+    return _encode({"v": VERSION, "id": header.last_id, "kind": "session", "ts": created, "data": data})
 
 
 def decode_header(line: bytes) -> Header:
@@ -43,7 +55,15 @@ def decode_header(line: bytes) -> Header:
         data = record["data"]
         created = datetime.fromisoformat(record["ts"])
         if record["kind"] == "session":
-            return Header(data["session_id"], data["name"], created)
+            return Header(
+                data["session_id"],
+                data["name"],
+                created,
+                data.get("segment", 1),
+                record["id"],
+                data.get("parent"),
+                data.get("copied", 0),
+            )
     except (KeyError, TypeError, ValueError):
         pass
     raise SessionFormatError("The file does not begin like a session's journal; move it out of the sessions directory.")
@@ -88,6 +108,13 @@ def encode_rewind_line(row_id: int, agent_id: str, *, before_id: int, time: floa
     return _encode(line)
 
 
+def encode_metadata_line(row_id: int, metadata: Mapping[str, object], *, time: float) -> bytes:
+    """The journal line that sets some of the session's metadata. Raises ValueError for what JSON cannot hold."""
+    line = _row("metadata", row_id, None, None, time)
+    line["data"] = dict(metadata)
+    return _encode(line)
+
+
 def decode_line(line: bytes) -> JsonObject:
     """The JSON object of a line. Raises SessionFormatError for a damaged line and for one of a newer version."""
     record = parse_line(line)
@@ -127,7 +154,7 @@ def event_of(record: JsonObject, *, session_id: str, seq: int) -> AgentEvent:
     )
 
 
-def _row(kind: str, row_id: int, agent_id: str, turn: int | None, time: float) -> dict[str, Any]:
+def _row(kind: str, row_id: int, agent_id: str | None, turn: int | None, time: float) -> dict[str, Any]:
     written = _timestamp(datetime.fromtimestamp(time, UTC))
     return {"v": VERSION, "id": row_id, "kind": kind, "agent_id": agent_id, "turn": turn, "ts": written}
 

@@ -19,7 +19,7 @@ import duckdb
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import schema
 from planck_nb.sessions.engine import connect, is_busy, is_refused, literal, patiently
-from planck_nb.sessions.journal import read_lines
+from planck_nb.sessions.segments import Position, read_rows
 from planck_nb.sessions.store import SessionInfo
 
 _log = logging.getLogger(__name__)
@@ -29,11 +29,11 @@ _PATIENCE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a file is folded: up to the journal's byte `offset`, whose last line has the id `last_id`."""
+    """How far a file is folded: up to a place in the journal, whose last line has the id `last_id`."""
 
     session_id: str
     last_id: int
-    offset: int
+    position: Position
 
 
 class _UnusableError(Exception):
@@ -44,14 +44,15 @@ def parse_progress(meta: dict[str, str]) -> Progress | None:
     """The progress in the rows of a `meta` table; None where they are not of this version's making."""
     try:
         if meta["format"] == str(schema.VERSION):
-            return Progress(meta["session_id"], int(meta["folded_id"]), int(meta["folded_bytes"]))
+            position = Position(int(meta["folded_segment"]), int(meta["folded_bytes"]))
+            return Progress(meta["session_id"], int(meta["folded_id"]), position)
     except (KeyError, ValueError):
         pass
     return None
 
 
-def fold(session: SessionInfo, *, end: int) -> None:
-    """Bring the session's DuckDB file up to the journal's byte `end`.
+def fold(session: SessionInfo, *, end: Position) -> None:
+    """Bring the session's DuckDB file up to a place in the journal.
 
     A file that cannot be used is renamed to end in ".bad" and made anew. To be called by the session's writer only.
     Raises SessionError where the file stays busy or cannot be written; the journal has everything all the same.
@@ -75,12 +76,12 @@ def fold(session: SessionInfo, *, end: int) -> None:
         raise SessionError(f"The session file {session.database} could not be made anew ({error}).") from error
 
 
-def _fold(session: SessionInfo, end: int) -> None:
+def _fold(session: SessionInfo, end: Position) -> None:
     with closing(connect(threads=1)) as connection:
         connection.execute(f"attach {literal(session.database)} as file")
         session.database.chmod(0o600)
         progress = _read_or_create(connection, session, end)
-        for lines, offset in read_lines(session.path, start=progress.offset, end=end):
+        for lines, position in read_rows(session.path, start=progress.position, end=end):
             schema.stage(connection, lines)
             connection.execute("begin")
             schema.insert_staged(connection, "file")
@@ -88,17 +89,18 @@ def _fold(session: SessionInfo, end: int) -> None:
                 "update file.meta set value = coalesce((select max(id) from line)::varchar, value)"
                 " where key = 'folded_id'"
             )
-            connection.execute("update file.meta set value = $1 where key = 'folded_bytes'", [str(offset)])
+            for key, value in (("folded_segment", position.segment), ("folded_bytes", position.offset)):
+                connection.execute("update file.meta set value = $2 where key = $1", [key, str(value)])
             connection.execute("commit")
         connection.execute("detach file")
 
 
-def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: int) -> Progress:
+def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position) -> Progress:
     tables = connection.execute("select count(*) from duckdb_tables() where database_name = 'file'").fetchone()
     if tables == (0,):
         _create(connection, session)
     progress = parse_progress(dict(connection.execute("select key, value from file.meta").fetchall()))
-    if progress is None or progress.session_id != session.id or progress.offset > end:
+    if progress is None or progress.session_id != session.id or progress.position > end:
         raise _UnusableError("it does not belong to the journal")
     return progress
 
@@ -110,6 +112,7 @@ def _create(connection: duckdb.DuckDBPyConnection, session: SessionInfo) -> None
         "name": session.name,
         "created": session.created.isoformat(),
         "folded_id": "0",
+        "folded_segment": "1",
         "folded_bytes": "0",
     }
     connection.execute("begin")
@@ -131,15 +134,18 @@ class Folder:
 
     It folds when about a second has passed without a new line, and under a steady load once `ROWS` lines wait but not
     more than once a second, so that its cost does not grow with the rate. `flush` makes the journal durable and returns
-    its length: what is folded must never be ahead of what a crash leaves.
+    its end: what is folded must never be ahead of what a crash leaves. When the journal's segment has grown to
+    `SEGMENT` bytes and is folded, `start_segment` is called.
     """
 
     ROWS = 500
     PAUSE = 1.0
+    SEGMENT = 64 * 1024 * 1024
 
-    def __init__(self, session: SessionInfo, flush: Callable[[], int]) -> None:
+    def __init__(self, session: SessionInfo, flush: Callable[[], Position], start_segment: Callable[[], None]) -> None:
         self._session = session
         self._flush = flush
+        self._start_segment = start_segment
         self._folding = threading.Lock()
         self._changed = threading.Condition()
         self._waiting = 0
@@ -160,7 +166,10 @@ class Folder:
     def fold(self) -> None:
         """Fold now, on the calling thread. Raises SessionError."""
         with self._folding:
-            fold(self._session, end=self._flush())
+            end = self._flush()
+            fold(self._session, end=end)
+            if end.offset >= self.SEGMENT:
+                self._start_segment()
             self._folded = time.monotonic()
 
     def close(self) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
 from planck_nb.base.errors import SessionError, SessionFormatError
-from planck_nb.sessions.codec import check_version, parse_line
+from planck_nb.sessions.codec import check_version, decode_header, parse_line
 
 CHUNK = 16 * 1024 * 1024
+WHOLE = sys.maxsize
+"""An end for a file that is read to its last line."""
+
 _BLOCK = 64 * 1024
 _FLAGS = os.O_WRONLY | getattr(os, "O_BINARY", 0)
 _FILLER = (b" " * 4095 + b"\n") * 64
@@ -19,15 +23,16 @@ _FILLER = (b" " * 4095 + b"\n") * 64
 class JournalFile:
     """A journal open for writing. Used by one thread at a time.
 
-    `size` is its length in bytes, `durable` how much of it has reached the disk, `last_id` the id of the line that
-    was last when it was opened.
+    `size` is its length in bytes, `durable` how much of it has reached the disk, `segment` its number, `last_id` the
+    id of the line that was last when it was opened.
 
     While it is open the file is longer than that: blank lines wait at its end to be written over, because a sync
     takes a third less time when the file does not grow. `open` and `close` cut them off.
     """
 
-    def __init__(self, path: Path, descriptor: int, *, size: int, last_id: int) -> None:
+    def __init__(self, path: Path, descriptor: int, *, segment: int, size: int, last_id: int) -> None:
         self.path = path
+        self.segment = segment
         self.size = size
         self.durable = size
         self.last_id = last_id
@@ -42,14 +47,14 @@ class JournalFile:
             descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise _unwritable(path, error) from error
-        journal = cls(path, descriptor, size=0, last_id=0)
+        journal = cls(path, descriptor, segment=decode_header(header).segment, size=0, last_id=0)
         try:
             journal.append(header, sync=True)
         except SessionError:
             journal.close()
             path.unlink()
             raise
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
         return journal
 
     @classmethod
@@ -63,7 +68,8 @@ class JournalFile:
         except OSError as error:
             raise _unwritable(path, error) from error
         try:
-            size, last_id = _readable_end(path)
+            size, last_id = readable_end(path)
+            segment = decode_header(read_first_line(path)).segment
             os.ftruncate(descriptor, size)
             _sync(descriptor)
         except OSError as error:
@@ -72,7 +78,7 @@ class JournalFile:
         except SessionFormatError:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, size=size, last_id=last_id)
+        return cls(path, descriptor, segment=segment, size=size, last_id=last_id)
 
     def append(self, data: bytes, *, sync: bool) -> None:
         """Write whole lines, and with `sync` wait until the disk has them and all before.
@@ -81,6 +87,8 @@ class JournalFile:
         """
         if self._broken:
             raise SessionError(f"The journal {self.path.name} is in an unknown state; open the session anew.")
+        if not data and self.durable == self.size:
+            return
         end = self.size + len(data)
         try:
             self._write(data if end <= self._filled else data + _FILLER)
@@ -99,6 +107,7 @@ class JournalFile:
         """Close the file."""
         self._cut()
         os.close(self._descriptor)
+        self._broken = True  # the number of the descriptor may soon be another file's
 
     def _write(self, data: bytes) -> None:
         os.lseek(self._descriptor, self.size, os.SEEK_SET)
@@ -115,22 +124,21 @@ class JournalFile:
         self._filled = self.size
 
 
-def read_lines(path: Path, *, start: int = 0, end: int | None = None) -> Iterator[tuple[list[bytes], int]]:
+def read_lines(file: BinaryIO, *, start: int = 0, end: int | None = None) -> Iterator[tuple[list[bytes], int]]:
     """The complete lines between two offsets in bytes, some megabytes at a time, each with the offset it ends at.
 
     Without `end`, up to the last line that is whole at this moment, while another process may be writing.
     """
-    with path.open("rb") as file:
-        # A reader that met the writer half-way would see blanks where a line is being written and then a later line.
-        # Lines are written in order, so whatever stands before one that is whole stays as it is.
-        end = _sound_end(file)[0] if end is None else end
-        file.seek(start)
-        while start < end and (lines := file.readlines(CHUNK)):
-            size = sum(map(len, lines))
-            while lines and start + size > end:
-                size -= len(lines.pop())
-            start += size
-            yield lines, start
+    # A reader that met the writer half-way would see blanks where a line is being written and then a later line.
+    # Lines are written in order, so whatever stands before one that is whole stays as it is.
+    end = _sound_end(file)[0] if end is None else end
+    file.seek(start)
+    while start < end and (lines := file.readlines(CHUNK)):
+        size = sum(map(len, lines))
+        while lines and start + size > end:
+            size -= len(lines.pop())
+        start += size
+        yield lines, start
 
 
 def read_first_line(path: Path) -> bytes:
@@ -139,7 +147,8 @@ def read_first_line(path: Path) -> bytes:
         return file.readline(_BLOCK)
 
 
-def _readable_end(path: Path) -> tuple[int, int]:
+def readable_end(path: Path) -> tuple[int, int]:
+    """Where the last line ends that is whole, and its id. Raises SessionFormatError where there is none."""
     with path.open("rb") as file:
         size, last_id = _sound_end(file)
     if not size:
@@ -191,7 +200,8 @@ def _sync(descriptor: int) -> None:
     getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Make sure that the names of the files in the directory survive a power cut."""
     # A new file survives a power cut only when its directory entry does. Windows cannot open directories.
     if os.name != "posix":
         return

@@ -26,7 +26,7 @@ from planck_nb.sessions import schema
 from planck_nb.sessions.branch import hidden_ranges
 from planck_nb.sessions.engine import connect, literal, patiently
 from planck_nb.sessions.fold import Progress, parse_progress
-from planck_nb.sessions.journal import read_lines
+from planck_nb.sessions.segments import START, Position, read_rows
 from planck_nb.sessions.store import SessionInfo, list_sessions
 
 if TYPE_CHECKING:
@@ -299,16 +299,17 @@ def _usable(progress: Progress | None, session: SessionInfo) -> Progress | None:
     if progress is None or progress.session_id != session.id:
         return None
     try:
-        return progress if progress.offset <= session.path.stat().st_size else None
+        written = Position(session.segment, session.path.stat().st_size)
     except FileNotFoundError:
         return None
+    return progress if progress.position <= written else None
 
 
 def _load_tail(connection: duckdb.DuckDBPyConnection, source: _Source) -> None:
     """Load what the journal holds beyond the file."""
-    offset = source.progress.offset if source.progress else 0
+    start = source.progress.position if source.progress else START
     with suppress(FileNotFoundError):  # deleted since the directory was read
-        for lines, _ in read_lines(source.session.path, start=offset):
+        for lines, _ in read_rows(source.session.path, start=start):
             schema.stage(connection, lines)
             schema.insert_staged(connection, "tail", f", {literal(source.session.database)}")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import duckdb
 
-VERSION = 1
+VERSION = 2
 """The layout of the file; one of another version is rebuilt from its journal."""
 
 _COMMON = {"id": "BIGINT", "agent_id": "VARCHAR", "turn": "INTEGER", "ts": "TIMESTAMP"}
@@ -34,10 +34,11 @@ TABLES = {
     },
     "events": _COMMON | {"type": "VARCHAR", "data": "JSON"},
     "rewinds": _COMMON | {"before_id": "BIGINT"},
+    "metadata": _COMMON | {"data": "JSON"},
 }
 """Columns and their types by table. Each column but `data` holds the value of the same key of a journal line."""
 
-_KINDS = {"messages": "message", "events": "event", "rewinds": "rewind"}
+_KINDS = {"messages": "message", "events": "event", "rewinds": "rewind", "metadata": "metadata"}
 _LINE = json.dumps({"kind": "VARCHAR"} | {name: kind for table in TABLES.values() for name, kind in table.items()})
 
 

@@ -8,9 +8,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,29 +19,21 @@ import filelock
 from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.ai.messages import Message
 from planck_nb.base.aio import uninterrupted
-from planck_nb.base.errors import SessionError
+from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import hidden_ranges, is_hidden
 from planck_nb.sessions.fold import Folder
-from planck_nb.sessions.journal import JournalFile, read_lines
-from planck_nb.sessions.store import SessionInfo, find_session, lock_session, new_session_info
+from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.paging import Page, Pager, Row, row_of
+from planck_nb.sessions.segments import Position, read_rows
+from planck_nb.sessions.store import SessionInfo, find_by_id, find_session, lock_session, new_session_info
 from planck_nb.sessions.writer import Done, Writer
 
 _log = logging.getLogger(__name__)
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A stored message. `inserted_at` is in UTC."""
-
-    db_id: int
-    agent_id: str
-    message: Message
-    inserted_at: datetime
 
 
 class Session:
@@ -60,9 +50,10 @@ class Session:
         self._last_id = journal.last_id
         self._order = threading.Lock()
         self._closed = False
-        self._end = journal.size
+        self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
-        self._folder = Folder(info, self._writer.sync)
+        self._folder = Folder(info, self._writer.sync, self._writer.start_segment)
+        self._pager = Pager(info)
         _open_sessions.add(self)
 
     @classmethod
@@ -72,7 +63,24 @@ class Session:
         `owner` tells people who find the session in use where: the notebook's name, say. Raises SessionError for a
         name that cannot be part of a file name and for a directory that cannot be written.
         """
-        info = new_session_info(directory, new_id(), readable_name() if name is None else name)
+        return cls._create(new_session_info(directory, new_id(), readable_name() if name is None else name), owner)
+
+    @classmethod
+    def start(cls, session_id: str, *, name: str | None = None, directory: Path, owner: str = "") -> Self:
+        """The session with this id to go on writing it, or a new one that gets the id and the name.
+
+        Raises what `create` and `open` raise; an id is sixteen hex characters.
+        """
+        try:
+            find_by_id(directory, session_id)
+        except SessionNotFoundError:
+            info = new_session_info(directory, session_id, readable_name() if name is None else name)
+            return cls._create(info, owner)
+        return cls.open(directory, session_id, owner=owner)
+
+    @classmethod
+    def _create(cls, info: SessionInfo, owner: str) -> Self:
+        directory = info.path.parent
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -132,13 +140,50 @@ class Session:
         """The log of one agent: a `MessageLog`."""
         return SessionLog(self, agent_id)
 
+    async def append(self, agent_id: str, message: Message, *, turn: int = 0) -> int:
+        """Keep a message of an agent and return its id once it is on disk. Raises SessionError."""
+        return await self.log(agent_id).append(message, turn=turn, time=time.time())
+
     def messages(self, agent_id: str | None = None) -> list[Row]:
         """The messages of all agents, or of one, in order, without those taken back. Raises SessionError."""
-        return [
-            Row(record["id"], record["agent_id"], codec.message_of(record), datetime.fromisoformat(record["ts"]))
-            for record in self._records(agent_id)
-            if record["kind"] == "message"
-        ]
+        return [row_of(record) for record in self._records(agent_id) if record["kind"] == "message"]
+
+    def messages_from_latest_checkpoint(self, agent_id: str | None = None) -> Page:
+        """The latest summary and every message after it, and the summary's id; everything and None without one.
+
+        With `agent_id`, of that agent's messages and summaries only. Raises SessionError.
+        """
+        return self._pager.chapter(None, agent_id, end=self._durable_end())
+
+    def messages_before_checkpoint(self, checkpoint_id: int, agent_id: str | None = None) -> Page:
+        """The chapter before the one that begins with the summary `checkpoint_id`.
+
+        Its first message is the summary before, whose id comes with it; None means that nothing lies before. Raises
+        SessionError.
+        """
+        return self._pager.chapter(checkpoint_id, agent_id, end=self._durable_end())
+
+    async def truncate_after(self, message_id: int) -> None:
+        """Take back the message and everything after it, of all agents. Nothing is lost: see `branches`.
+
+        Raises SessionError.
+        """
+        await self._rewind(message_id, "")
+
+    async def save_metadata(self, metadata: Mapping[str, object]) -> None:
+        """Set keys of the session's metadata to JSON values, durably; other keys stay. Raises SessionError."""
+
+        def encode(row_id: int) -> bytes:
+            try:
+                return codec.encode_metadata_line(row_id, metadata, time=time.time())
+            except (ValueError, TypeError, RecursionError) as error:
+                raise SessionError(f"The metadata cannot be stored as JSON ({error}).") from error
+
+        await _durable(lambda done: self._put(encode, done))
+
+    def get_metadata(self) -> JsonObject:
+        """The session's metadata; empty where none was saved. A rewind does not change it. Raises SessionError."""
+        return self._pager.metadata(end=self._durable_end())
 
     def events(self, agent_id: str | None = None) -> list[AgentEvent]:
         """The stored events of all agents, or of one, in order, messages among them, without those taken back.
@@ -183,7 +228,11 @@ class Session:
                 _log.info("%s", error)
         finally:
             self._writer.close()
+            self._pager.close()
             self._lock.release()
+
+    stop = close
+    """Planck's name for it."""
 
     def __enter__(self) -> Self:
         return self
@@ -213,10 +262,18 @@ class Session:
     def _written(self, lines: int) -> None:
         self._folder.written(lines)
 
+    def _durable_end(self) -> Position:
+        return self._end if self._closed else self._writer.sync()
+
+    async def _rewind(self, before_id: int, agent_id: str) -> None:
+        def encode(row_id: int) -> bytes:
+            return codec.encode_rewind_line(row_id, agent_id, before_id=before_id, time=time.time())
+
+        await _durable(lambda done: self._put(encode, done))
+
     def _records(self, agent_id: str | None) -> Iterator[JsonObject]:
-        end = self._end if self._closed else self._writer.sync()
         records = []
-        for lines, _ in read_lines(self.path, end=end):
+        for lines, _ in read_rows(self.path, end=self._durable_end()):
             for line in lines:
                 record = codec.parse_line(line)
                 if record is not None:
@@ -269,11 +326,7 @@ class SessionLog:
 
     async def truncate_from(self, message_id: int) -> None:
         """Take back the message and everything after it, of all agents of the session. Raises SessionError."""
-
-        def encode(row_id: int) -> bytes:
-            return codec.encode_rewind_line(row_id, self._agent_id, before_id=message_id, time=time.time())
-
-        await _durable(lambda done: self._session._put(encode, done))  # noqa: SLF001 - as above
+        await self._session._rewind(message_id, self._agent_id)  # noqa: SLF001 - as above
 
 
 async def _durable(put: Callable[[Done], int]) -> int:

@@ -25,17 +25,24 @@ from planck_nb.sessions.journal import read_first_line
 
 _SUFFIX = ".journal.jsonl"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
-_FILE = re.compile(rf"[0-9a-f]{{16}}_{_NAME.pattern}{re.escape(_SUFFIX)}")
+_ID = re.compile(r"[0-9a-f]{16}")
+_FILE = re.compile(rf"{_ID.pattern}_{_NAME.pattern}{re.escape(_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session as its files show it. `created` is in UTC, `path` the journal."""
+    """A session as its files show it. `created` is in UTC, `path` the journal, `segment` the number it had.
+
+    A session that was forked from another has that one's id in `parent`, and its rows up to the id `copied`.
+    """
 
     id: str
     name: str
     created: datetime
     path: Path
+    segment: int = 1
+    parent: str | None = None
+    copied: int = 0
 
     @property
     def database(self) -> Path:
@@ -49,7 +56,9 @@ class SessionInfo:
 
 
 def new_session_info(directory: Path, session_id: str, name: str) -> SessionInfo:
-    """Where the files of a new session go. Raises SessionError for a name that cannot be part of a file name."""
+    """Where the files of a new session go. Raises SessionError for an id or name that cannot be part of a file name."""
+    if not _ID.fullmatch(session_id):
+        raise SessionError(f"{session_id[:80]!r} cannot be a session's id; use sixteen of the letters 0-9 and a-f.")
     if not _NAME.fullmatch(name):
         raise SessionError(
             f"{name[:80]!r} cannot name a session: use up to 80 letters, digits, '-', '_' and '.', no '.' first."
@@ -85,6 +94,30 @@ def find_session(directory: Path, id_or_name: str) -> SessionInfo:
     raise SessionNotFoundError(f"No session in {directory} is called {id_or_name!r}. {hint}".strip())
 
 
+def find_by_id(directory: Path, session_id: str) -> SessionInfo:
+    """The session with this id. Raises SessionNotFoundError, and SessionFormatError for one of a newer version."""
+    for path in _journals(directory):
+        if path.name.startswith(f"{session_id}_"):
+            return _read_info(path)
+    raise SessionNotFoundError(f"No session in {directory} has the id {session_id!r}; list_sessions names them all.")
+
+
+def find_by_name(directory: Path, name: str) -> SessionInfo:
+    """The newest session with this name. Raises SessionNotFoundError."""
+    sessions = list_sessions(directory)
+    for session in reversed(sessions):
+        if session.name == name:
+            return session
+    hint = did_you_mean(name, {session.name for session in sessions})
+    raise SessionNotFoundError(f"No session in {directory} has the name {name!r}. {hint}".strip())
+
+
+def session_files(session: SessionInfo) -> list[Path]:
+    """The files of a session that exist, its lock left out."""
+    stem = session.path.name.removesuffix(_SUFFIX)
+    return sorted(path for path in session.path.parent.iterdir() if path.name.startswith(f"{stem}."))
+
+
 def _journals(directory: Path) -> list[Path]:
     try:
         return [path for path in directory.iterdir() if _FILE.fullmatch(path.name)]
@@ -97,7 +130,7 @@ def _read_info(path: Path) -> SessionInfo:
     header = decode_header(read_first_line(path))
     if header.session_id != session_id:
         raise SessionFormatError(f"{path.name} holds another session; rename it back.")
-    return SessionInfo(session_id, name, header.created, path)
+    return SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied)
 
 
 def lock_session(session: SessionInfo, owner: str) -> filelock.BaseFileLock:

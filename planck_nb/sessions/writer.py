@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.segments import Position, start_segment
 
 Done: TypeAlias = Callable[[SessionError | None], None]
 """Called on the writer's thread once the line is durable, or with what prevented it."""
@@ -35,21 +36,39 @@ class Writer:
         """Queue a line. Never blocks. The caller puts nothing after `close`."""
         self._queue.put((line, done))
 
-    def sync(self) -> int:
-        """Wait until every line put before is on disk; the journal's length in bytes.
+    def sync(self) -> Position:
+        """Wait until every line put before is on disk; where the journal then ends.
 
         Raises SessionError when the disk does not take them.
         """
-        reached: Future[int] = Future()
+        reached: Future[Position] = Future()
 
         def report(error: SessionError | None) -> None:
             if error is None:
-                reached.set_result(self._journal.durable)
+                reached.set_result(Position(self._journal.segment, self._journal.durable))
             else:
                 reached.set_exception(error)
 
         self.put(b"", report)
         return reached.result()
+
+    def start_segment(self) -> None:
+        """Let the journal go on in a new segment; returns when it does. Raises SessionError."""
+        started: Future[None] = Future()
+
+        def start(error: SessionError | None) -> None:
+            try:
+                if error is None:
+                    self._journal = start_segment(self._journal)
+            except SessionError as failure:
+                error = failure
+            if error is None:
+                started.set_result(None)
+            else:
+                started.set_exception(error)
+
+        self.put(b"", start)
+        started.result()
 
     def close(self) -> None:
         """Write what waits, end the thread and close the file."""

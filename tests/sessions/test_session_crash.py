@@ -14,7 +14,7 @@ import pytest
 
 from planck_nb.ai.messages import TextPart, UserMessage
 from planck_nb.sessions import Session, find_session, query
-from planck_nb.sessions.journal import read_lines
+from planck_nb.sessions.segments import read_rows
 
 TESTS = Path(__file__).parents[1]
 WRITE = """
@@ -106,7 +106,7 @@ def test_a_reader_never_sees_a_line_without_those_before_it(tmp_path: Path) -> N
         draining.start()
         path = find_session(tmp_path, "busy").path
         for _ in range(1500):
-            lines = [line for found, _ in read_lines(path) for line in found]
+            lines = [line for found, _ in read_rows(path) for line in found]
             assert all(line.startswith(b'{"v":1,"id":%d,' % number) for number, line in enumerate(lines))
     finally:
         writer.kill()

@@ -14,7 +14,7 @@ from support.stored import converse
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, query, schema
 from planck_nb.sessions.codec import decode_line
-from planck_nb.sessions.journal import read_lines
+from planck_nb.sessions.segments import read_rows
 
 ALL = "select id, agent_id, turn, role, stop_reason, output_tokens, cost_usd, text, content from messages order by id"
 
@@ -35,7 +35,7 @@ async def stored(directory: Path, turns: int = 3) -> Session:
 async def test_the_file_is_the_journal_column_by_column(tmp_path: Path) -> None:
     with await stored(tmp_path) as session:
         await session.log("a1").truncate_from(9)
-    records = [decode_line(line) for lines, _ in read_lines(session.path) for line in lines]
+    records = [decode_line(line) for lines, _ in read_rows(session.path) for line in lines]
     with duckdb.connect(session.info.database, read_only=True) as connection:
         for table, kind in (("messages", "message"), ("events", "event"), ("rewinds", "rewind")):
             columns = list(schema.TABLES[table])

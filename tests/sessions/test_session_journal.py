@@ -11,11 +11,12 @@ from support.stored import converse
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.sessions import Session, query
-from planck_nb.sessions.journal import JournalFile, read_lines
+from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.segments import read_rows
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    return [line for lines, _ in read_lines(path) for line in lines]
+    return [line for lines, _ in read_rows(path) for line in lines]
 
 
 async def test_a_closed_journal_is_plain_json_lines_with_ascending_ids(tmp_path: Path) -> None:

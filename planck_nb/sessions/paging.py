@@ -1,0 +1,191 @@
+"""Parts of a long conversation, read without what lies before them.
+
+What is folded comes from the session's DuckDB file, the rest from its journal. A file that is busy, damaged or missing
+is done without: the journal has everything.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeVar
+
+import duckdb
+
+from planck_nb.ai.messages import Message, decode_message
+from planck_nb.base.json import JsonObject
+from planck_nb.sessions import codec
+from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
+from planck_nb.sessions.engine import connect, literal, patiently
+from planck_nb.sessions.fold import parse_progress
+from planck_nb.sessions.segments import START, Position, read_rows
+from planck_nb.sessions.store import SessionInfo
+
+T = TypeVar("T")
+
+_PATIENCE = 0.5
+_NO_END = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored message. `inserted_at` is in UTC."""
+
+    db_id: int
+    agent_id: str
+    message: Message
+    inserted_at: datetime
+
+
+class Page(NamedTuple):
+    """A chapter of a conversation, and the id of the summary it begins with; None where it begins at the beginning."""
+
+    rows: list[Row]
+    checkpoint_id: int | None
+
+
+def row_of(record: JsonObject) -> Row:
+    """The row of a decoded journal line of kind "message"."""
+    written = datetime.fromisoformat(record["ts"])
+    return Row(record["id"], record["agent_id"], codec.message_of(record), written)
+
+
+class Pager:
+    """Reads chapters of one session. May be used from any thread; `end` is how far the journal is to be read."""
+
+    def __init__(self, session: SessionInfo) -> None:
+        self._session = session
+        self._turn = threading.Lock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def chapter(self, before: int | None, agent_id: str | None, *, end: Position) -> Page:
+        """The messages from the latest summary before the id `before` up to that id; None stands for the end.
+
+        With `agent_id` only that agent's messages and summaries count.
+        """
+
+        def read(moment: _Moment) -> Page:
+            stop = _NO_END if before is None else before
+            checkpoint = moment.latest_summary(stop, agent_id)
+            return Page(moment.rows(checkpoint or 0, stop, agent_id), checkpoint)
+
+        return self._at(end, read)
+
+    def metadata(self, *, end: Position) -> JsonObject:
+        """What was saved beside the conversation, the latest value of each key."""
+        merged: JsonObject = {}
+        for data in self._at(end, lambda moment: moment.metadata()):
+            merged |= data
+        return merged
+
+    def close(self) -> None:
+        """Let go of DuckDB."""
+        with self._turn:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _at(self, end: Position, read: Callable[[_Moment], T]) -> T:
+        try:
+            with self._turn, self._attached() as connection:
+                return read(_Moment(self._session, end, connection))
+        except (duckdb.Error, _UnusableError):
+            return read(_Moment(self._session, end, None))
+
+    @contextmanager
+    def _attached(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        if not self._session.database.exists():
+            raise _UnusableError
+        if self._connection is None:
+            # One thread is enough for a few rows, and connecting takes longer than reading them.
+            self._connection = connect(threads=1)
+        connection = self._connection
+        attach = f"attach {literal(self._session.database)} as file (read_only)"
+        patiently(partial(connection.execute, attach), seconds=_PATIENCE)
+        try:
+            yield connection
+        finally:
+            connection.execute("detach file")
+
+
+class _UnusableError(Exception):
+    """The file is missing, or no fold of this journal."""
+
+
+class _Moment:
+    """The session as far as `end`, through the attached file, or through the journal alone."""
+
+    def __init__(self, session: SessionInfo, end: Position, connection: duckdb.DuckDBPyConnection | None) -> None:
+        self._connection = connection
+        start = START
+        if connection is not None:
+            progress = parse_progress(dict(connection.execute("select key, value from file.meta").fetchall()))
+            if progress is None or progress.session_id != session.id or progress.position > end:
+                raise _UnusableError
+            start = progress.position
+        records = (
+            codec.parse_line(line) for lines, _ in read_rows(session.path, start=start, end=end) for line in lines
+        )
+        self._tail = [record for record in records if record is not None]
+
+    @cached_property
+    def hidden(self) -> list[HiddenRange]:
+        """What was taken back."""
+        rewinds = [(record["id"], record["before_id"]) for record in self._tail if record["kind"] == "rewind"]
+        return hidden_ranges([*self._folded("select id, before_id from file.rewinds order by id"), *rewinds])
+
+    def latest_summary(self, before: int, agent_id: str | None) -> int | None:
+        """The id of the last summary before an id, of all agents or of one; None where there is none."""
+        for record in reversed(self._tail):
+            if self._counts(record, 0, before, agent_id) and record["role"] == "summary":
+                return int(record["id"])
+        found = self._folded(
+            "select max(id) from file.messages where role = 'summary' and id < $1"  # noqa: S608 - our own numbers
+            f" and ($2 is null or agent_id = $2) {self._visible}",
+            before,
+            agent_id,
+        )
+        return found[0][0] if found else None
+
+    def rows(self, first: int, before: int, agent_id: str | None) -> list[Row]:
+        """The messages from one id, included, to another, excluded."""
+        folded = self._folded(
+            "select id, agent_id, ts, data from file.messages where id >= $1 and id < $2"  # noqa: S608 - as above
+            f" and ($3 is null or agent_id = $3) {self._visible} order by id",
+            first,
+            before,
+            agent_id,
+        )
+        rows = [
+            Row(row_id, agent, decode_message(json.loads(data)), ts.replace(tzinfo=UTC))
+            for row_id, agent, ts, data in folded
+        ]
+        rows.extend(row_of(record) for record in self._tail if self._counts(record, first, before, agent_id))
+        return rows
+
+    def metadata(self) -> list[JsonObject]:
+        """What was saved, in order."""
+        folded = [json.loads(data) for (data,) in self._folded("select data from file.metadata order by id")]
+        return folded + [record["data"] for record in self._tail if record["kind"] == "metadata"]
+
+    def _counts(self, record: JsonObject, first: int, before: int, agent_id: str | None) -> bool:
+        return (
+            record["kind"] == "message"
+            and first <= record["id"] < before
+            and agent_id in {None, record["agent_id"]}
+            and not is_hidden(record["id"], self.hidden)
+        )
+
+    @cached_property
+    def _visible(self) -> str:
+        return " ".join(f"and not (id >= {first} and id < {end})" for first, end in self.hidden)
+
+    def _folded(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        if self._connection is None:
+            return []
+        return self._connection.execute(sql, list(values)).fetchall()

@@ -1,0 +1,132 @@
+"""The segments of a journal: the one that is written, and those before it, which never change again.
+
+The active segment keeps the journal's name, so that a session is where it always was; an old one has its number in its
+name and may be compressed. A place in the journal is a segment and an offset in it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from planck_nb.base.errors import SessionError
+from planck_nb.sessions.codec import decode_header, encode_header
+from planck_nb.sessions.journal import (
+    WHOLE,
+    JournalFile,
+    read_first_line,
+    read_lines,
+    readable_end,
+    sync_directory,
+)
+
+_SUFFIX = ".jsonl"
+_COMPRESSED = ".gz"
+
+
+class Position(NamedTuple):
+    """A place in a journal: so many bytes into the segment of this number. Later places are greater."""
+
+    segment: int
+    offset: int
+
+
+START = Position(1, 0)
+"""The beginning of every journal."""
+
+
+def read_rows(
+    journal: Path, *, start: Position = START, end: Position | None = None
+) -> Iterator[tuple[list[bytes], Position]]:
+    """The complete lines between two places, some megabytes at a time, each with the place it ends at.
+
+    Without `end`, up to the last line that is whole at this moment. What is read is of one moment, also where the
+    journal goes on to a new segment meanwhile. Raises FileNotFoundError where a segment is missing.
+    """
+    with journal.open("rb") as active:
+        newest = decode_header(active.readline()).segment
+        for number in range(start.segment, newest + 1):
+            if end is not None and number > end.segment:
+                return
+            offset = start.offset if number == start.segment else 0
+            limit = end.offset if end is not None and number == end.segment else None
+            if number == newest:
+                yield from _numbered(read_lines(active, start=offset, end=limit), number)
+            else:
+                with _open_old(journal, number) as old:
+                    limit = WHOLE if limit is None else limit
+                    yield from _numbered(read_lines(old, start=offset, end=limit), number)
+
+
+def start_segment(journal: JournalFile) -> JournalFile:
+    """Go on in a new segment; the journal that is written from now on. `journal` is closed.
+
+    Where the file system does not allow it, the new one goes on where the old one was. At every moment the journal's
+    name stands for a journal that can be opened. Raises SessionError when not even that is possible.
+    """
+    path = journal.path
+    journal.close()
+    fresh = path.with_name(path.name.removesuffix(_SUFFIX) + ".next")
+    with suppress(OSError, SessionError):
+        header = decode_header(read_first_line(path))
+        _, last_id = readable_end(path)
+        old = _old(path, header.segment)
+        fresh.unlink(missing_ok=True)
+        # What a crash between the next steps has left is a second name of the active segment.
+        old.unlink(missing_ok=True)
+        JournalFile.create(fresh, encode_header(replace(header, segment=header.segment + 1, last_id=last_id))).close()
+        os.link(path, old)
+        fresh.replace(path)
+        sync_directory(path.parent)
+    return JournalFile.open(path)
+
+
+def old_segments(journal: Path) -> list[Path]:
+    """The files of the segments before the active one, compressed or not."""
+    newest = decode_header(read_first_line(journal)).segment
+    files = [_old(journal, number) for number in range(1, newest)]
+    return [path for old in files for path in (old, _compressed(old)) if path.exists()]
+
+
+def compress_segment(segment: Path) -> None:
+    """Compress an old segment; readers find it at every moment. Raises OSError."""
+    if segment.suffix == _COMPRESSED:
+        return
+    target = _compressed(segment)
+    part = target.with_name(target.name + ".part")
+    with segment.open("rb") as source, part.open("wb") as sink:
+        part.chmod(0o600)
+        with gzip.GzipFile(fileobj=sink, mode="wb") as packed:
+            shutil.copyfileobj(source, packed)
+        sink.flush()
+        os.fsync(sink.fileno())
+    part.replace(target)
+    sync_directory(target.parent)
+    segment.unlink()
+
+
+def _numbered(chunks: Iterator[tuple[list[bytes], int]], number: int) -> Iterator[tuple[list[bytes], Position]]:
+    for lines, offset in chunks:
+        yield lines, Position(number, offset)
+
+
+def _open_old(journal: Path, number: int) -> BinaryIO:
+    path = _old(journal, number)
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return cast("BinaryIO", gzip.open(_compressed(path), "rb"))
+
+
+def _old(journal: Path, number: int) -> Path:
+    return journal.with_name(f"{journal.name.removesuffix(_SUFFIX)}.{number}{_SUFFIX}")
+
+
+def _compressed(segment: Path) -> Path:
+    return segment.with_name(segment.name + _COMPRESSED)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from support.stored import converse, reply
+
+from planck_nb.ai.messages import Message, SummaryMessage, UserMessage, encode_message
+from planck_nb.base.errors import SessionError, SessionNotFoundError
+from planck_nb.sessions import Session, find_by_id, find_by_name
+from planck_nb.sessions.codec import Header, encode_header, encode_message_line
+from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.store import new_session_info
+
+MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 20_000
+
+SEEDS = {
+    "Session.start(session_id, name:, dir:)": "test_start_makes_a_session_or_goes_on_with_it",
+    "<sessions_dir>/<id>_<name>": "test_start_makes_a_session_or_goes_on_with_it",
+    "several agents share a session": "test_agents_share_a_session_and_are_told_apart",
+    "append/3 is synchronous and returns the row id": "test_an_append_returns_the_id_of_the_row",
+    "messages(session_id), in insertion order": "test_agents_share_a_session_and_are_told_apart",
+    "messages(session_id, agent_id:)": "test_agents_share_a_session_and_are_told_apart",
+    "each row: db_id, agent_id, message, inserted_at": "test_a_row_says_who_what_and_when",
+    "summary messages are checkpoints": "test_a_long_conversation_is_read_a_chapter_at_a_time",
+    "messages_from_latest_checkpoint(session_id)": "test_a_long_conversation_is_read_a_chapter_at_a_time",
+    "messages_before_checkpoint(session_id, id)": "test_a_long_conversation_is_read_a_chapter_at_a_time",
+    "prev_id == nil: no more history": "test_a_long_conversation_is_read_a_chapter_at_a_time",
+    "agent_id: to either function": "test_the_chapters_of_an_agent_begin_with_its_own_summaries",
+    "the full history remains in the session": "test_a_long_conversation_is_read_a_chapter_at_a_time",
+    "rewind keeps what is strictly before the message": "test_a_rewind_takes_back_the_message_and_what_follows",
+    "save_metadata, get_metadata": "test_metadata_is_merged_and_lasts",
+    "find_by_id, find_by_name": "test_sessions_are_found_by_id_and_by_name",
+}
+"""What Planck's pages say about sessions, and the test that holds it."""
+
+Settle = Callable[[Session], None]
+
+
+@pytest.fixture(params=["journal", "folded", "rotated"])
+def settle(request: pytest.FixtureRequest) -> Settle:
+    """Puts what was written so far where it is to be read from."""
+    actions: dict[str, Settle] = {"journal": lambda _: None, "folded": Session.fold, "rotated": rotate}
+    return actions[request.param]
+
+
+def rotate(session: Session) -> None:
+    session._writer.start_segment()
+
+
+def test_every_statement_has_its_test() -> None:
+    assert set(SEEDS.values()) <= set(globals())
+
+
+def test_start_makes_a_session_or_goes_on_with_it(tmp_path: Path) -> None:
+    session = Session.start("00ff" * 4, name="mine", directory=tmp_path)
+    assert session.path == tmp_path / f"{'00ff' * 4}_mine.journal.jsonl"
+    assert asyncio.run(session.append("a", UserMessage("hi"))) == 1
+    session.stop()
+    with Session.start("00ff" * 4, name="other", directory=tmp_path) as again:
+        assert (again.name, len(again.messages())) == ("mine", 1)
+    with pytest.raises(SessionError, match="session's id"):
+        Session.start("../x", directory=tmp_path)
+
+
+async def test_an_append_returns_the_id_of_the_row(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = [await session.append("a", UserMessage(text)) for text in "abc"]
+        assert ids == [row.db_id for row in session.messages()]
+        assert ids == [message_id for message_id, _ in session.log("a").messages()]
+
+
+async def test_agents_share_a_session_and_are_told_apart(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        for agent in "abab":
+            await session.append(agent, UserMessage(agent))
+        assert [row.agent_id for row in session.messages()] == list("abab")
+        assert [row.db_id for row in session.messages("b")] == [2, 4]
+        assert session.messages("c") == []
+
+
+async def test_a_row_says_who_what_and_when(tmp_path: Path, settle: Settle) -> None:
+    with Session.create(tmp_path) as session:
+        before = datetime.now(UTC)
+        row_id = await session.append("a", reply("x"))
+        settle(session)
+        [row] = session.messages_from_latest_checkpoint().rows
+        assert session.messages() == [row]
+        assert (row.db_id, row.agent_id, row.message) == (row_id, "a", reply("x"))
+        assert before <= row.inserted_at <= datetime.now(UTC)
+
+
+async def test_a_long_conversation_is_read_a_chapter_at_a_time(tmp_path: Path, settle: Settle) -> None:
+    with Session.create(tmp_path) as session:
+        texts = ["1", "2", "S3", "4", "S5", "6"]
+        for text in texts:
+            await session.append("a", SummaryMessage(text) if text.startswith("S") else UserMessage(text))
+            if text == "4":
+                settle(session)
+        rows, checkpoint = session.messages_from_latest_checkpoint()
+        assert ([row.db_id for row in rows], checkpoint) == ([5, 6], 5)
+        rows, checkpoint = session.messages_before_checkpoint(5)
+        assert ([row.db_id for row in rows], checkpoint) == ([3, 4], 3)
+        rows, checkpoint = session.messages_before_checkpoint(3)
+        assert ([row.db_id for row in rows], checkpoint) == ([1, 2], None)
+        assert len(session.messages()) == 6
+        settle(session)
+        assert session.messages_from_latest_checkpoint().rows == session.messages()[4:]
+    assert session.messages_from_latest_checkpoint().checkpoint_id == 5, "a closed session can still be read"
+
+
+async def test_without_a_summary_there_is_one_chapter(tmp_path: Path, settle: Settle) -> None:
+    with Session.create(tmp_path) as session:
+        assert session.messages_from_latest_checkpoint() == ([], None)
+        ids = await converse(session)
+        settle(session)
+        rows, checkpoint = session.messages_from_latest_checkpoint()
+        assert ([row.db_id for row in rows], checkpoint) == (ids, None)
+
+
+async def test_the_chapters_of_an_agent_begin_with_its_own_summaries(tmp_path: Path, settle: Settle) -> None:
+    with Session.create(tmp_path) as session:
+        said: list[tuple[str, Message]] = [
+            ("a", UserMessage("1")),
+            ("a", SummaryMessage("2")),
+            ("b", UserMessage("3")),
+            ("b", SummaryMessage("4")),
+            ("a", UserMessage("5")),
+        ]
+        for agent, message in said:
+            await session.append(agent, message)
+        settle(session)
+        found = {agent: session.messages_from_latest_checkpoint(agent) for agent in "abc"}
+        assert {agent: [row.db_id for row in page.rows] for agent, page in found.items()} == {
+            "a": [2, 5],
+            "b": [4],
+            "c": [],
+        }
+        assert [page.checkpoint_id for page in found.values()] == [2, 4, None]
+        assert [row.db_id for row in session.messages_before_checkpoint(4, "b").rows] == [3]
+
+
+async def test_a_rewind_takes_back_the_message_and_what_follows(tmp_path: Path, settle: Settle) -> None:
+    with Session.create(tmp_path) as session:
+        await session.append("a", UserMessage("1"))
+        await session.append("a", SummaryMessage("2"))
+        await session.append("b", UserMessage("3"))
+        settle(session)
+        await session.truncate_after(2)
+        settle(session)
+        await session.append("a", UserMessage("5"))
+        page = session.messages_from_latest_checkpoint()
+        assert ([row.db_id for row in page.rows], page.checkpoint_id) == ([1, 5], None)
+        assert page.rows == session.messages()
+        assert session.messages("b") == []
+
+
+async def test_metadata_is_merged_and_lasts(tmp_path: Path, settle: Settle) -> None:
+    with Session.create(tmp_path) as session:
+        assert session.get_metadata() == {}
+        await session.save_metadata({"team": "x", "cwd": "/tmp", "ids": {"Ada": "a1"}})
+        settle(session)
+        row_id = await session.append("a", UserMessage("x"))
+        await session.save_metadata({"team": None})
+        await session.truncate_after(row_id)
+        with pytest.raises(SessionError, match="stored as JSON"):
+            await session.save_metadata({"x": object()})
+        assert session.get_metadata() == {"team": None, "cwd": "/tmp", "ids": {"Ada": "a1"}}
+    with Session.open(tmp_path, session.id) as again:
+        assert again.get_metadata() == {"team": None, "cwd": "/tmp", "ids": {"Ada": "a1"}}
+
+
+def test_sessions_are_found_by_id_and_by_name(tmp_path: Path) -> None:
+    Session.create(tmp_path, name="same").close()
+    with Session.create(tmp_path, name="same") as session:
+        assert find_by_id(tmp_path, session.id) == session.info
+        assert find_by_name(tmp_path, "same") == session.info
+    for unknown in ("*", "", "same", session.id[:8]):
+        with pytest.raises(SessionNotFoundError):
+            find_by_id(tmp_path, unknown)
+    for unknown in ("*", "sam", session.id):
+        with pytest.raises(SessionNotFoundError):
+            find_by_name(tmp_path, unknown)
+
+
+@pytest.mark.parametrize("damage", [b"", b"junk" * 5000, None])
+async def test_chapters_are_read_from_the_journal_where_the_file_cannot_be_used(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    with Session.create(tmp_path) as session:
+        await session.append("a", SummaryMessage("1"))
+        session.fold()
+        if damage is None:
+            session.info.database.unlink()
+        else:
+            session.info.database.write_bytes(damage)
+        await session.append("a", UserMessage("2"))
+        assert [row.db_id for row in session.messages_from_latest_checkpoint().rows] == [1, 2]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_a_chapter_of_a_long_session_is_there_at_once(tmp_path: Path) -> None:
+    info = new_session_info(tmp_path, "ab" * 8, "long")
+    journal = JournalFile.create(info.path, encode_header(Header(info.id, info.name, info.created)))
+    chapter = 100
+    template = encode_message_line(0, "a", UserMessage("x" * 500), turn=0, time=1.75e9)
+    summary = encode_message_line(0, "a", SummaryMessage("so far"), turn=0, time=1.75e9)
+    for first in range(1, MESSAGES, chapter):
+        lines = [summary, *[template] * (chapter - 1)]
+        numbered = (line.replace(b'"id":0', b'"id":%d' % (first + n), 1) for n, line in enumerate(lines))
+        journal.append(b"".join(numbered), sync=False)
+    journal.append(b"", sync=True)
+    journal.close()
+    with Session.open(tmp_path, "long") as session:
+        session.fold()
+    start = time.perf_counter()
+    session = Session.open(tmp_path, "long")
+    opened = time.perf_counter() - start
+    with session:
+        durations = []
+        last = session.messages_from_latest_checkpoint()
+        for _ in range(20):
+            start = time.perf_counter()
+            page = session.messages_from_latest_checkpoint()
+            durations.append(time.perf_counter() - start)
+            assert page == last
+        best = min(durations)  # what it costs while nothing else runs on the machine
+        print(f"{MESSAGES} messages: open {opened * 1e3:.0f} ms, latest chapter {best * 1e3:.1f} ms")
+        assert len(page.rows) == chapter
+        assert encode_message(page.rows[0].message) == encode_message(SummaryMessage("so far"))
+        assert opened < 0.2
+        assert best < 0.010

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.stored import converse
+
+from planck_nb.ai.messages import UserMessage
+from planck_nb.base.errors import SessionError
+from planck_nb.sessions import Session, compact_store, query, query_async
+from planck_nb.sessions.fold import Folder
+
+ALL = "select * from messages order by session_id, id"
+TESTS = Path(__file__).parents[1]
+
+
+def file_names(session: Session) -> list[str]:
+    stem = session.path.name.removesuffix(".journal.jsonl")
+    return sorted(path.name.removeprefix(stem) for path in session.directory.iterdir() if path.name.startswith(stem))
+
+
+def modes(directory: Path) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+
+
+def numbers(session: Session) -> list[int]:
+    return [row.db_id for row in session.messages()]
+
+
+@pytest.fixture
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Folder, "SEGMENT", 2000)
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_a_long_journal_goes_on_in_a_new_segment_and_the_old_ones_stay(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = []
+        for turn in range(4):
+            ids += await converse(session, turn=turn)
+            session.fold()
+        assert file_names(session) == [".duckdb", *(f".journal.{n}.jsonl" for n in range(1, 5)), ".journal.jsonl"]
+        assert numbers(session) == ids
+        assert list(query(tmp_path, ALL).id) == ids
+        ids.append(await session.append("a1", UserMessage("more")))
+        assert list(query(tmp_path, ALL).id) == ids
+        assert session.messages_from_latest_checkpoint().rows == session.messages()
+    lines = [
+        json.loads(line)
+        for path in (*(session.path.with_suffix(f".{n}.jsonl") for n in range(1, 5)), session.path)
+        for line in path.read_bytes().splitlines()
+    ]
+    assert [line["id"] for line in lines if line["kind"] != "session"] == list(range(1, ids[-1] + 1))
+    assert [line["data"]["segment"] for line in lines if line["kind"] == "session"] == [1, 2, 3, 4, 5]
+    assert modes(tmp_path) == {0o600}
+    with Session.open(tmp_path, session.id) as again:
+        assert await again.append("a1", UserMessage("and more")) == ids[-1] + 1
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_the_file_is_made_anew_from_all_segments(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        for turn in range(3):
+            await converse(session, turn=turn)
+            session.fold()
+        before = query(tmp_path, ALL)
+        assert len(before) == 12
+        session.info.database.unlink()
+        assert query(tmp_path, ALL).equals(before)
+        session.fold()
+        assert query(tmp_path, ALL).equals(before)
+
+
+async def test_a_segment_may_begin_where_nothing_was_folded(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+        session.fold()
+        ids += await converse(session, turn=1)
+        session._writer.start_segment()
+        ids += await converse(session, turn=2)
+        assert list(query(tmp_path, ALL).id) == ids
+        session.fold()
+        assert list(query(tmp_path, ALL).id) == ids
+        assert numbers(session) == ids
+
+
+async def test_what_a_crash_between_the_steps_leaves_does_no_harm(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+    session.path.with_suffix(".next").write_bytes(b"half")
+    os.link(session.path, session.path.with_suffix(".1.jsonl"))
+    with Session.open(tmp_path, session.id) as again:
+        assert numbers(again) == ids
+        ids.append(await again.append("a1", UserMessage("x")))
+        again._writer.start_segment()
+        ids.append(await again.append("a1", UserMessage("y")))
+        assert numbers(again) == ids
+        assert list(query(tmp_path, ALL).id) == ids
+
+
+async def test_where_no_segment_can_be_started_the_journal_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+        monkeypatch.setattr(os, "link", refuse)
+        session._writer.start_segment()
+        ids.append(await session.append("a1", UserMessage("x")))
+        assert numbers(session) == ids
+        assert file_names(session)[-1] == ".journal.next"
+        monkeypatch.undo()
+        session._writer.start_segment()
+        assert numbers(session) == ids
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_queries_and_writers_do_not_mind_a_segment_that_begins(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        stop = asyncio.Event()
+
+        async def write() -> int:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                await session.append("a", UserMessage(str(number)), turn=number)
+                if number % 30 == 0:
+                    await asyncio.to_thread(session.fold)
+            return number
+
+        writing = asyncio.ensure_future(write())
+        for _ in range(20):
+            row = (await query_async(tmp_path, "select count(*) as n, max(turn) as last from messages")).loc[0]
+            assert row.n == 0 or row.n == row["last"]
+        stop.set()
+        assert numbers(session) == list(range(1, await writing + 1))
+
+
+WRITE = """
+import sys
+sys.path.insert(0, sys.argv[3])
+from planck_nb.sessions.fold import Folder
+Folder.SEGMENT, Folder.PAUSE, Folder.ROWS = 5000, 0.01, 5
+from support.stored import write_forever
+write_forever(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+@pytest.mark.parametrize("acknowledged", [60, 350, 700])
+def test_no_acknowledged_message_is_lost_when_a_segment_begins(tmp_path: Path, acknowledged: int) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITE, str(tmp_path), "killed", str(TESTS)], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    ids = [int(writer.stdout.readline().split()[0]) for _ in range(acknowledged)]
+    writer.kill()
+    rest, _ = writer.communicate()
+    ids += [int(line.split()[0]) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
+    seen = query(tmp_path, ALL)
+    assert set(ids) <= set(seen.id)
+    assert list(seen.text) == [f"message {number}" for number in range(1, len(seen) + 1)]
+    with Session.open(tmp_path, "killed") as session:
+        assert numbers(session) == list(seen.id)
+        assert acknowledged < 500 or ".journal.1.jsonl" in file_names(session)
+        session.info.database.unlink(missing_ok=True)
+        session.fold()
+        assert query(tmp_path, ALL).equals(seen)
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_compacting_compresses_old_segments_and_loses_nothing(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session, Session.create(tmp_path, name="open") as other:
+        for turn in range(3):
+            await converse(session, turn=turn)
+            await converse(other, turn=turn)
+            session.fold()
+            other.fold()
+        session.close()
+        bad = session.info.database.with_name(session.info.database.name + ".bad")
+        bad.write_bytes(b"x" * 100_000)
+        before, untouched = query(tmp_path, ALL), file_names(other)
+        assert compact_store(tmp_path) > 90_000
+        assert file_names(session) == [".duckdb", *(f".journal.{n}.jsonl.gz" for n in range(1, 4)), ".journal.jsonl"]
+        assert file_names(other) == untouched
+        assert query(tmp_path, ALL).equals(before)
+        session.info.database.unlink()
+        assert query(tmp_path, ALL).equals(before), "also from the compressed segments alone"
+        with gzip.open(session.path.with_suffix(".1.jsonl.gz")) as file:
+            assert json.loads(file.readline())["kind"] == "session"
+    compact_store(tmp_path)
+    assert query(tmp_path, ALL).equals(before)
+    assert modes(tmp_path) == {0o600}
+
+
+def test_a_missing_segment_is_said_and_breaks_no_query_of_others(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session, Session.create(tmp_path) as other:
+        asyncio.run(converse(session))
+        asyncio.run(converse(other))
+        session._writer.start_segment()
+        session.path.with_suffix(".1.jsonl").unlink()
+        with pytest.raises(SessionError, match="could not be made anew"):
+            session.fold()
+        assert set(query(tmp_path, ALL).session_id) == {other.id}
