@@ -20,101 +20,13 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from planck_nb.ai.cassettes.cassette import EXTENSION, Cassette, Exchange
+from planck_nb.ai.cassettes.transport import CassetteTransport
+from planck_nb.ai.connection_failures import failure
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import address_of, is_loopback
+from planck_nb.ai.providers import is_loopback
 from planck_nb.ai.retry import Timeouts
-from planck_nb.base.errors import ProviderConnectionError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 
 _ENOUGH = 256 * 1024
-
-_UNREACHABLE = "No server answers at {url} ({provider}); start it or set base_url."
-_PROXY = "The proxy on the way to {url} ({provider}) failed: {words}; check HTTPS_PROXY and NO_PROXY."
-_TLS = "No secure connection to {url} ({provider}) could be made: {words}; check the certificate or base_url."
-_ADDRESS = "{url} is not an address that {provider} can be asked at; set base_url to an http:// or https:// URL."
-_BROKEN = "The connection to {url} ({provider}) broke; try again."
-_PROTOCOL = "What {url} ({provider}) answered is not HTTP as it should be: {words}; check base_url."
-_SLOW = "{url} ({provider}) sent nothing for too long; try again or choose another model."
-
-FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
-    # aiohttp, which httpx-aiohttp wraps coarsely and lets through in places
-    aiohttp.ClientConnectorError: (ProviderConnectionError, _UNREACHABLE),
-    aiohttp.ClientConnectorDNSError: (ProviderConnectionError, _UNREACHABLE),
-    aiohttp.ConnectionTimeoutError: (ProviderConnectionError, _UNREACHABLE),
-    aiohttp.ClientProxyConnectionError: (ProviderConnectionError, _PROXY),
-    aiohttp.ClientHttpProxyError: (ProviderConnectionError, _PROXY),
-    aiohttp.ClientSSLError: (ProviderConnectionError, _TLS),
-    aiohttp.ClientConnectorSSLError: (ProviderConnectionError, _TLS),
-    aiohttp.ClientConnectorCertificateError: (ProviderConnectionError, _TLS),
-    aiohttp.ServerFingerprintMismatch: (ProviderConnectionError, _TLS),
-    aiohttp.InvalidURL: (ProviderConnectionError, _ADDRESS),
-    aiohttp.InvalidUrlClientError: (ProviderConnectionError, _ADDRESS),
-    aiohttp.InvalidUrlRedirectClientError: (ProviderConnectionError, _ADDRESS),
-    aiohttp.NonHttpUrlClientError: (ProviderConnectionError, _ADDRESS),
-    aiohttp.NonHttpUrlRedirectClientError: (ProviderConnectionError, _ADDRESS),
-    aiohttp.ServerTimeoutError: (ProviderTimeoutError, _SLOW),
-    aiohttp.SocketTimeoutError: (ProviderTimeoutError, _SLOW),
-    aiohttp.ClientError: (ProviderConnectionError, _BROKEN),
-    aiohttp.ClientConnectionError: (ProviderConnectionError, _BROKEN),
-    aiohttp.ClientConnectionResetError: (ProviderConnectionError, _BROKEN),
-    aiohttp.ClientOSError: (ProviderConnectionError, _BROKEN),
-    aiohttp.ClientPayloadError: (ProviderConnectionError, _BROKEN),
-    aiohttp.ServerConnectionError: (ProviderConnectionError, _BROKEN),
-    aiohttp.ServerDisconnectedError: (ProviderConnectionError, _BROKEN),
-    aiohttp.UploadAbortedError: (ProviderConnectionError, _BROKEN),
-    aiohttp.ClientResponseError: (ProviderProtocolError, _PROTOCOL),
-    aiohttp.ContentTypeError: (ProviderProtocolError, _PROTOCOL),
-    aiohttp.RedirectClientError: (ProviderProtocolError, _PROTOCOL),
-    aiohttp.TooManyRedirects: (ProviderProtocolError, _PROTOCOL),
-    aiohttp.WSServerHandshakeError: (ProviderProtocolError, _PROTOCOL),
-    # httpx, which any transport handed in may raise
-    httpx.ConnectError: (ProviderConnectionError, _UNREACHABLE),
-    httpx.ConnectTimeout: (ProviderConnectionError, _UNREACHABLE),
-    httpx.PoolTimeout: (ProviderConnectionError, _UNREACHABLE),
-    httpx.ProxyError: (ProviderConnectionError, _PROXY),
-    httpx.InvalidURL: (ProviderConnectionError, _ADDRESS),
-    httpx.UnsupportedProtocol: (ProviderConnectionError, _ADDRESS),
-    httpx.TimeoutException: (ProviderTimeoutError, _SLOW),
-    httpx.ReadTimeout: (ProviderTimeoutError, _SLOW),
-    httpx.WriteTimeout: (ProviderTimeoutError, _SLOW),
-    httpx.HTTPError: (ProviderConnectionError, _BROKEN),
-    httpx.RequestError: (ProviderConnectionError, _BROKEN),
-    httpx.TransportError: (ProviderConnectionError, _BROKEN),
-    httpx.NetworkError: (ProviderConnectionError, _BROKEN),
-    httpx.ReadError: (ProviderConnectionError, _BROKEN),
-    httpx.WriteError: (ProviderConnectionError, _BROKEN),
-    httpx.CloseError: (ProviderConnectionError, _BROKEN),
-    httpx.StreamError: (ProviderConnectionError, _BROKEN),
-    httpx.StreamClosed: (ProviderConnectionError, _BROKEN),
-    httpx.StreamConsumed: (ProviderConnectionError, _BROKEN),
-    httpx.RequestNotRead: (ProviderConnectionError, _BROKEN),
-    httpx.ResponseNotRead: (ProviderConnectionError, _BROKEN),
-    httpx.ProtocolError: (ProviderProtocolError, _PROTOCOL),
-    httpx.LocalProtocolError: (ProviderProtocolError, _PROTOCOL),
-    httpx.RemoteProtocolError: (ProviderProtocolError, _PROTOCOL),
-    httpx.DecodingError: (ProviderProtocolError, _PROTOCOL),
-    httpx.HTTPStatusError: (ProviderProtocolError, _PROTOCOL),
-    httpx.TooManyRedirects: (ProviderProtocolError, _PROTOCOL),
-    httpx.CookieConflict: (ProviderProtocolError, _PROTOCOL),
-    # the loop itself
-    TimeoutError: (ProviderTimeoutError, _SLOW),
-    OSError: (ProviderConnectionError, _BROKEN),
-}
-
-
-def failure(error: BaseException, model: Model) -> ProviderError | None:
-    """What a failed exchange means, None for an exception that has nothing to do with the connection.
-
-    httpx-aiohttp reports a broken connection, a refused one and a full pool alike as a connect timeout, so what it
-    was raised from decides where that is known.
-    """
-    for candidate in (error.__cause__, error):
-        for ancestor in type(candidate).__mro__ if candidate is not None else ():
-            if found := FAILURES.get(ancestor):
-                error_class, sentence = found
-                words = " ".join(str(candidate).split()).rstrip(".")[:300] or type(candidate).__name__
-                sentence = sentence.format(url=_without_path(address_of(model)), provider=model.provider, words=words)
-                return error_class(sentence, provider=model.provider, model=model.id)
-    return None
 
 
 @contextmanager
@@ -125,12 +37,6 @@ def _translated(model: Model) -> Iterator[None]:
         if (meaning := failure(error, model)) is None:
             raise
         raise meaning from error
-
-
-@lru_cache
-def _without_path(url: str) -> str:
-    split = urlsplit(url)
-    return f"{split.scheme}://{split.netloc}"
 
 
 class Answer:
@@ -217,7 +123,7 @@ class Transport:
             transport = await self._route(url)
             if cassette is not None:
                 request.extensions[EXTENSION] = exchange
-                transport = cassette.transport(transport, first_byte=self._timeouts.first_byte)
+                transport = CassetteTransport(cassette, transport, self._timeouts.first_byte)
             async with asyncio.timeout(self._timeouts.first_byte):
                 response = await transport.handle_async_request(request)
         answer = Answer(response, model, self._timeouts.idle)

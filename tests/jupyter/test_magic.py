@@ -258,7 +258,7 @@ def test_a_killed_kernel_loses_nothing_that_was_acknowledged(tmp_path: Path) -> 
             pass
 
         def kill(message: dict[str, Any]) -> None:
-            if message["msg_type"] == "display_data":
+            if message["msg_type"] == "comm_msg" and "snapshot" in str(message["content"]):
                 first.kill()
                 raise Seen
 

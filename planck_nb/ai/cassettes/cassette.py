@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from planck_nb.ai.assemble import MessageBuilder
 from planck_nb.ai.cassettes.entry import Entry, append, read_entries
@@ -18,9 +18,6 @@ from planck_nb.ai.context import Context, Options
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import CassetteError, CassetteMissError, MissingCredentialError
 from planck_nb.base.json import JsonObject
-
-if TYPE_CHECKING:
-    import httpx
 
 Mode: TypeAlias = Literal["off", "record", "replay", "auto"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -115,16 +112,6 @@ class Cassette:
     def recorded_model(self) -> str | None:
         """The "provider:model" that was asked first, None before any."""
         return next((str(entry.request["model"]) for entry in self._loaded().values()), None)
-
-    def transport(self, inner: httpx.AsyncBaseTransport, *, first_byte: float) -> httpx.AsyncBaseTransport:
-        """An httpx transport that answers from the file or passes requests to `inner` and records what it answers.
-
-        Its requests carry an `Exchange` in their extensions. `first_byte` is how many seconds the client waits for an
-        answer to begin: a request given up after them is a timeout, not an aborted run.
-        """
-        from planck_nb.ai.cassettes.transport import CassetteTransport  # noqa: PLC0415 - loads httpx
-
-        return CassetteTransport(self, inner, first_byte)
 
     def take(self, exchange: Exchange) -> Take:
         """What to do with a request: replay the entry of the take, or send the request.

@@ -11,8 +11,8 @@ import httpx
 
 from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, Exchange, Take
 from planck_nb.ai.cassettes.entry import ERRORS, Entry
+from planck_nb.ai.connection_failures import failure
 from planck_nb.ai.models import Model
-from planck_nb.ai.transport import failure
 from planck_nb.base.errors import CassetteError
 
 _OK = 200
@@ -24,7 +24,11 @@ _MARGIN = 2.0
 
 
 class CassetteTransport(httpx.AsyncBaseTransport):
-    """Answers from a cassette, or asks `inner` and records; see `Cassette.transport`."""
+    """Answers from a cassette, or asks `inner` and records what it answers.
+
+    Requests carry an `Exchange` in their extensions. `first_byte` is how many seconds the client waits for an answer
+    to begin: a request given up after them is a timeout, not an aborted run.
+    """
 
     def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, first_byte: float) -> None:
         self._cassette = cassette

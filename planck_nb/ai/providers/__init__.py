@@ -38,9 +38,7 @@ class Provider:
 
 PROVIDERS = {
     "anthropic": Provider("messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", needs_key=True),
-    "openai": Provider(
-        "responses", "https://api.openai.com/v1", "OPENAI_API_KEY", needs_key=True, foreign_api="chat"
-    ),
+    "openai": Provider("responses", "https://api.openai.com/v1", "OPENAI_API_KEY", needs_key=True, foreign_api="chat"),
     "google": Provider(
         "generate_content",
         "https://generativelanguage.googleapis.com/v1beta",
