@@ -86,7 +86,7 @@ class Run(Generic[T]):
         return self.events.subscribe(0)
 
     def __repr__(self) -> str:
-        return f"<Run {self.id} {self.status}>"
+        return f"<Run {self.status}>"
 
     async def wait(self) -> RunResult[T]:
         """Wait for the result without owning the run; raises what failed."""

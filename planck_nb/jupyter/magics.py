@@ -65,12 +65,12 @@ class PlanckMagics:
             return started.run
         try:
             await started.run
-        except asyncio.CancelledError:
-            self._finish(started, view)
-            raise
         except PlanckError as error:
+            if self._finish(started, view, raising=True).messages:
+                _show_as_one_line(error, _SHOWN_ABOVE)
+            raise
+        except BaseException:
             self._finish(started, view)
-            _show_as_one_line(error, _SHOWN_ABOVE)
             raise
         return self._finish(started, view)
 
@@ -89,12 +89,16 @@ class PlanckMagics:
         display(view)
         return view
 
-    def _finish(self, started: Started, view: LiveView | None) -> Answer:
-        """Leave the transcript under the cell, then fold the live view above it."""
+    def _finish(self, started: Started, view: LiveView | None, *, raising: bool = False) -> Answer:
+        """Leave the transcript under the cell, then fold the live view above it.
+
+        A run that failed before it said anything leaves none where the error is raised to the cell.
+        """
         events = started.run.events.since(0)
         transcript = transcript_of(started.agent.name, str(started.agent.model), events)
         answer = Answer(transcript, shown_in=self._shell.execution_count)
-        publish_display_data(*answer.mime_bundle())
+        if answer.messages or not raising:
+            publish_display_data(*answer.mime_bundle())
         if view is not None:
             view.finish(
                 {

@@ -153,11 +153,54 @@ def test_debug_shows_the_traceback(kernel: Kernel) -> None:
     assert "Traceback" in kernel.run("%planck --debug --model nobody:x hi").error
 
 
-def test_a_failed_run_leaves_its_transcript_and_the_kernel_goes_on(kernel: Kernel) -> None:
-    cell = kernel.run("%planck --model llama_cpp:any hello")
+SERVER = """
+import asyncio
+async def answer(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    writer.write({!r})
+    await writer.drain()
+    writer.close()
+server = await asyncio.start_server(answer, "127.0.0.1", 0)
+port = server.sockets[0].getsockname()[1]
+"""
+HALF = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    b'data: {"choices":[{"index":0,"delta":{"content":"Half an ans"}}]}\n\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n", "AuthenticationError"),
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "NotFoundError"),
+        (b"HTTP/1.1 429 Slow\r\nretry-after: 600\r\ncontent-length: 0\r\n\r\n", "RateLimitError"),
+        (b"HTTP/1.1 400 Bad\r\ncontent-length: 0\r\n\r\n", "BadRequestError"),
+        (HALF, "StreamTruncated: the transcript above says what happened"),
+    ],
+    ids=["401", "404", "429", "400", "cut"],
+)
+def test_a_failing_server_is_one_sentence_and_the_kernel_goes_on(kernel: Kernel, reply: bytes, sentence: str) -> None:
+    assert kernel.run(SERVER.format(reply)).status == "ok"
+    port = kernel.run("port").plain
+    cell = kernel.run(f"%planck --model openai:m --base-url http://127.0.0.1:{port}/v1 hello")
     assert cell.status == "error"
+    assert sentence in cell.error
     assert "\n" not in cell.error
-    assert "No server answers at http://127.0.0.1:8080" in cell.plain
+    if reply == HALF:
+        assert cell.plain.strip().startswith("Half an ans\n[")
+        kept = kernel.run("rows = %planck sql SELECT text FROM messages WHERE text LIKE 'Half%'\nlen(rows) > 0")
+        assert kept.plain == "True"
+    else:
+        assert len(cell.data("text/html")) == 1  # the folded live view only: the sentence stands in the error
+    assert kernel.run("%planck --model demo hello").status == "ok"
+
+
+def test_an_unreachable_server_is_one_sentence(kernel: Kernel) -> None:
+    cell = kernel.run("%planck --model llama_cpp:any hello")
+    assert "No server answers at http://127.0.0.1:8080" in cell.error
+    assert "\n" not in cell.error
+    assert "OPENAI_API_KEY is not set" in kernel.run("%planck --model openai:gpt-5.4 hello").error
     assert kernel.run("%planck --model demo hello").status == "ok"
 
 
