@@ -1,8 +1,10 @@
-"""Which rows of a session count after it was rewound."""
+"""Which rows of a session count after it was rewound, and which ways it went before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 
 HiddenRange: TypeAlias = tuple[int, int]
@@ -21,6 +23,26 @@ def hidden_ranges(rewinds: Iterable[tuple[int, int]]) -> list[HiddenRange]:
         if not ranges or rewind_id < ranges[-1][0]:
             ranges.append((before, rewind_id))
     return ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A way that the conversation went until it was rewound at `left_at`, in UTC.
+
+    `id` is what `Session.return_to` takes. The branch shares what lies before the id `before_id` and has so many
+    `messages` of its own; `last_text` is what was said last.
+    """
+
+    id: int
+    before_id: int
+    left_at: datetime
+    messages: int
+    last_text: str
+
+
+def hidden_in_branch(rewinds: Sequence[tuple[int, int]], branch_id: int) -> list[HiddenRange]:
+    """The ids that were taken back at the moment before the rewind `branch_id`."""
+    return hidden_ranges(rewind for rewind in rewinds if rewind[0] < branch_id)
 
 
 def is_hidden(row_id: int, ranges: Sequence[HiddenRange]) -> bool:

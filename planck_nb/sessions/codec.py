@@ -140,6 +140,11 @@ def check_version(record: JsonObject) -> None:
         raise SessionFormatError("The session was written by a newer planck_nb; upgrade to open it.")
 
 
+def encode_record(record: JsonObject) -> bytes:
+    """The journal line of a decoded one."""
+    return _encode(record)
+
+
 def message_of(record: JsonObject) -> Message:
     """The message of a decoded line of kind "message"."""
     return decode_message(record["data"])

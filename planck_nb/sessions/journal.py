@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from planck_nb.base.errors import SessionError, SessionFormatError
-from planck_nb.sessions.codec import check_version, decode_header, parse_line
+from planck_nb.sessions.codec import Header, check_version, decode_header, encode_header, parse_line
 
 CHUNK = 16 * 1024 * 1024
 WHOLE = sys.maxsize
@@ -41,21 +41,37 @@ class JournalFile:
         self._broken = False
 
     @classmethod
-    def create(cls, path: Path, header: bytes) -> Self:
+    def create(cls, path: Path, header: Header) -> Self:
         """A new journal that holds its header, on disk. Raises SessionError where it cannot be written."""
         try:
             descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise _unwritable(path, error) from error
-        journal = cls(path, descriptor, segment=decode_header(header).segment, size=0, last_id=0)
+        journal = cls(path, descriptor, segment=header.segment, size=0, last_id=header.last_id)
         try:
-            journal.append(header, sync=True)
+            journal.append(encode_header(header), sync=True)
         except SessionError:
             journal.close()
             path.unlink()
             raise
         sync_directory(path.parent)
         return journal
+
+    @classmethod
+    def create_filled(cls, path: Path, header: Header, content: bytes) -> Self:
+        """A new journal that holds its header and the lines in `content`, all or nothing. Raises SessionError."""
+        part = path.with_suffix(".part")
+        journal = cls.create(part, header)
+        try:
+            journal.append(content, sync=True)
+        except SessionError:
+            part.unlink()
+            raise
+        finally:
+            journal.close()
+        part.replace(path)
+        sync_directory(path.parent)
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: Path) -> Self:

@@ -23,7 +23,7 @@ import duckdb
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import QueryError, did_you_mean
 from planck_nb.sessions import schema
-from planck_nb.sessions.branch import hidden_ranges
+from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
 from planck_nb.sessions.engine import connect, literal, patiently
 from planck_nb.sessions.fold import Progress, parse_progress
 from planck_nb.sessions.segments import START, Position, read_rows
@@ -32,7 +32,7 @@ from planck_nb.sessions.store import SessionInfo, list_sessions
 if TYPE_CHECKING:
     import pandas as pd
 
-VIEWS = ("messages", "sessions", "agents", "tool_calls", "usage")
+VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "usage", "chapters", "branches")
 """The views that a query sees, documented in this package's README."""
 
 _VIEWS_SQL = Path(__file__).with_name("views.sql")
@@ -237,18 +237,20 @@ def _prepare(connection: duckdb.DuckDBPyConnection, sessions: list[SessionInfo],
     connection.execute("create schema store")
     connection.execute(
         "create table store.sessions (session_id varchar, session_name varchar, created timestamp,"
-        " filename varchar, folded_id bigint)"
+        " filename varchar, folded_id bigint, parent varchar, copied bigint)"
     )
     for source in sources:
         session = source.session
         connection.execute(
-            "insert into store.sessions values ($1, $2, $3, $4, $5)",
+            "insert into store.sessions values ($1, $2, $3, $4, $5, $6, $7)",
             [
                 session.id,
                 session.name,
                 session.created.replace(tzinfo=None),
                 str(session.database),
                 source.progress.last_id if source.progress else 0,
+                session.parent,
+                session.copied,
             ],
         )
     connection.execute("create schema tail")
@@ -316,14 +318,25 @@ def _load_tail(connection: duckdb.DuckDBPyConnection, source: _Source) -> None:
 
 def _create_hidden(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
     connection.execute("create table store.hidden (session_id varchar, first_id bigint, end_id bigint)")
+    connection.execute(
+        "create table store.hidden_in_branch (session_id varchar, branch_id bigint, first_id bigint, end_id bigint)"
+    )
+    connection.execute(f"create table store.rewinds as select * from ({_everything('rewinds', files)})")  # noqa: S608
     rewinds: dict[str, list[tuple[int, int]]] = {}
     for session_id, rewind_id, before_id in connection.execute(
-        f"select session_id, id, before_id from ({_everything('rewinds', files)}) order by id"  # noqa: S608
+        "select session_id, id, before_id from store.rewinds order by id"
     ).fetchall():
         rewinds.setdefault(session_id, []).append((rewind_id, before_id))
     for session_id, entries in rewinds.items():
         for first, end in hidden_ranges(entries):
             connection.execute("insert into store.hidden values ($1, $2, $3)", [session_id, first, end])
+        for branch_id, before_id in entries:
+            for first, end in hidden_in_branch(entries, branch_id):
+                if end > before_id:
+                    connection.execute(
+                        "insert into store.hidden_in_branch values ($1, $2, $3, $4)",
+                        [session_id, branch_id, first, end],
+                    )
 
 
 def _everything(table: str, files: list[Path]) -> str:

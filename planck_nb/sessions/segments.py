@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions.codec import decode_header, encode_header
+from planck_nb.sessions.codec import decode_header
 from planck_nb.sessions.journal import (
     WHOLE,
     JournalFile,
@@ -80,7 +80,7 @@ def start_segment(journal: JournalFile) -> JournalFile:
         fresh.unlink(missing_ok=True)
         # What a crash between the next steps has left is a second name of the active segment.
         old.unlink(missing_ok=True)
-        JournalFile.create(fresh, encode_header(replace(header, segment=header.segment + 1, last_id=last_id))).close()
+        JournalFile.create(fresh, replace(header, segment=header.segment + 1, last_id=last_id)).close()
         os.link(path, old)
         fresh.replace(path)
         sync_directory(path.parent)

@@ -8,7 +8,9 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +25,7 @@ from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json import JsonObject
 from planck_nb.sessions import codec
-from planck_nb.sessions.branch import hidden_ranges, is_hidden
+from planck_nb.sessions.branch import Branch, HiddenRange, hidden_in_branch, hidden_ranges, is_hidden
 from planck_nb.sessions.fold import Folder
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.paging import Page, Pager, Row, row_of
@@ -87,7 +89,7 @@ class Session:
             raise SessionError(
                 f"The sessions directory {directory} cannot be made ({error.strerror}); choose another one."
             ) from error
-        header = codec.encode_header(codec.Header(info.id, info.name, info.created))
+        header = codec.Header(info.id, info.name, info.created)
         return cls._locked(info, owner, lambda: JournalFile.create(info.path, header))
 
     @classmethod
@@ -169,6 +171,59 @@ class Session:
         Raises SessionError.
         """
         await self._rewind(message_id, "")
+
+    def branches(self) -> list[Branch]:
+        """The ways the conversation went before it was rewound, oldest first. Raises SessionError."""
+        records = list(self._all_records())
+        rewinds = [(record["id"], record["before_id"]) for record in records if record["kind"] == "rewind"]
+        found = []
+        for record in records:
+            if record["kind"] == "rewind":
+                hidden = hidden_in_branch(rewinds, record["id"])
+                own = [
+                    other
+                    for other in records
+                    if other["kind"] == "message"
+                    and record["before_id"] <= other["id"] < record["id"]
+                    and not is_hidden(other["id"], hidden)
+                ]
+                if own:
+                    left_at = datetime.fromisoformat(record["ts"])
+                    found.append(Branch(record["id"], record["before_id"], left_at, len(own), own[-1]["text"]))
+        return found
+
+    async def return_to(self, branch_id: int) -> None:
+        """Go on where the conversation was before the rewind that left this branch.
+
+        What was said since becomes a branch in turn. Raises SessionError where there is no such branch.
+        """
+        if branch_id not in {branch.id for branch in self.branches()}:
+            raise SessionError(f"Session {self.name!r} has no branch {branch_id}; branches() lists them.")
+        await self._rewind(branch_id, "")
+
+    def fork(self, *, name: str | None = None, before: int | None = None, owner: str = "") -> Self:
+        """A new session that begins with what is said here, as far as the id `before`, which it excludes.
+
+        The rows are copied and keep their ids; what was taken back is left behind, and what they cost is not counted
+        again. Raises what `create` raises.
+        """
+        info = new_session_info(self.directory, new_id(), readable_name() if name is None else name)
+        records = list(self._all_records())
+        hidden = _hidden(records)
+        copied = [
+            record
+            for record in records
+            if record["kind"] == "metadata"
+            or (
+                record["kind"] in {"message", "event"}
+                and not is_hidden(record["id"], hidden)
+                and (before is None or record["id"] < before)
+            )
+        ]
+        info = replace(info, parent=self.id, copied=copied[-1]["id"] if copied else 0)
+        header = codec.Header(info.id, info.name, info.created, parent=info.parent, copied=info.copied)
+        content = b"".join(map(codec.encode_record, copied))
+        return self._locked(info, owner, lambda: JournalFile.create_filled(info.path, header, content))
 
     async def save_metadata(self, metadata: Mapping[str, object]) -> None:
         """Set keys of the session's metadata to JSON values, durably; other keys stay. Raises SessionError."""
@@ -271,17 +326,19 @@ class Session:
 
         await _durable(lambda done: self._put(encode, done))
 
-    def _records(self, agent_id: str | None) -> Iterator[JsonObject]:
-        records = []
+    def _all_records(self) -> Iterator[JsonObject]:
         for lines, _ in read_rows(self.path, end=self._durable_end()):
             for line in lines:
                 record = codec.parse_line(line)
                 if record is not None:
                     codec.check_version(record)
-                    records.append(record)
+                    yield record
                 elif not line.isspace():
                     _log.warning("a damaged line of %s was left out: %.60r…", self.path, line)
-        hidden = hidden_ranges((record["id"], record["before_id"]) for record in records if record["kind"] == "rewind")
+
+    def _records(self, agent_id: str | None) -> Iterator[JsonObject]:
+        records = list(self._all_records())
+        hidden = _hidden(records)
         for record in records:
             if agent_id in {None, record.get("agent_id")} and not is_hidden(record["id"], hidden):
                 yield record
@@ -327,6 +384,10 @@ class SessionLog:
     async def truncate_from(self, message_id: int) -> None:
         """Take back the message and everything after it, of all agents of the session. Raises SessionError."""
         await self._session._rewind(message_id, self._agent_id)  # noqa: SLF001 - as above
+
+
+def _hidden(records: Iterable[JsonObject]) -> list[HiddenRange]:
+    return hidden_ranges((record["id"], record["before_id"]) for record in records if record["kind"] == "rewind")
 
 
 async def _durable(put: Callable[[Done], int]) -> int:

@@ -1,5 +1,6 @@
 -- What %planck sql shows, documented column by column in README.md.
--- Built on what query.py prepares: store.sessions, store.all_messages, store.all_events, store.hidden.
+-- Built on what query.py prepares: store.sessions, store.all_messages, store.all_events, store.rewinds,
+-- store.hidden and store.hidden_in_branch.
 
 create view store.visible_events as
 select * from store.all_events e
@@ -100,8 +101,8 @@ select
     sum(cache_write_tokens)::bigint as cache_write_tokens,
     sum(thinking_tokens)::bigint as thinking_tokens,
     sum(cost_usd) as cost_usd
-from store.all_messages
-where role = 'assistant'
+from store.all_messages join store.sessions using (session_id, session_name)
+where role = 'assistant' and id > copied
 group by all;
 
 create view sessions as
@@ -109,7 +110,8 @@ with totals as (
     select
         session_id,
         sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
-    from store.all_messages
+    from store.all_messages join store.sessions using (session_id)
+    where id > copied
     group by all
 ),
 counts as (
@@ -119,5 +121,67 @@ counts as (
 )
 select
     session_id, session_name, created,
-    coalesce(agents, 0) as agents, coalesce(messages, 0) as messages, input_tokens, output_tokens, cost_usd, last
+    coalesce(agents, 0) as agents, coalesce(messages, 0) as messages, input_tokens, output_tokens, cost_usd, last,
+    parent
 from store.sessions left join counts using (session_id) left join totals using (session_id);
+
+create view turns as
+with bounds as (
+    select
+        session_id, session_name, agent_id, turn,
+        min(ts) filter (type = 'turn_start') as started,
+        max(ts) filter (type <> 'turn_start') as ended,
+        arg_max(type, id) filter (type <> 'turn_start') as outcome
+    from store.visible_events
+    where type in ('turn_start', 'turn_end', 'aborted', 'error')
+    group by all
+),
+said as (
+    select
+        session_id, session_name, agent_id, turn,
+        arg_min(text, id) filter (role = 'user') as prompt,
+        count(*) filter (role = 'assistant') as replies,
+        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
+    from messages
+    group by all
+),
+calls as (
+    select session_id, agent_id, turn, count(*) as tool_calls from tool_calls group by all
+)
+select
+    session_id, session_name, agent_id, turn, prompt, started, ended, epoch(ended - started) as duration_s, outcome,
+    coalesce(replies, 0) as replies,
+    coalesce(tool_calls, 0) as tool_calls,
+    input_tokens, output_tokens, cost_usd
+from said
+full join bounds using (session_id, session_name, agent_id, turn)
+left join calls using (session_id, agent_id, turn);
+
+create view chapters as
+with numbered as (
+    select *, count(*) filter (role = 'summary') over (partition by session_id, agent_id order by id) as chapter
+    from messages
+)
+select
+    session_id, session_name, agent_id, chapter,
+    max(id) filter (role = 'summary') as checkpoint_id,
+    min(id) as first_id, max(id) as last_id, count(*) as messages, min(ts) as started, max(ts) as last,
+    max(text) filter (role = 'summary') as summary
+from numbered
+group by all;
+
+create view branches as
+with own as (
+    select r.session_id, r.id as branch_id, m.id, m.text
+    from store.rewinds r
+    join store.all_messages m on m.session_id = r.session_id and m.id >= r.before_id and m.id < r.id
+)
+select
+    o.session_id, r.session_name, o.branch_id, r.before_id, r.ts as left_at,
+    count(*) as messages, arg_max(o.text, o.id) as last_text
+from own o join store.rewinds r on r.session_id = o.session_id and r.id = o.branch_id
+where not exists (
+    select 1 from store.hidden_in_branch h
+    where h.session_id = o.session_id and h.branch_id = o.branch_id and o.id >= h.first_id and o.id < h.end_id
+)
+group by all;

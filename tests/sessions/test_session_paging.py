@@ -13,7 +13,7 @@ from support.stored import converse, reply
 from planck_nb.ai.messages import Message, SummaryMessage, UserMessage, encode_message
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.sessions import Session, find_by_id, find_by_name
-from planck_nb.sessions.codec import Header, encode_header, encode_message_line
+from planck_nb.sessions.codec import Header, encode_message_line
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.store import new_session_info
 
@@ -207,7 +207,7 @@ async def test_chapters_are_read_from_the_journal_where_the_file_cannot_be_used(
 @pytest.mark.timeout(900)
 def test_a_chapter_of_a_long_session_is_there_at_once(tmp_path: Path) -> None:
     info = new_session_info(tmp_path, "ab" * 8, "long")
-    journal = JournalFile.create(info.path, encode_header(Header(info.id, info.name, info.created)))
+    journal = JournalFile.create(info.path, Header(info.id, info.name, info.created))
     chapter = 100
     template = encode_message_line(0, "a", UserMessage("x" * 500), turn=0, time=1.75e9)
     summary = encode_message_line(0, "a", SummaryMessage("so far"), turn=0, time=1.75e9)
