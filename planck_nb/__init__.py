@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from planck_nb.base.errors import PlanckError, ToolError
     from planck_nb.config import Config
     from planck_nb.sessions import Session
+    from planck_nb.tools.builtin import BuiltinTools
+    from planck_nb.tools.external import ExternalTool
     from planck_nb.workspace import Workspace
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "BuiltinTools",
     "Config",
+    "ExternalTool",
     "PlanckError",
     "Run",
     "RunResult",
@@ -39,7 +43,9 @@ __all__ = [
 
 _HOME = {
     "Agent": "planck_nb.agent.agent",
+    "BuiltinTools": "planck_nb.tools.builtin",
     "Config": "planck_nb.config",
+    "ExternalTool": "planck_nb.tools.external",
     "PlanckError": "planck_nb.base.errors",
     "Run": "planck_nb.agent.run",
     "RunResult": "planck_nb.agent.run",

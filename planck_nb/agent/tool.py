@@ -29,7 +29,7 @@ def _unseen(_text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Who calls a tool, for an `execute_fn` that asks for it; `progress(text)` shows work under way, from any thread."""
+    """Who calls, for an `execute_fn` that asks for it; `progress(text)` shows work under way, in any thread."""
 
     agent_id: str = ""
     call_id: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from itertools import pairwise
 
 from planck_nb import Agent, Tool
 from planck_nb.agent.progress import INTERVAL, REPORT_CHARACTERS, Progress
@@ -52,7 +53,7 @@ async def test_reports_come_at_a_readable_pace_and_keep_the_newest() -> None:
     progress.close()
     times = [time for time, _ in reports]
     assert 2 <= len(reports) <= 8
-    assert all(later - earlier >= INTERVAL * 0.9 for earlier, later in zip(times[:-2], times[1:-1], strict=True))
+    assert all(later - earlier >= INTERVAL * 0.9 for earlier, later in pairwise(times[:-1]))
     assert all(len(text) <= REPORT_CHARACTERS for _, text in reports)
     assert reports[-1][1].endswith("the end")
 

@@ -1,0 +1,1 @@
+"""Concrete tools: files, the shell, and commands described by TOOL.json."""

@@ -1,0 +1,140 @@
+"""The tools that every agent can have: read, write, edit, bash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from planck_nb.agent.tool import Tool, ToolContext
+from planck_nb.base.json import JsonObject
+from planck_nb.tools.files import Files
+from planck_nb.tools.files import files as shared_files
+from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell
+
+_PATH: JsonObject = {
+    "type": "string",
+    "minLength": 1,
+    "description": "Path of the file; relative to the working directory.",
+}
+
+
+class BuiltinTools:
+    """Makes the built-in tools.
+
+    `cwd` is what relative paths and commands start from, by default the process's working directory at the time of
+    the call. Tools that share `files` know what each agent has read and record their changes in `files.changes`; by
+    default all tools of the process share one.
+    """
+
+    files: Files = shared_files
+
+    @classmethod
+    def read(cls, *, cwd: str | Path | None = None, files: Files | None = None) -> Tool:
+        """`read(path, offset=0, limit=None)`: the text of a file, `offset` lines skipped."""
+        folder, disk = _folder(cwd), files or cls.files
+
+        def execute(args: JsonObject, context: ToolContext) -> str:
+            offset, limit = args.get("offset", 0), args.get("limit")
+            return disk.read(args["path"], cwd=folder, agent_id=context.agent_id, offset=offset, limit=limit)
+
+        return Tool(
+            name="read",
+            description="Read a text file. Long files come in parts: go on with offset.",
+            parameters=_schema(
+                required=["path"],
+                path=_PATH,
+                offset={"type": "integer", "minimum": 0, "description": "Lines to skip; by default 0."},
+                limit={"type": "integer", "minimum": 0, "description": "Lines to give at most."},
+            ),
+            execute_fn=execute,
+        )
+
+    @classmethod
+    def write(cls, *, cwd: str | Path | None = None, files: Files | None = None) -> Tool:
+        """`write(path, content)`: make or replace a file, with the folders above it."""
+        folder, disk = _folder(cwd), files or cls.files
+
+        def execute(args: JsonObject, context: ToolContext) -> str:
+            who = {"agent_id": context.agent_id, "call_id": context.call_id}
+            return disk.write(args["path"], args["content"], cwd=folder, **who)
+
+        return Tool(
+            name="write",
+            description="Write a file: make it, with the folders above it, or replace all of it.",
+            parameters=_schema(
+                required=["path", "content"],
+                path=_PATH,
+                content={"type": "string", "description": "The whole content."},
+            ),
+            execute_fn=execute,
+        )
+
+    @classmethod
+    def edit(cls, *, cwd: str | Path | None = None, files: Files | None = None) -> Tool:
+        """`edit(path, old_string, new_string)`: replace a text that occurs exactly once."""
+        folder, disk = _folder(cwd), files or cls.files
+
+        def execute(args: JsonObject, context: ToolContext) -> str:
+            who = {"agent_id": context.agent_id, "call_id": context.call_id}
+            return disk.edit(args["path"], args["old_string"], args["new_string"], cwd=folder, **who)
+
+        return Tool(
+            name="edit",
+            description="Replace a text in a file. It must occur exactly once: take in lines around it if need be.",
+            parameters=_schema(
+                required=["path", "old_string", "new_string"],
+                path=_PATH,
+                old_string={"type": "string", "description": "The text to replace, exactly as in the file."},
+                new_string={"type": "string", "description": "The text to put in its place."},
+            ),
+            execute_fn=execute,
+        )
+
+    @classmethod
+    def bash(cls, *, cwd: str | Path | None = None, allow_env: Iterable[str] = ()) -> Tool:
+        """`bash(command, cwd=None, timeout=30000)`: run a command with /bin/sh, `timeout` in milliseconds.
+
+        Environment variables that look like secrets by their names are kept from it, save those in `allow_env`.
+        """
+        folder, allowed = _folder(cwd), tuple(allow_env)
+
+        async def execute(args: JsonObject, context: ToolContext) -> str:
+            timeout = args.get("timeout", DEFAULT_TIMEOUT)
+            return await run_shell(
+                args["command"], context, cwd=folder, within=args.get("cwd"), milliseconds=timeout, allow_env=allowed
+            )
+
+        return Tool(
+            name="bash",
+            description=(
+                "Run a command with /bin/sh. It has no input; what it starts in the background ends with it. "
+                "Of a long output the beginning and the end are shown, and where the whole is."
+            ),
+            parameters=_schema(
+                required=["command"],
+                command={"type": "string", "minLength": 1, "description": "The command."},
+                **CALL_PROPERTIES,
+            ),
+            execute_fn=execute,
+            timeout=None,
+        )
+
+    @classmethod
+    def all(
+        cls, *, cwd: str | Path | None = None, files: Files | None = None, allow_env: Iterable[str] = ()
+    ) -> tuple[Tool, ...]:
+        """All four."""
+        return (
+            cls.read(cwd=cwd, files=files),
+            cls.write(cwd=cwd, files=files),
+            cls.edit(cwd=cwd, files=files),
+            cls.bash(cwd=cwd, allow_env=allow_env),
+        )
+
+
+def _folder(cwd: str | Path | None) -> Path | None:
+    return None if cwd is None else Path(cwd)
+
+
+def _schema(*, required: list[str], **properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

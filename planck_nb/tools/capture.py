@@ -1,0 +1,102 @@
+"""Output of any size in bounded memory: the beginning and the end are kept, the whole goes to a file."""
+
+from __future__ import annotations
+
+import atexit
+import codecs
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+HEAD = 24_000
+TAIL = 12_000
+"""Bytes kept of the beginning and of the end of an output that is longer than both."""
+
+HEAD_LINES = 1_000
+TAIL_LINES = 500
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+"""What the bytes of a UTF-8 character after its first are."""
+
+FILE_LIMIT = 100_000_000
+"""Bytes of one output that are written to a file at most, so that an endless command cannot fill the disk."""
+
+
+@cache
+def spill_folder() -> Path:
+    """The folder for long outputs: private, and removed when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="planck-nb-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class Capture:
+    """One output stream of a command. `share` scales its bounds, where several streams share a result."""
+
+    def __init__(self, share: float = 1.0) -> None:
+        self._head_bytes, self._tail_bytes = int(HEAD * share), int(TAIL * share)
+        self._head_lines, self._tail_lines = int(HEAD_LINES * share), int(TAIL_LINES * share)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._size = 0
+        self._file: BinaryIO | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take more output."""
+        if self._file is None and self._size + len(data) > self._head_bytes + self._tail_bytes:
+            self._file = self._open()
+        self._spill(data)
+        self._size += len(data)
+        room = self._head_bytes - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if self._file is not None:
+            del self._tail[: -self._tail_bytes]
+
+    def text(self) -> str:
+        """The output; a long one as its beginning and end with a line between them that tells where the whole is.
+
+        Bytes that are not UTF-8 are replaced; no character is cut. Call it once, after the last `feed`.
+        """
+        if self._file is None:
+            text = (self._head + self._tail).decode("utf-8", "replace")
+            lines = text.splitlines(keepends=True)
+            if len(lines) <= self._head_lines + self._tail_lines:
+                return text
+            self._file = self._open()
+            head, tail = lines, lines
+        else:
+            unfinished = codecs.getincrementaldecoder("utf-8")("replace")  # leaves a character out that is cut
+            head = unfinished.decode(bytes(self._head)).splitlines(keepends=True)
+            tail = self._tail.lstrip(_CONTINUATION).decode("utf-8", "replace").splitlines(keepends=True)
+        first = "".join(head[: self._head_lines])
+        last = "".join(tail[-self._tail_lines :])
+        return f"{first}{'' if first.endswith(chr(10)) else chr(10)}{self._note(first, last)}\n{last}"
+
+    def close(self) -> None:
+        """Close the file of a long output; it stays until this process ends."""
+        if self._file is not None:
+            self._file.close()
+
+    def _note(self, first: str, last: str) -> str:
+        file = self._file
+        if file is None:
+            raise RuntimeError("Only an output that has a file is cut.")
+        file.flush()
+        left_out = max(self._size - len(first.encode()) - len(last.encode()), 0)
+        which = "all of it" if self._size <= FILE_LIMIT else f"the first {FILE_LIMIT:,} of {self._size:,} bytes"
+        return f"[… {left_out:,} bytes left out; {which} in {file.name} …]"
+
+    def _open(self) -> BinaryIO:
+        descriptor, name = tempfile.mkstemp(dir=spill_folder(), prefix="output-", suffix=".txt")
+        os.close(descriptor)
+        file = Path(name).open("wb")  # noqa: SIM115 - closed by close()
+        file.write(self._head + self._tail)
+        return file
+
+    def _spill(self, data: bytes) -> None:
+        if self._file is not None and self._size < FILE_LIMIT:
+            self._file.write(data[: FILE_LIMIT - self._size])

@@ -1,0 +1,162 @@
+"""Tools that a TOOL.json file describes: a command line with placeholders for the arguments."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planck_nb.agent.tool import Tool, ToolContext
+from planck_nb.base.errors import ConfigError
+from planck_nb.base.json import JsonObject
+from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell
+from planck_nb.tools.template import Template
+
+_REQUIRED = ("name", "description", "command", "parameters")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that gave no tool, and the reason in one sentence."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What was found, in the order of the folders and then of the names; nothing vanishes silently."""
+
+    tools: tuple[Tool, ...]
+    skipped: tuple[Skipped, ...]
+
+
+class ExternalTool:
+    """Makes tools of TOOL.json files.
+
+        {"name": "complexity", "description": "Cyclomatic complexity of a file.", "command": "radon cc {{path}} -s",
+         "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}}
+
+    `{{name}}` in the command stands for the argument of that name; see `Template` for how values are escaped. Every
+    such tool also takes `cwd` and `timeout` (milliseconds, by default 30,000) and runs like `bash`.
+    """
+
+    @classmethod
+    def load_all(cls, dirs: Iterable[str | Path], *, cwd: str | Path | None = None) -> LoadReport:
+        """The tools of all `<dir>/<name>/TOOL.json`; `~` is expanded, folders that do not exist are empty."""
+        tools: list[Tool] = []
+        skipped: list[Skipped] = []
+        for folder in map(Path, dirs):
+            try:
+                candidates = _candidates(folder)
+            except (OSError, RuntimeError) as error:
+                skipped.append(Skipped(folder, f"cannot list {folder}: {_reason(error)}."))
+                continue
+            for path in candidates:
+                try:
+                    tools.append(cls.from_file(path, cwd=cwd))
+                except ConfigError as error:
+                    skipped.append(Skipped(path, str(error)))
+        return LoadReport(tuple(tools), tuple(skipped))
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, cwd: str | Path | None = None, allow_env: Iterable[str] = ()) -> Tool:
+        """The tool that this file describes. `cwd` and `allow_env` as for `BuiltinTools.bash`.
+
+        Raises `ConfigError` that says what is wrong with the file.
+        """
+        data = _load(Path(path))
+        try:
+            template = Template.parse(data["command"])
+        except ConfigError as error:
+            raise ConfigError(f"TOOL.json at {path}: {error}") from error
+        folder = None if cwd is None else Path(cwd)
+        allowed = tuple(allow_env)
+
+        async def execute(args: JsonObject, context: ToolContext) -> str:
+            return await run_shell(
+                template.fill(args),
+                context,
+                cwd=folder,
+                within=_text(args.get("cwd")),
+                milliseconds=_milliseconds(args.get("timeout")),
+                allow_env=allowed,
+            )
+
+        return Tool(
+            name=data["name"],
+            description=data["description"],
+            parameters=_with_call_properties(data["parameters"]),
+            execute_fn=execute,
+            timeout=None,
+        )
+
+
+def _candidates(folder: Path) -> list[Path]:
+    expanded = folder.expanduser()
+    if not expanded.exists():
+        return []
+    return [entry / "TOOL.json" for entry in sorted(expanded.iterdir()) if (entry / "TOOL.json").exists()]
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        expanded = path.expanduser()
+        if expanded.exists() and not expanded.is_file():
+            raise ConfigError(f"cannot read {path}: it is not a regular file.")
+        data = json.loads(expanded.read_text("utf-8-sig"))
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:
+        if isinstance(error, RecursionError):
+            raise ConfigError(f"invalid JSON in {path}: it is nested too deeply.") from error
+        raise ConfigError(f"cannot read {path}: {_reason(error)}.") from error
+    except ValueError as error:
+        raise ConfigError(f"invalid JSON in {path}: {error}.") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"TOOL.json at {path} must hold a JSON object with {', '.join(_REQUIRED)}.")
+    _check(data, path)
+    return data
+
+
+def _check(data: dict[str, Any], path: Path) -> None:
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - 40 ms that most programs never need
+
+    if missing := [key for key in _REQUIRED if key not in data]:
+        raise ConfigError(f"TOOL.json at {path} missing required fields: {', '.join(missing)}.")
+    for key in ("name", "description", "command"):
+        if not isinstance(data[key], str) or not data[key].strip():
+            raise ConfigError(f"TOOL.json at {path}: {key} must be a text that is not empty.")
+    if not _NAME.fullmatch(data["name"]):
+        raise ConfigError(f"TOOL.json at {path}: name must be up to 64 letters, digits, _ or -.")
+    if "\0" in data["command"]:
+        raise ConfigError(f"TOOL.json at {path}: command must not contain a NUL character.")
+    parameters = data["parameters"]
+    if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
+        raise ConfigError(f"TOOL.json at {path}: parameters must be a JSON Schema of type object.")
+    if not isinstance(parameters.get("properties", {}), dict):
+        raise ConfigError(f"TOOL.json at {path}: parameters.properties must be an object.")
+    try:
+        Draft202012Validator.check_schema(parameters)
+    except SchemaError as error:
+        raise ConfigError(f"TOOL.json at {path}: parameters is not a JSON Schema: {error.message}.") from error
+
+
+def _with_call_properties(parameters: JsonObject) -> JsonObject:
+    """The schema with `cwd` and `timeout`, as far as the tool does not use these names itself."""
+    return {"type": "object", **parameters, "properties": CALL_PROPERTIES | parameters.get("properties", {})}
+
+
+def _milliseconds(value: object) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return float(value) if number else DEFAULT_TIMEOUT  # type: ignore[arg-type]  # a tool may use the name otherwise
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,69 @@
+"""Keeps a watchdog beside this process, so that no command outlives it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import threading
+from pathlib import Path
+
+from planck_nb.tools import watchdog
+
+MARK = "PLANCK_NB_COMMAND"
+"""The environment variable that tells whose command a process belongs to."""
+
+
+class Guard:
+    """The watchdog of this process, started with the first command, and again if it was killed or we were forked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner = 0
+        self._watchdog = 0
+        self._pipe = -1
+        self._token = ""
+
+    def enlist(self) -> tuple[int, str]:
+        """A file descriptor on which a new group says `+PGID`, and the mark for the group's environment."""
+        with self._lock:
+            if self._owner != os.getpid() or not _alive(self._watchdog):
+                self._start()
+            return self._pipe, f"{self._token}-{secrets.token_hex(6)}"
+
+    def dismiss(self, group: int) -> None:
+        """Say that the group has ended."""
+        with self._lock:
+            try:
+                os.write(self._pipe, b"-%d\n" % group)
+            except BrokenPipeError:
+                return  # the watchdog was killed; the next command starts another
+
+    def _start(self) -> None:
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        self._token = self._token if self._owner == os.getpid() else secrets.token_hex(8)
+        reading, self._pipe = os.pipe()
+        command = [sys.executable, "-I", "-S", str(Path(watchdog.__file__)), str(os.getpid()), f"{MARK}={self._token}-"]
+        environment = {name: value for name, value in os.environ.items() if name != MARK}
+        actions = [
+            (os.POSIX_SPAWN_DUP2, reading, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ]
+        try:
+            self._watchdog = os.posix_spawn(sys.executable, command, environment, file_actions=actions, setsid=True)
+        finally:
+            os.close(reading)
+        self._owner = os.getpid()
+
+
+def _alive(process: int) -> bool:
+    try:
+        return process != 0 and os.waitpid(process, os.WNOHANG) == (0, 0)
+    except ChildProcessError:
+        return False
+
+
+guard = Guard()
+"""The guard of this process."""

@@ -1,0 +1,194 @@
+"""One shell command from its start to its end, with everything it started.
+
+Blocking, so that it does not depend on any event loop: it is run in a thread, and ended by an event. What the command
+leaves in its process group when its shell ends is ended with it; on timeout and cancellation also what it moved into
+other groups. A watchdog does the same when this process dies.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, TypeAlias
+
+from planck_nb.base.errors import ToolError
+from planck_nb.tools.capture import Capture
+from planck_nb.tools.guard import MARK, guard
+from planck_nb.tools.watchdog import marked, send
+
+GRACE = 1.0
+"""Seconds that the processes of a command get between SIGTERM and SIGKILL."""
+
+_TICK = 0.05
+_DRAIN = 0.3
+"""Seconds to read on after the end, where something outside the group still holds the pipes."""
+
+_STDERR_SHARE = 0.25
+
+_ENTRY = 'echo "+$$" >&0; exec </dev/null; exec /bin/sh -c "$0"'
+"""The group tells the watchdog of itself before the command begins, so that no moment is without watch."""
+
+_SECRET = re.compile(
+    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|_KEY$|TOKEN(?!IZER)|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL", re.IGNORECASE
+)
+
+Ending: TypeAlias = Literal["exited", "timeout", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended. `status` is its exit status, or minus the number of the signal that ended it."""
+
+    ending: Ending
+    status: int
+    output: str
+
+
+def child_environment(parent: Mapping[str, str], allow: Iterable[str] = ()) -> dict[str, str]:
+    """The environment for a command: the parent's without what looks like a secret by its name, save `allow`."""
+    kept = set(allow)
+    return {name: value for name, value in parent.items() if name in kept or not _SECRET.search(name)}
+
+
+def run_command(
+    command: str,
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout: float,
+    cancelled: threading.Event,
+    progress: Callable[[str], None],
+) -> Finished:
+    """Run `command` with /bin/sh and give what it wrote; `timeout` in seconds. Raises `ToolError` if it cannot start.
+
+    Ends within about `GRACE` seconds after `cancelled` is set.
+    """
+    process, mark = _start(command, cwd, environment)
+    try:
+        return _Command(process, mark, progress).run(time.monotonic() + timeout, cancelled)
+    finally:
+        guard.dismiss(process.pid)
+
+
+def _start(command: str, cwd: Path, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], str]:
+    if os.name != "posix":
+        raise ToolError("Commands need /bin/sh, which this system does not have; run the notebook on Linux or macOS.")
+    try:
+        pipe, mark = guard.enlist()
+        process = subprocess.Popen(  # noqa: S603 - what the model asked for, as it asked for it
+            ["/bin/sh", "-c", _ENTRY, command],
+            cwd=cwd,
+            env={**environment, MARK: mark},
+            stdin=pipe,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        where = "" if cwd.is_dir() else f" (working directory {cwd})"
+        raise ToolError(f"failed to start process: {reason}{where}; change the call.") from error
+    return process, f"{MARK}={mark}"
+
+
+class _Command:
+    """A command that runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, progress: Callable[[str], None]) -> None:
+        self._process = process
+        self._mark = mark.encode()
+        self._progress = progress
+        self._selector = selectors.DefaultSelector()
+        self._captures = [Capture(1 - _STDERR_SHARE), Capture(_STDERR_SHARE)]
+
+    def run(self, deadline: float, cancelled: threading.Event) -> Finished:
+        with self._process, self._selector:
+            for pipe, capture in zip((self._process.stdout, self._process.stderr), self._captures, strict=True):
+                self._watch(pipe, capture)
+            try:
+                ending = self._until_over(deadline, cancelled)
+            except BaseException:
+                self._signal(signal.SIGKILL, everything=True)
+                raise
+            self._end(everything=ending != "exited")
+            self._drain()
+            try:
+                output = self._output()
+            finally:
+                for capture in self._captures:
+                    capture.close()
+            return Finished(ending, self._process.wait(), output)
+
+    def _until_over(self, deadline: float, cancelled: threading.Event) -> Ending:
+        while self._process.poll() is None:
+            if cancelled.is_set():
+                return "cancelled"
+            if time.monotonic() >= deadline:
+                return "timeout"
+            self._pump(min(_TICK, max(deadline - time.monotonic(), 0)))
+        return "exited"
+
+    def _end(self, *, everything: bool) -> None:
+        """End what is left of the command: first by asking, after `GRACE` seconds by force."""
+        self._signal(signal.SIGTERM, everything=everything)
+        deadline = time.monotonic() + GRACE
+        while self._left(everything=everything) and time.monotonic() < deadline:
+            self._pump(_TICK / 2)
+        self._signal(signal.SIGKILL, everything=everything)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE)
+
+    def _drain(self) -> None:
+        deadline = time.monotonic() + _DRAIN
+        while self._selector.get_map() and time.monotonic() < deadline:
+            self._pump(_TICK)
+
+    def _left(self, *, everything: bool) -> bool:
+        if self._process.poll() is None:
+            return True
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return everything and bool(marked(self._mark))
+        except PermissionError:
+            return True
+        return True
+
+    def _signal(self, number: signal.Signals, *, everything: bool) -> None:
+        send(number, [self._process.pid], marked(self._mark) if everything else [])
+
+    def _watch(self, pipe: IO[bytes] | None, capture: Capture) -> None:
+        if pipe is not None:
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            self._selector.register(pipe.fileno(), selectors.EVENT_READ, (capture, decoder))
+
+    def _pump(self, patience: float) -> None:
+        """Take what the command writes within `patience` seconds."""
+        if not self._selector.get_map():
+            if self._process.poll() is not None:
+                time.sleep(patience)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience)
+            return
+        for key, _ in self._selector.select(patience):
+            data = os.read(key.fd, 65_536)
+            if not data:
+                self._selector.unregister(key.fd)
+                continue
+            capture, decoder = key.data
+            capture.feed(data)
+            self._progress(decoder.decode(data))
+
+    def _output(self) -> str:
+        out, err = (capture.text() for capture in self._captures)
+        return f"{out}\nSTDERR:\n{err}" if err else out

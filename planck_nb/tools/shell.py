@@ -1,0 +1,97 @@
+"""Shell commands for agents: run beside the event loop, stopped with the call, told as text."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from planck_nb.agent.tool import ToolContext
+from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
+from planck_nb.base.errors import ToolError
+from planck_nb.base.json import JsonObject
+from planck_nb.tools.process import Finished, child_environment, run_command
+
+DEFAULT_TIMEOUT = 30_000
+"""Milliseconds that a command may take unless the call says otherwise."""
+
+CALL_PROPERTIES: JsonObject = {
+    "cwd": {"type": "string", "description": "Working directory; by default the session's."},
+    "timeout": {
+        "type": "integer",
+        "minimum": 1,
+        "description": f"Milliseconds before the command is killed; by default {DEFAULT_TIMEOUT}.",
+    },
+}
+"""JSON Schema of the arguments that every command takes."""
+
+
+async def run_shell(
+    command: str,
+    context: ToolContext,
+    *,
+    cwd: Path | None = None,
+    within: str | None = None,
+    milliseconds: float = DEFAULT_TIMEOUT,
+    allow_env: Iterable[str] = (),
+) -> str:
+    """What `command` wrote to stdout, and under STDERR: to stderr.
+
+    It runs in `within`, relative to `cwd`, by default the process's working directory now, for `milliseconds` at most.
+    Raises `ToolError`, with the output, when it cannot start, exits with another status than 0, or takes too long.
+    Cancelling ends the command and everything it started before it returns.
+    """
+    cancelled = threading.Event()
+    folder = _folder(cwd, within)
+
+    def run() -> Finished:
+        return run_command(
+            command,
+            cwd=folder,
+            environment=child_environment(os.environ, allow_env),
+            timeout=milliseconds / 1_000,
+            cancelled=cancelled,
+            progress=context.progress,
+        )
+
+    finished = await _stopped_by_cancelling(run, cancelled)
+    if finished.ending == "timeout":
+        raise ToolError(_with(f"Process timed out after {milliseconds:g}ms", finished.output))
+    if finished.status:
+        raise ToolError(_with(_status(finished.status), finished.output))
+    return finished.output or "(no output)"
+
+
+async def _stopped_by_cancelling(run: Callable[[], Finished], cancelled: threading.Event) -> Finished:
+    task = spawn(run_in_thread(run), name="planck-command")
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        cancelled.set()
+        await uninterrupted(asyncio.ensure_future(asyncio.wait([task])))
+        raise
+
+
+def _folder(cwd: Path | None, within: str | None) -> Path:
+    try:
+        base = Path.cwd() if cwd is None else cwd.expanduser()
+        return base / Path(within or "").expanduser()
+    except (OSError, RuntimeError) as error:
+        raise ToolError(f"failed to start process: the working directory is gone ({error}); give cwd.") from error
+
+
+def _status(status: int) -> str:
+    if status > 0:
+        return f"Process exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "a signal"
+    return f"Process was ended by {name} ({-status})"
+
+
+def _with(sentence: str, output: str) -> str:
+    return f"{sentence}\n{output}" if output else sentence

@@ -1,0 +1,239 @@
+"""A command line with `{{name}}` placeholders, filled so that no value can be anything but text to the shell.
+
+Each placeholder is escaped for where it stands: bare, in single quotes or in double quotes. Where no escaping is safe
+(code inside a string that is run as code, a command substitution, a here-document, a comment, behind a backslash or a
+dollar sign) the template is refused when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from planck_nb.base.errors import ConfigError, ToolError
+
+Quotes: TypeAlias = Literal["bare", "single", "double"]
+
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+_PLAIN_EXPANSION = re.compile(r"\$(?:\w+|\{\w+\}|[?#$!@*-]|\((?![^)]*\bcase\b)[^(){}\"'`\\#<]*\))|`[^`{}\"'\\#<]*`")
+"""Expansions whose end is beyond doubt and that hold no placeholder."""
+
+_SEPARATORS = ";|&\n()"
+_REDIRECTIONS = {"<", ">"}
+_CODE_FLAG = re.compile(r"-[A-Za-z]*[cdeEpr]|--(?:command|eval|execute|print|run)")
+_CODE_IN_FLAG = re.compile(r"(?:-[A-Za-z]*[cdeEpr]|--(?:command|eval|execute|print|run)=).*\{\{", re.DOTALL)
+_INTERPRETER = re.compile(
+    r"(?:ba|da|z|k|mk|a|fi|c|tc)?sh|su|runuser|script|flock|python[\d.]*|pypy\d?|perl|ruby|node|deno|bun|php|lua"
+    r"|Rscript|osascript|\$.*"
+)
+_RUNS_ITS_ARGUMENTS = re.compile(r"eval|ssh|rsh|watch|trap|parallel|let|\[\[")
+_SCRIPT_FILE = re.compile(r"[^$]*[./].*", re.DOTALL)
+_STANDARD_INPUT = {"-", "-s", "/dev/stdin"}
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A place for the argument `name`."""
+
+    name: str
+    quotes: Quotes
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A command line that was found safe to fill."""
+
+    parts: tuple[str | Placeholder, ...]
+
+    @classmethod
+    def parse(cls, command: str) -> Template:
+        """Read a command line. Raises `ConfigError` for a placeholder where no value can be made harmless."""
+        return cls(_Reader(command).read())
+
+    def fill(self, args: Mapping[str, object]) -> str:
+        """The command with the arguments in place: strings as they are, other values as JSON text.
+
+        A placeholder without an argument, or with null, becomes nothing at all. Raises `ToolError` for a value with a
+        NUL character, which no command can receive.
+        """
+        return "".join(part if isinstance(part, str) else _escaped(part, args.get(part.name)) for part in self.parts)
+
+
+def _escaped(place: Placeholder, value: object) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if "\0" in text:
+        raise ToolError(f"{place.name} contains a NUL character, which no command can receive; leave it out.")
+    if place.quotes == "double":
+        return re.sub(r'([\\"$`])', r"\\\1", text)
+    inside = text.replace("'", "'\\''")
+    return inside if place.quotes == "single" else f"'{inside}'"
+
+
+class _Reader:
+    """Walks over a command line as the shell does, as far as quoting and words go."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+        self._quotes: Quotes = "bare"
+        self._parts: list[str | Placeholder] = []
+        self._literal: list[str] = []
+        self._words: list[str] = []
+        self._word: list[str] | None = None
+        self._filled = self._piped = False
+        self._unclear = ""
+
+    def read(self) -> tuple[str | Placeholder, ...]:
+        position = 0
+        while position < len(self._command):
+            position = self._step(position)
+        self._end_command(self._command[:0])
+        if self._quotes != "bare":
+            raise ConfigError(f"The command has a {self._quotes} quote that is never closed; close it.")
+        self._flush()
+        return tuple(self._parts)
+
+    def _step(self, at: int) -> int:
+        """Take what begins at `at`; where the next begins."""
+        command, character = self._command, self._command[at]
+        if match := _PLACEHOLDER.match(command, at):
+            self._place(match[1])
+            return match.end()
+        if self._quotes == "single":
+            self._keep(character, closes=character == "'")
+        elif character == "\\":
+            self._refuse_next(at + 1, "behind a backslash")
+            self._escaped(command[at : at + 2])
+            return at + 2
+        elif character in "$`":
+            return self._expansion(at)
+        elif self._quotes == "double":
+            self._keep(character, closes=character == '"')
+        else:
+            return self._bare(at)
+        return at + 1
+
+    def _bare(self, at: int) -> int:
+        command, character = self._command, self._command[at]
+        if character in "'\"":
+            self._quotes = "single" if character == "'" else "double"
+            self._word = self._word or []
+            self._literal.append(character)
+        elif character == "#" and self._word is None:
+            self._unclear = "in or after a comment"
+            self._literal.append(character)
+        elif command.startswith("<<", at):
+            self._unclear = "in or after a here-document"
+            self._literal.append("<<")
+            return at + 2
+        elif command.startswith("((", at):
+            self._unclear = "in or after arithmetic"
+            self._literal.append("((")
+            return at + 2
+        elif character in _SEPARATORS and command[at - 1 : at] not in _REDIRECTIONS:
+            self._end_command(character)
+            self._literal.append(character)
+        elif character in _SEPARATORS or character in " \t<>":
+            self._end_word()
+            self._literal.append(character)
+        else:
+            self._keep(character)
+        return at + 1
+
+    def _expansion(self, at: int) -> int:
+        """Take an expansion; one that is not plain makes all quoting after it uncertain."""
+        dollar = self._command[at] == "$"
+        if dollar:
+            self._refuse_next(at + 1, "behind a dollar sign")
+        match = _PLAIN_EXPANSION.match(self._command, at)
+        if match is None and dollar and self._lone_dollar(at + 1):
+            self._keep("$")
+            return at + 1
+        if match is None:
+            self._unclear = "in or after an involved expansion"
+            self._keep(self._command[at])
+            return at + 1
+        self._keep(match[0])
+        return match.end()
+
+    def _lone_dollar(self, after: int) -> bool:
+        """Whether the character at `after` leaves the dollar sign before it a plain character."""
+        follows = self._command[after : after + 1]
+        return not follows.strip('%/:.,=+ \n"') and (self._quotes == "double" or follows != '"')
+
+    def _place(self, name: str) -> None:
+        if self._unclear:
+            raise ConfigError(f"{{{{{name}}}}} stands {self._unclear}, where no value is safe; {_ADVICE}.")
+        self._flush()
+        self._filled = True
+        self._parts.append(Placeholder(name, self._quotes))
+        self._word = [*(self._word or []), f"{{{{{name}}}}}"]
+
+    def _refuse_next(self, at: int, where: str) -> None:
+        if match := _PLACEHOLDER.match(self._command, at):
+            raise ConfigError(f"{{{{{match[1]}}}}} stands {where}, where no value is safe; {_ADVICE}.")
+
+    def _keep(self, text: str, *, closes: bool = False) -> None:
+        self._literal.append(text)
+        if closes:
+            self._quotes = "bare"
+        else:
+            self._word = [*(self._word or []), text]
+
+    def _escaped(self, text: str) -> None:
+        """Keep a backslash and what it escapes; a continued line is no part of a word."""
+        self._literal.append(text)
+        if text != "\\\n":
+            self._word = [*(self._word or []), text[1:]]
+
+    def _end_word(self) -> None:
+        if self._word is not None:
+            self._words.append("".join(self._word))
+            self._word = None
+
+    def _end_command(self, separator: str) -> None:
+        self._end_word()
+        if not self._words and separator == "\n":
+            return  # a pipe goes on in the next line
+        words, self._words = self._words, []
+        _refuse_nested_code(words, fed=self._piped and self._filled)
+        self._piped = separator == "|"
+
+    def _flush(self) -> None:
+        if self._literal:
+            self._parts.append("".join(self._literal))
+            self._literal.clear()
+
+
+_ADVICE = "use it bare or in plain quotes, or put the code in a script file and give it the value as an argument"
+
+
+def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
+    """Raise `ConfigError` when a word with a placeholder, or an input that is `fed` with one, is run as code.
+
+    Errs on the side of refusing: whether an option of an interpreter takes a value is not known here.
+    """
+    interpreter = code_follows = everything = False
+    script = before = ""
+    for word in words:
+        filled = _PLACEHOLDER.search(word)
+        if filled and (code_follows or everything or (interpreter and _CODE_IN_FLAG.match(word))):
+            raise ConfigError(
+                f"{{{{{filled[1]}}}}} stands inside code that another program runs, where no value is safe; {_ADVICE}."
+            )
+        option = word.startswith(("-", "+"))
+        if interpreter and not option and not before.startswith(("-", "+")) and _SCRIPT_FILE.fullmatch(word):
+            interpreter, script = False, word  # what follows belongs to the script
+        code_follows = (interpreter and bool(_CODE_FLAG.fullmatch(word))) or (code_follows and option)
+        if interpreter and not option and word not in _STANDARD_INPUT:
+            script = script or word
+        if _INTERPRETER.fullmatch(word.rpartition("/")[2]) and not script:
+            interpreter = True
+        everything = everything or bool(_RUNS_ITS_ARGUMENTS.fullmatch(word.rpartition("/")[2]))
+        before = word
+    if fed and interpreter and (not script or not _STANDARD_INPUT.isdisjoint(words)):
+        raise ConfigError(f"The command pipes a placeholder into a program that runs its input; {_ADVICE}.")

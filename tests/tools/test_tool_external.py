@@ -1,0 +1,170 @@
+"""TOOL.json: what is loaded, what is refused, and that no argument is ever run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from planck_nb import ExternalTool, ToolError
+from planck_nb.base.errors import ConfigError
+from planck_nb.tools.template import Template
+
+PARAMETERS = {"type": "object", "properties": {"x": {}}}
+ATTACKS = [
+    "; touch PWNED", "$(touch PWNED)", "`touch PWNED`", "\ntouch PWNED\n", "' ; touch PWNED ; '", '" ; touch PWNED ; "',
+    "| touch PWNED", "&& touch PWNED", "> PWNED", "\\", "\\'; touch PWNED #", '\\"; touch PWNED #', "$HOME", "${HOME}",
+    "*", "~", "!!", "{{y}}", "", " ", "-n\t", "é🎉", "$((1+1))", "#", "%s", "a'b\"c`d$e\\f\r\n",
+]  # fmt: skip
+SHOW = "python3 -c 'import sys; print(ascii(sys.argv[1:]))' "
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def described(folder: Path, **changes: object) -> Path:
+    """A TOOL.json in `folder`."""
+    spec = {"name": "t", "description": "Does.", "command": "echo {{x}}", "parameters": PARAMETERS, **changes}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "TOOL.json"
+    path.write_text(json.dumps({key: value for key, value in spec.items() if value is not ...}))
+    return path
+
+
+@pytest.mark.parametrize("value", ATTACKS)
+async def test_no_argument_is_ever_run(tmp_path: Path, value: str) -> None:
+    command = SHOW + "{{x}} '<{{x}}>' \"<{{x}}>\" pre{{x}}post --x={{x}} '<'\"{{x}}\"'>'{{x}}; echo {{x}} >/dev/null"
+    tool = ExternalTool.from_file(described(tmp_path / "t", command=command), cwd=tmp_path)
+    expected = [value, f"<{value}>", f"<{value}>", f"pre{value}post", f"--x={value}", f"<{value}>{value}"]
+    assert await tool.run({"x": value, "y": "expanded twice"}) == ascii(expected) + "\n"
+    assert names_in(tmp_path) == ["t"]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=st.text(st.sampled_from("ab '\"`$(){};&|\\\n\t*~#=!<>é"), max_size=12))
+async def test_any_text_arrives_as_it_is(tmp_path: Path, value: str) -> None:
+    tool = ExternalTool.from_file(
+        described(tmp_path / "t", command="printf '<%s>' {{x}} '{{x}}' \"{{x}}\""), cwd=tmp_path
+    )
+    assert await tool.run({"x": value}) == f"<{value}>" * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (["a b", 1], '["a b", 1]'),
+        ({"k": "é"}, '{"k": "é"}'),
+        (["$(x)"], '["$(x)"]'),
+    ],
+)
+async def test_other_values_are_json(tmp_path: Path, value: object, text: str) -> None:
+    tool = ExternalTool.from_file(described(tmp_path, command="printf %s {{x}}"))
+    assert await tool.run({"x": value}) == text
+
+
+async def test_what_is_not_given_is_nothing_at_all(tmp_path: Path) -> None:
+    tool = ExternalTool.from_file(described(tmp_path, command=SHOW + "a {{missing}} b{{x}}c '{{x}}' {{ x }} {{a-b}}"))
+    assert await tool.run({}) == "['a', 'bc', '', '{{', 'x', '}}', '{{a-b}}']\n"
+    assert await tool.run({"x": None}) == await tool.run({})
+    with pytest.raises(ToolError, match="x contains a NUL character"):
+        await tool.run({"x": "\0"})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'sh -c "echo {{x}}"', "bash -lc 'echo {{x}}'", "/bin/sh -c {{x}}",
+        "env A=1 timeout 5 bash -o pipefail -c '{{x}}'", "sh 2>&1 -c '{{x}}'", "s\\h -c '{{x}}'", "'sh' -c '{{x}}'",
+        "sh -c \\\n '{{x}}'", "true; sh -c '{{x}}'", "find . -exec sh -c 'echo {{x}}' \\;", "$SHELL -c {{x}}",
+        "eval {{x}}", "ssh host 'ls {{x}}'", "su me -c 'ls {{x}}'", "python3 -c 'print({{x}})'", "python3 -c{{x}}",
+        "perl -ne '{{x}}'", "node --eval={{x}}", "watch 'ls {{x}}'", "echo {{x}} | sh", "(echo {{x}}) | bash",
+        "echo {{x}} |\nsh -s a", "echo {{x}} | python3 -", "\\{{x}}", "${{x}}", '"${{x}}"', '"\\{{x}}"', "$({{x}})",
+        '"$(echo {{x}})"', "`{{x}}`", "`ls \\`{{x}}\\``", "echo ${A:-{{x}}}", "cat <<END\n{{x}}\nEND",
+        "cat <<<{{x}}", "ls # {{x}}", "ls # it's\necho '{{x}}'", "echo $'{{x}}'", 'echo $"{{x}}"',
+        "echo $((1 + {{x}}))", "((  {{x}} ))", "[[ {{x}} -eq 1 ]]", 'echo "$(case a in a) echo;; esac) {{x}}"',
+    ],
+)  # fmt: skip
+def test_where_no_value_is_safe_the_file_is_refused(tmp_path: Path, command: str) -> None:
+    with pytest.raises(ConfigError, match=r"TOOL\.json at .*: (\{\{x\}\} stands|The command pipes)"):
+        ExternalTool.from_file(described(tmp_path, command=command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "radon cc {{path}} -s", "sh -c 'echo \"$1\"' _ {{x}}", "python3 script.py --path={{x}} -c {{x}}",
+        "./run.sh {{x}}", "bash tools/x.sh {{x}}", "echo {{x}} | python3 count.py",
+        "ruff check {{x}} 2>&1 | head -20", "grep -c {{x}} {{y}}",
+        'n=$(git ls-files | wc -l); echo $n {{x}} "$HOME" ${A} `date`', "cd \"$(pwd)\" && ls '{{x}}' > out",
+        "cost: $ {{x}}", "python3 -m pytest {{x}}", "echo a#{{x}}",
+    ],
+)  # fmt: skip
+def test_ordinary_commands_are_not_refused(command: str) -> None:
+    assert Template.parse(command).fill({"x": "v", "y": "w"})
+
+
+async def test_working_directory_and_timeout_are_always_taken(tmp_path: Path) -> None:
+    schema = {**PARAMETERS, "additionalProperties": False}
+    tool = ExternalTool.from_file(described(tmp_path / "t", command="echo {{x}}; pwd; sleep 60", parameters=schema))
+    assert set(tool.parameters["properties"]) == {"x", "cwd", "timeout"}
+    with pytest.raises(ToolError, match=f"timed out after 200ms\nhi\n{tmp_path}\n"):
+        await tool.run({"x": "hi", "cwd": str(tmp_path), "timeout": 200})
+    with pytest.raises(ToolError, match="Invalid arguments for t"):
+        await tool.run({"z": 1})
+
+
+async def test_it_runs_like_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hidden")
+    tool = ExternalTool.from_file(described(tmp_path, command="echo out {{x}} $MY_TOKEN; echo err >&2; exit 1"))
+    with pytest.raises(ToolError, match=r"^Process exited with status 1\nout v\n\nSTDERR:\nerr\n$"):
+        await tool.run({"x": "v"})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "invalid JSON in"),
+        ("[]", "must hold a JSON object"),
+        ("3", "must hold a JSON object"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"name": "t", "description": "d"}', "missing required fields: command, parameters"),
+        ('{"name": 1, "description": "d", "command": "c", "parameters": {}}', "name must be a text"),
+        ('{"name": "a b", "description": "d", "command": "c", "parameters": {}}', "name must be up to 64"),
+        ('{"name": "t", "description": "d", "command": ["c"], "parameters": {}}', "command must be a text"),
+        ('{"name": "t", "description": "d", "command": "c", "parameters": []}', "parameters must be a JSON Schema"),
+        ('{"name": "t", "description": "d", "command": "c", "parameters": {"properties": []}}', "properties must be"),
+        ('{"name": "t", "description": "d", "command": "c", "parameters": {"required": 1}}', "is not a JSON Schema"),
+        ('{"name": "t", "description": "d", "command": "echo \'", "parameters": {}}', "never closed"),
+        ("\udcff", "cannot read"),
+    ],
+)
+def test_every_file_skipped_is_named_with_its_reason(tmp_path: Path, text: str, reason: str) -> None:
+    described(tmp_path / "a" / "one", name="one")
+    described(tmp_path / "b" / "two", name="two")
+    bad = tmp_path / "a" / "bad"
+    bad.mkdir()
+    (bad / "TOOL.json").write_text(text, errors="surrogateescape")
+    (tmp_path / "a" / "notes").mkdir()
+    (tmp_path / "a" / "file").touch()
+    report = ExternalTool.load_all([tmp_path / "b", tmp_path / "missing", tmp_path / "a", tmp_path / "a" / "file"])
+    assert [tool.name for tool in report.tools] == ["two", "one"]
+    (skipped, folder) = report.skipped
+    assert skipped.path == bad / "TOOL.json"
+    assert reason in skipped.reason
+    assert folder.path == tmp_path / "a" / "file"
+    assert "cannot list" in folder.reason
+
+
+def test_home_is_expanded_and_a_file_may_begin_with_a_byte_order_mark() -> None:
+    path = described(Path.home() / "tools" / "t")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [tool.name for tool in ExternalTool.load_all(["~/tools"]).tools] == ["t"]
+    with pytest.raises(ConfigError, match="cannot read ~/none: No such file"):
+        ExternalTool.from_file("~/none")
