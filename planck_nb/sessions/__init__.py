@@ -3,6 +3,7 @@
 from planck_nb.sessions.compaction import compact_store
 from planck_nb.sessions.paging import Page, Row
 from planck_nb.sessions.query import VIEWS, Query, query, query_async
+from planck_nb.sessions.search import search, search_async
 from planck_nb.sessions.session import Session, SessionLog
 from planck_nb.sessions.store import SessionInfo, find_by_id, find_by_name, find_session, list_sessions
 
@@ -21,4 +22,6 @@ __all__ = [
     "list_sessions",
     "query",
     "query_async",
+    "search",
+    "search_async",
 ]
