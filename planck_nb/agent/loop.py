@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from planck_nb.agent import events as ev
@@ -132,15 +133,7 @@ async def _keep_partial(host: Host, stream: Stream, error: str | None) -> None:
     said = tuple(part for part in partial.content if part.type != "tool_call" and (part.text or part.provider_state))
     if not said:
         return
-    kept = AssistantMessage(
-        said,
-        stop_reason="aborted" if error is None else "error",
-        usage=partial.usage,
-        cost=partial.cost,
-        provider=partial.provider,
-        model=partial.model,
-        error=error,
-    )
+    kept = replace(partial, content=said, stop_reason="aborted" if error is None else "error", error=error)
     await host.append(kept)
     host.count(kept)
 

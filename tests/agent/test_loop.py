@@ -319,6 +319,7 @@ async def test_a_stream_that_breaks_fails_the_run_and_keeps_what_came() -> None:
     last = agent.state.messages[-1].message
     assert isinstance(last, AssistantMessage)
     assert (last.text, last.stop_reason, last.error) == ("half an ans", "error", "The connection broke.")
+    assert last.api == "demo"  # without the format a signature could be sent back to somebody else
     assert agent.state.error == "The connection broke."
     assert [event.type async for event in run][-1] == "error"
     assert (await agent.prompt("again")).text == "better"
