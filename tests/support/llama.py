@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import pathlib
 import platform
@@ -11,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from support.evidence import evidence, missing
@@ -20,13 +21,20 @@ _STARTS_WITHIN = 60.0
 
 
 @contextmanager
-def llama_server(folder: pathlib.Path) -> Iterator[str]:
-    """The address of a running server, unpacked into `folder`. Skips where it cannot run."""
+def llama_server(folder: pathlib.Path, script: Sequence[dict[str, object]] | None = None) -> Iterator[str]:
+    """The address of a running server, unpacked into `folder`. Skips where it cannot run.
+
+    Its model says `script`, one round after another, or without one what the recorded model says.
+    """
     packed = evidence("llama", "llama")
     if sys.platform != "linux" or platform.machine() != "x86_64":
         missing("The recorded llama-server runs on x86-64 Linux only; run this test there.", "llama")
     for name in ("llama-server", "script.gguf"):
         (folder / name).write_bytes(lzma.decompress((packed / f"{name}.xz").read_bytes()))
+    if script is not None:
+        (folder / "script.json").write_text(json.dumps(script))
+        maker = str(packed / "make_script_gguf.py")
+        subprocess.run([sys.executable, maker, "script.json", "script.gguf"], cwd=folder, check=True)
     (folder / "llama-server").chmod(0o755)
     port = free_port()
     command = [
