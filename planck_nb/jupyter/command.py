@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def open_in_lab(notebook: Path) -> None:
     """Become JupyterLab with this notebook open. Raises `UsageError` where it is not installed."""
     _require("jupyterlab")
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(notebook)])  # noqa: S606 - no shell wanted
+    as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # in containers, mostly
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *as_root, str(notebook)])  # noqa: S606 - no shell wanted
 
 
 def run_in_terminal(notebook: Path) -> None:
