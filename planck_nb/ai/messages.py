@@ -59,7 +59,7 @@ class ImagePart:
     `data` is base64 text; bytes given to the constructor are encoded. `mime` is its media type.
     """
 
-    data: str | None
+    data: str | None = None
     mime: str = "image/png"
     url: str | None = None
     type: Literal["image"] = "image"
@@ -81,7 +81,7 @@ class FilePart:
     `data` is base64 text; bytes given to the constructor are encoded. `mime` is its media type, `name` its file name.
     """
 
-    data: str | None
+    data: str | None = None
     mime: str = "application/pdf"
     name: str = "document.pdf"
     url: str | None = None

@@ -1,11 +1,19 @@
 """Durable sessions: a journal per session, folded into DuckDB, queried with SQL."""
 
 from planck_nb.sessions.compaction import compact_store
+from planck_nb.sessions.export import export_session, import_session
 from planck_nb.sessions.paging import Page, Row
 from planck_nb.sessions.query import VIEWS, Query, query, query_async
 from planck_nb.sessions.search import search, search_async
 from planck_nb.sessions.session import Session, SessionLog
-from planck_nb.sessions.store import SessionInfo, find_by_id, find_by_name, find_session, list_sessions
+from planck_nb.sessions.store import (
+    SessionInfo,
+    delete_session,
+    find_by_id,
+    find_by_name,
+    find_session,
+    list_sessions,
+)
 
 __all__ = [
     "VIEWS",
@@ -16,9 +24,12 @@ __all__ = [
     "SessionInfo",
     "SessionLog",
     "compact_store",
+    "delete_session",
+    "export_session",
     "find_by_id",
     "find_by_name",
     "find_session",
+    "import_session",
     "list_sessions",
     "query",
     "query_async",

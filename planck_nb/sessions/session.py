@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -25,11 +25,12 @@ from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json import JsonObject
 from planck_nb.sessions import codec
-from planck_nb.sessions.branch import Branch, HiddenRange, hidden_in_branch, hidden_ranges, is_hidden
+from planck_nb.sessions.branch import Branch, hidden_in_branch, is_hidden
 from planck_nb.sessions.fold import Folder
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.paging import Page, Pager, Row, row_of
-from planck_nb.sessions.segments import Position, read_rows
+from planck_nb.sessions.records import read_records, visible_records
+from planck_nb.sessions.segments import Position
 from planck_nb.sessions.store import SessionInfo, find_by_id, find_session, lock_session, new_session_info
 from planck_nb.sessions.writer import Done, Writer
 
@@ -148,7 +149,7 @@ class Session:
 
     def messages(self, agent_id: str | None = None) -> list[Row]:
         """The messages of all agents, or of one, in order, without those taken back. Raises SessionError."""
-        return [row_of(record) for record in self._records(agent_id) if record["kind"] == "message"]
+        return [row_of(record) for record in self._visible(agent_id) if record["kind"] == "message"]
 
     def messages_from_latest_checkpoint(self, agent_id: str | None = None) -> Page:
         """The latest summary and every message after it, and the summary's id; everything and None without one.
@@ -174,7 +175,7 @@ class Session:
 
     def branches(self) -> list[Branch]:
         """The ways the conversation went before it was rewound, oldest first. Raises SessionError."""
-        records = list(self._all_records())
+        records = list(read_records(self.path, end=self._durable_end()))
         rewinds = [(record["id"], record["before_id"]) for record in records if record["kind"] == "rewind"]
         found = []
         for record in records:
@@ -208,17 +209,10 @@ class Session:
         again. Raises what `create` raises.
         """
         info = new_session_info(self.directory, new_id(), readable_name() if name is None else name)
-        records = list(self._all_records())
-        hidden = _hidden(records)
         copied = [
             record
-            for record in records
-            if record["kind"] == "metadata"
-            or (
-                record["kind"] in {"message", "event"}
-                and not is_hidden(record["id"], hidden)
-                and (before is None or record["id"] < before)
-            )
+            for record in self._visible()
+            if record["kind"] == "metadata" or before is None or record["id"] < before
         ]
         info = replace(info, parent=self.id, copied=copied[-1]["id"] if copied else 0)
         header = codec.Header(info.id, info.name, info.created, parent=info.parent, copied=info.copied)
@@ -247,7 +241,7 @@ class Session:
         """
         events: list[AgentEvent] = []
         counts: dict[str, int] = {}
-        for record in self._records(agent_id):
+        for record in self._visible(agent_id):
             if record["kind"] in {"message", "event"}:
                 seq = counts.get(record["agent_id"], 0)
                 counts[record["agent_id"]] = seq + 1
@@ -326,21 +320,9 @@ class Session:
 
         await _durable(lambda done: self._put(encode, done))
 
-    def _all_records(self) -> Iterator[JsonObject]:
-        for lines, _ in read_rows(self.path, end=self._durable_end()):
-            for line in lines:
-                record = codec.parse_line(line)
-                if record is not None:
-                    codec.check_version(record)
-                    yield record
-                elif not line.isspace():
-                    _log.warning("a damaged line of %s was left out: %.60r…", self.path, line)
-
-    def _records(self, agent_id: str | None) -> Iterator[JsonObject]:
-        records = list(self._all_records())
-        hidden = _hidden(records)
-        for record in records:
-            if agent_id in {None, record.get("agent_id")} and not is_hidden(record["id"], hidden):
+    def _visible(self, agent_id: str | None = None) -> Iterator[JsonObject]:
+        for record in visible_records(read_records(self.path, end=self._durable_end())):
+            if agent_id in {None, record["agent_id"]}:
                 yield record
 
 
@@ -384,10 +366,6 @@ class SessionLog:
     async def truncate_from(self, message_id: int) -> None:
         """Take back the message and everything after it, of all agents of the session. Raises SessionError."""
         await self._session._rewind(message_id, self._agent_id)  # noqa: SLF001 - as above
-
-
-def _hidden(records: Iterable[JsonObject]) -> list[HiddenRange]:
-    return hidden_ranges((record["id"], record["before_id"]) for record in records if record["kind"] == "rewind")
 
 
 async def _durable(put: Callable[[Done], int]) -> int:

@@ -133,6 +133,26 @@ def _read_info(path: Path) -> SessionInfo:
     return SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied)
 
 
+def delete_session(session: SessionInfo, *, confirm: str) -> None:
+    """Delete a session and all its files for good; `confirm` is its name, to show that this is meant.
+
+    Raises SessionError where `confirm` is something else or a file cannot be deleted, and SessionLockedError while
+    somebody has the session open.
+    """
+    if confirm != session.name:
+        raise SessionError(f"Nothing was deleted: repeat the session's name, {session.name!r}, to confirm.")
+    lock = lock_session(session, "deleting")
+    try:
+        # The journal goes last: as long as it is there, the session is, and deleting can be tried again.
+        for path in sorted(session_files(session), key=lambda path: path == session.path):
+            path.unlink(missing_ok=True)
+        session.lock.unlink(missing_ok=True)
+    except OSError as error:
+        raise SessionError(f"Session {session.name!r} could not be deleted ({error.strerror}).") from error
+    finally:
+        lock.release()
+
+
 def lock_session(session: SessionInfo, owner: str) -> filelock.BaseFileLock:
     """The held lock that makes this process the session's only writer.
 

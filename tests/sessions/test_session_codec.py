@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from planck_nb.agent import events
 from planck_nb.ai.messages import (
     AssistantMessage,
+    FilePart,
+    ImagePart,
     Message,
     StopReason,
     SummaryMessage,
@@ -36,7 +38,10 @@ usages = st.builds(Usage, counts, counts, counts, counts, counts)
 costs = st.none() | st.floats(0, 1e6)
 texts = st.builds(TextPart, st.text(), st.none() | objects)
 calls = st.builds(ToolCallPart, st.text(), st.text(), objects, st.none() | st.text(), st.none() | objects)
-user_messages = st.builds(UserMessage, st.lists(texts, max_size=3).map(tuple))
+media = st.builds(ImagePart, st.none() | st.binary(), st.text(), st.none() | st.text()) | st.builds(
+    FilePart, st.none() | st.binary(), st.text(), st.text(), st.none() | st.text()
+)
+user_messages = st.builds(UserMessage, st.lists(texts | media, max_size=3).map(tuple))
 assistant_messages = st.builds(
     AssistantMessage,
     st.lists(texts | calls | st.builds(ThinkingPart, st.text(), st.none() | objects), max_size=4).map(tuple),

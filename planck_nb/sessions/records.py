@@ -1,0 +1,41 @@
+"""The rows of one journal as JSON objects."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from planck_nb.base.json import JsonObject
+from planck_nb.sessions import codec
+from planck_nb.sessions.branch import hidden_ranges, is_hidden
+from planck_nb.sessions.segments import Position, read_rows
+
+_log = logging.getLogger(__name__)
+
+
+def read_records(journal: Path, *, end: Position | None = None) -> Iterator[JsonObject]:
+    """All rows of a journal in order, also those taken back; without `end`, as far as it reaches at this moment.
+
+    A damaged line is left out and logged. Raises SessionFormatError for a line of a newer version.
+    """
+    for lines, _ in read_rows(journal, end=end):
+        for line in lines:
+            record = codec.parse_line(line)
+            if record is not None:
+                codec.check_version(record)
+                yield record
+            elif not line.isspace():
+                _log.warning("a damaged line of %s was left out: %.60r…", journal, line)
+
+
+def visible_records(records: Iterable[JsonObject]) -> list[JsonObject]:
+    """The messages and events that were not taken back, and all metadata, which a rewind does not change."""
+    everything = list(records)
+    hidden = hidden_ranges((record["id"], record["before_id"]) for record in everything if record["kind"] == "rewind")
+    return [
+        record
+        for record in everything
+        if record["kind"] == "metadata"
+        or (record["kind"] in {"message", "event"} and not is_hidden(record["id"], hidden))
+    ]
