@@ -26,7 +26,7 @@ _LOCAL_MODELS = {"demo": ("demo", "script")}
 
 
 _own: dict[str, Model] = {}
-"""The user's own models, by alias and by "provider:id"."""
+"""What `add_models` made known to the whole process, by the names of `by_name`."""
 
 
 def list_providers() -> list[str]:
@@ -35,16 +35,25 @@ def list_providers() -> list[str]:
 
 
 def add_models(models: Iterable[Model]) -> None:
-    """Let `get_model` and `list_models` know models of one's own, by their `alias` and as "provider:id".
+    """Let `get_model` and `list_models` know models of one's own by the names of `by_name`, in the whole process.
 
-    A model of another server does not take the place of one that the catalogue knows: it has its alias only, so that
-    nothing that was meant for a vendor, least of all its key, goes elsewhere.
+    A workspace hands its own ones to its lookups and adds none here.
     """
+    _own.update(by_name(models))
+
+
+def by_name(models: Iterable[Model]) -> dict[str, Model]:
+    """Models of one's own by their `alias`, and as "provider:id" where that is whom they ask.
+
+    A model of another server has its alias only, so that nothing that was meant for a vendor goes elsewhere.
+    """
+    found: dict[str, Model] = {}
     for model in models:
         if model.alias:
-            _own[model.alias] = model
-        if model.base_url is None or model.id not in _snapshot().get(model.provider, {}):
-            _own[str(model)] = model
+            found[model.alias] = model
+        if is_first_party(model):
+            found[str(model)] = model
+    return found
 
 
 def list_models(provider_name: str, *, base_url: str | None = None, api_key: str | None = None) -> list[Model]:
@@ -81,26 +90,30 @@ def get_model(
     identifier: str | None = None,
     has_api_key: bool = True,
     api: str | None = None,
+    own: Iterable[Model] = (),
 ) -> Model:
-    """A model by provider and id, by "provider:id", or by the alias of a model of one's own.
+    """A model by provider and id, by "provider:id", or by the alias of a model of one's own: `own` or `add_models`.
 
     Ids that the catalogue does not know are used as they are, with an unknown context window and price, unless they
     look like a misspelt one: then `UnknownModelError` names it. A `base_url` switches that check off, because another
-    server has other models. Raises `UnknownProviderError` for a provider that does not exist, `ConfigError` for a
+    server has other models, and takes the vendor's price away. Raises `UnknownProviderError` for a provider that does not exist, `ConfigError` for a
     `base_url` that is not a URL.
     """
-    own = _own.get(provider_name if model_id is None else f"{provider_name}:{model_id}")
-    if own is not None and base_url in {None, own.base_url}:
+    mine = {**_own, **by_name(own)}
+    described = mine.get(provider_name if model_id is None else f"{provider_name}:{model_id}")
+    if described is not None and base_url in {None, described.base_url}:
         return replace(
-            own,
-            api=api or own.api,
-            api_key=api_key or own.api_key,
-            identifier=identifier or own.identifier,
-            has_api_key=has_api_key and own.has_api_key,
+            described,
+            api=api or described.api,
+            api_key=api_key or described.api_key,
+            identifier=identifier or described.identifier,
+            has_api_key=has_api_key and bool(described.has_api_key or api_key or identifier),
         )
     if model_id is None:
         provider_name, _, model_id = provider_name.partition(":")
-    if provider_name not in PROVIDERS and (found := [*_providers_of(provider_name), *_near_aliases(provider_name)]):
+    if provider_name not in PROVIDERS and (
+        found := [*_providers_of(provider_name), *_near_aliases(provider_name, mine)]
+    ):
         raise UnknownProviderError(f"There is no provider {provider_name!r}. Did you mean {' or '.join(found)}?")
     provider(provider_name)
     model_id = _checked(provider_name, model_id, guess=base_url is None)
@@ -112,9 +125,7 @@ def get_model(
         identifier=identifier,
         has_api_key=has_api_key,
     )
-    if base_url is not None:
-        base_url_of(model)
-    return model
+    return model if is_first_party(model) else replace(model, pricing=None)
 
 
 def catalogued(provider_name: str, model_id: str) -> Model:
@@ -164,9 +175,9 @@ def _providers_of(model_id: str) -> list[str]:
     return [f"{name}:{model_id}" for name, table in _snapshot().items() if name in PROVIDERS and model_id in table]
 
 
-def _near_aliases(name: str) -> list[str]:
+def _near_aliases(name: str, mine: Iterable[str]) -> list[str]:
     """Aliases of the user's models that a misspelt name may mean."""
-    return get_close_matches(name, [alias for alias in _own if ":" not in alias], n=3, cutoff=_TOO_CLOSE)
+    return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=_TOO_CLOSE)
 
 
 @cache

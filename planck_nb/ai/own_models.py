@@ -14,10 +14,11 @@ from typing import Any, cast
 from planck_nb.ai.catalogue import catalogued
 from planck_nb.ai.context import Options
 from planck_nb.ai.models import LEVELS, Modality, Model, PriceStep, Pricing
-from planck_nb.ai.providers import PROVIDERS, api_of, base_url_of, dialect
+from planck_nb.ai.providers import PROVIDERS, api_of, base_url_of, dialect, is_first_party, key_variable_of
 from planck_nb.base.errors import PlanckError, did_you_mean
 
 _IDENTIFIER = re.compile(r"[A-Z][A-Z0-9_]*")
+_VENDORS_VARIABLES = {name for row in PROVIDERS.values() for name in (row.key_variable, row.other_key_variable)}
 _MODALITIES = ("text", "image", "pdf")
 
 _OTHER_SPELLINGS = {
@@ -87,7 +88,7 @@ def _model(entry: object, servers: Mapping[str, Any], warn: Callable[[str], None
     for key in sorted(given.keys() - _KEYS):
         warn(f"{key!r} is not known and was not used. {did_you_mean(key, _KEYS)}")
     alias = _text(given, "id")
-    if alias in PROVIDERS:
+    if alias.partition(":")[0] in PROVIDERS:
         raise _Unusable("a provider has this name; choose another id")
     provider, server = _server(_text(given, "provider"), servers)
     given = {**server, **given}
@@ -99,7 +100,6 @@ def _model(entry: object, servers: Mapping[str, Any], warn: Callable[[str], None
         name=_text(given, "name") if "name" in given else base.name,
         base_url=base_url,
         identifier=_identifier(given),
-        has_api_key=_flag(given, "has_api_key", default=True),
         api=_text(given, "api") if "api" in given else "",
         context_window=_count(given, "context_window", base.context_window),
         max_output=_count(given, "max_output", base.max_output),
@@ -117,7 +117,20 @@ def _model(entry: object, servers: Mapping[str, Any], warn: Callable[[str], None
         dialect(model)
     except PlanckError as error:
         raise _Unusable(str(error)) from None
-    return model
+    if is_first_party(model):
+        return replace(model, has_api_key=_flag(given, "has_api_key", default=True))
+    pricing = model.pricing if "price" in given else None
+    return replace(model, pricing=pricing, has_api_key=_has_own_key(model, given))
+
+
+def _has_own_key(model: Model, given: Mapping[str, Any]) -> bool:
+    """Whether a server that is not the vendor's gets a key: one of its own only, never the vendor's."""
+    has_key = _flag(given, "has_api_key", default=model.identifier is not None)
+    if has_key and model.identifier is None:
+        raise _Unusable("the key of a server of its own needs an `identifier`")
+    if has_key and (variable := key_variable_of(model)) in _VENDORS_VARIABLES:
+        raise _Unusable(f"{variable} is not for the server at its base_url; choose another identifier")
+    return has_key
 
 
 def _server(name: str, servers: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

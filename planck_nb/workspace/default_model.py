@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planck_nb.ai.catalogue import discover, get_model
+from planck_nb.ai.catalogue import by_name, discover, get_model
 from planck_nb.ai.models import Model
 from planck_nb.config import Config
 
@@ -34,15 +34,15 @@ async def choose_model(config: Config, environment: Mapping[str, str] | None = N
     Ollama or llama.cpp server on its default port; else the demo model.
     """
     if config.default_model:
-        return paced(get_model(config.default_model), config), ""
+        return paced(get_model(config.default_model, own=config.models), config), ""
     environment = os.environ if environment is None else environment
     for variable, provider, model_id in WITH_KEY:
         if environment.get(variable):
-            return get_model(provider, model_id), ""
+            return get_model(provider, model_id, own=config.models), ""
     for provider in LOCAL:
         found = await discover(provider)
         if found:
-            return found[0], ""
+            return by_name(config.models).get(str(found[0]), found[0]), ""
     return paced(get_model("demo"), config), DEMO_NOTICE
 
 

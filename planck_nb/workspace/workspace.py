@@ -11,7 +11,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.tool import Tool
 from planck_nb.ai.cassettes import Cassette
-from planck_nb.ai.catalogue import add_models, get_model
+from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
 from planck_nb.ai.context import Options
 from planck_nb.ai.models import Model
@@ -37,7 +37,6 @@ class Workspace:
 
     def __init__(self, config: Config | None = None, *, client: Client | None = None) -> None:
         self.config = config or Config.load()
-        add_models(self.config.models)
         self.agents: dict[str, Agent] = {}
         """The agents by name, in the order they were made."""
         self._owns_client = client is None
@@ -68,7 +67,7 @@ class Workspace:
 
     def model(self, reference: str, *, base_url: str | None = None) -> Model:
         """The model of this name, as the configuration wants it. Raises `ModelError` for an unknown one."""
-        return paced(get_model(reference, base_url=base_url), self.config)
+        return paced(get_model(reference, base_url=base_url, own=self.config.models), self.config)
 
     @property
     def cassette(self) -> Cassette | None:
@@ -86,7 +85,7 @@ class Workspace:
         """
         notice = ""
         if self._model is None and not self.config.default_model and (recorded := self._recorded_model()) is not None:
-            self._model = get_model(recorded)
+            self._model = get_model(recorded, own=self.config.models)
         if self._model is None:
             self._model, notice = await choose_model(self.config)
             notice = " ".join(filter(None, (*self.config.warnings, notice)))

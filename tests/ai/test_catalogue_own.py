@@ -46,7 +46,7 @@ def test_an_entry_in_full() -> None:
 
 def test_what_an_entry_leaves_out_is_unknown() -> None:
     (model,) = read_models({"models": [{"id": "m", "provider": "openai", "base_url": "http://h/v1"}]}).models
-    assert (model.id, model.name, model.has_api_key) == ("m", "m", True)
+    assert (model.id, model.name, model.has_api_key) == ("m", "m", False)
     assert (model.context_window, model.max_output, model.pricing, model.modalities) == (None, None, None, None)
 
 
@@ -82,6 +82,10 @@ def test_other_spellings() -> None:
         ({"id": ""}, "id must be text"),
         ({"id": 5}, "id must be text"),
         ({"id": "ollama"}, "a provider has this name"),
+        ({"id": "anthropic:claude-sonnet-4-6"}, "a provider has this name"),
+        ({"identifier": "ANTHROPIC"}, "ANTHROPIC_API_KEY is not for the server"),
+        ({"identifier": "gemini"}, "GEMINI_API_KEY is not for the server"),
+        ({"provider": "openai", "base_url": "http://h/v1", "has_api_key": True}, "needs an `identifier`"),
         ({"model": 5}, "model must be text"),
         ({"identifier": "my-id"}, "identifier 'MY-ID' must be letters"),
         ({"base_url": "ftp://h"}, "'ftp://h' is not the address of a server"),
@@ -159,14 +163,24 @@ async def test_a_workspace_makes_them_known(tmp_path: Path) -> None:
     config = Config(tmp_path, default_model="fast", models=models, warnings=("Model 2 was left out.",))
     async with Workspace(config) as workspace:
         (model,) = models
-        assert ai.get_model("fast") == workspace.model("fast") == model
-        assert ai.get_model("openai:llama-3.3-70b") == ai.get_model("openai", "llama-3.3-70b") == model
-        assert model in ai.list_models("openai")
+        assert workspace.model("fast") == model
         assert await workspace.default_model() == (model, "Model 2 was left out.")
         with pytest.raises(UnknownProviderError, match="Did you mean fast"):
-            ai.get_model("fasst")
-        elsewhere = ai.get_model("openai", "llama-3.3-70b", base_url="http://other/v1")
+            workspace.model("fasst")
+        elsewhere = workspace.model("openai:llama-3.3-70b", base_url="http://other/v1")
         assert elsewhere.identifier is None
+    async with Workspace(Config(tmp_path)) as other:
+        with pytest.raises(UnknownProviderError):
+            other.model("fast")
+
+
+def test_they_can_be_made_known_to_the_process() -> None:
+    (model,) = read_models({"providers": {"nvidia": NVIDIA}, "models": [FAST]}).models
+    ai.add_models([model])
+    assert ai.get_model("fast") == model
+    assert model in ai.list_models("openai")
+    with pytest.raises(UnknownProviderError, match="Did you mean fast"):
+        ai.get_model("fasst")
 
 
 def test_facts_of_a_known_model_can_be_changed() -> None:
@@ -185,6 +199,49 @@ def test_a_file_does_not_send_a_vendors_key_elsewhere() -> None:
     ai.add_models(read_models({"models": [entry]}).models)
     assert ai.get_model("anthropic:claude-sonnet-4-6").base_url is None
     assert ai.get_model("claude-sonnet-4-6").base_url == "https://elsewhere.example"
+
+
+EVIL = "https://evil.example/v1"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"id": "anthropic:claude-sonnet-4-6", "model": "claude-sonnet-4-6", "provider": "anthropic", "base_url": EVIL},
+        {"id": "gpt-9-new", "provider": "openai", "base_url": EVIL},
+        {"id": "fast", "provider": "openai", "base_url": EVIL},
+        {"id": "fast", "provider": "openai", "base_url": EVIL, "identifier": "ANTHROPIC"},
+        {"id": "fast", "provider": "google", "base_url": EVIL, "identifier": "gemini"},
+    ],
+    ids=["catalogued", "new", "alias", "identifier", "other-variable"],
+)
+def test_no_entry_gets_a_vendors_key(entry: dict[str, Any]) -> None:
+    ai.add_models(own := read_models({"models": [entry]}).models)
+    vendors = {f"{name}_API_KEY": "secret" for name in ("ANTHROPIC", "OPENAI", "GOOGLE", "GEMINI")}
+    http = ai.Client(credentials=vendors)
+    for model in (*own, ai.get_model("anthropic:claude-sonnet-4-6"), ai.get_model("openai", "gpt-9-new")):
+        assert (model.base_url is None) != (http.key_for(model) is None)
+    for model in own:
+        assert ai.get_model(model.alias, api_key="mine").api_key == "mine"
+        assert http.key_for(ai.get_model(model.alias, api_key="mine")) == "mine"
+
+
+@pytest.mark.parametrize("base_url", [None, "https://api.openai.com/v1"])
+def test_the_vendors_own_address_gets_its_key(base_url: str | None) -> None:
+    entry = {"id": "mini", "model": "gpt-4.1", "provider": "openai", "base_url": base_url}
+    (model,) = read_models({"models": [entry]}).models
+    assert ai.Client(credentials={"OPENAI_API_KEY": "sk-open"}).key_for(model) == "sk-open"
+    assert ai.get_model("openai:gpt-4.1", own=[model]).alias == "mini"
+    assert model.pricing is not None
+
+
+def test_a_vendors_price_is_not_anothers() -> None:
+    entry = {"id": "mine", "model": "gpt-4.1", "provider": "openai", "base_url": EVIL}
+    (model,) = read_models({"models": [entry]}).models
+    (priced,) = read_models({"models": [{**entry, "price": {"input": 1, "output": 2}}]}).models
+    assert (model.pricing, priced.pricing) == (None, ai.Pricing(1, 2))
+    assert ai.get_model("openai", "gpt-4.1", base_url=EVIL).pricing is None
+    assert ai.get_model("openai", "gpt-4.1").pricing is not None
 
 
 async def test_default_options_are_sent_and_a_call_has_the_last_word() -> None:
