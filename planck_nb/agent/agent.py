@@ -77,6 +77,7 @@ class Agent:
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[tuple[AssistantMessage, Usage]] | None = None
         self._aborting = False
+        self._stopping = False
         self._sequence = 0
         self._deltas: list[ev.AgentEvent] = []
         self._state = AgentState(messages=tuple(Entry(*entry) for entry in self._log.messages()))
@@ -133,9 +134,9 @@ class Agent:
     def add_tool(self, tool: Tool | Callable[..., object]) -> None:
         """Let the model call this tool from the next request on; one of the same name is replaced."""
         made = functions.as_tool(tool)
-        held = self._tools.get(made.name)
-        if held is None or not (held is made or (held.function is made.function and held.spec == made.spec)):
-            self._tools = {**self._tools, made.name: made}
+        known = made.name in self._tools
+        self._tools = {**self._tools, made.name: made}
+        if not known:
             self._changed(self.system_prompt)
 
     def remove_tool(self, name: str) -> None:
@@ -178,7 +179,7 @@ class Agent:
             raise NoRunningLoopError(
                 "An agent needs a running event loop; wrap the call in `asyncio.run(main())`."
             ) from None
-        if self._state.stopped:
+        if self._stopping:
             raise AgentStoppedError(f"Agent {self.name or self.id} was stopped; make a new one.")
         form = None if output is None else wanted(output)
         run: Run[Any] = Run(new_id(), UserMessage(content), self._stop_run, form)
@@ -187,7 +188,7 @@ class Agent:
             self._driver = spawn(self._drive(), name=f"planck-agent-{self.name or self.id}")
         else:
             self._inbox.append(run)
-            self.emit(ev.Queued, run.id, run.prompt.text)
+            self._tell([run], ev.Queued, run.id, run.prompt.text)
         return run
 
     async def abort(self) -> None:
@@ -199,14 +200,15 @@ class Agent:
         await asyncio.gather(*(run.wait() for run in runs), return_exceptions=True)
 
     async def stop(self) -> None:
-        """Abort, drop what waits, and take no more prompts."""
-        if self._state.stopped:
-            return
+        """Take no more prompts, drop what waits, and return when the running turn has ended."""
+        self._stopping = True
         for run in list(self._inbox):
             self._stop_run(run)
-        await self.abort()
-        self.emit(ev.AgentStopped)
-        self.events.close()
+        if self._driver is None:
+            self._close()
+        else:
+            self._cancel_work()
+            await asyncio.wait([self._driver])
 
     # What the loop needs of its agent (loop.Host).
 
@@ -241,6 +243,10 @@ class Agent:
 
     def emit(self, kind: type[ev.Envelope], *payload: object) -> None:
         """Tell whoever watches, and fold the event into the state."""
+        self._tell(self._runs, kind, *payload)
+
+    def _tell(self, runs: Sequence[Run[Any]], kind: type[ev.Envelope], *payload: object) -> None:
+        """Tell of something that concerns these runs."""
         event: ev.AgentEvent = kind(  # type: ignore[assignment]  # every subclass of Envelope is an AgentEvent
             self.id, self._session_id, self._state.turn, self._sequence, time.time(), *payload
         )
@@ -249,7 +255,7 @@ class Agent:
             self._deltas.append(event)
         else:
             self._settle(event)
-        for run in self._runs:
+        for run in runs:
             run.events.append(event)
         self.events.append(event)
         for observer in self._observers:
@@ -310,12 +316,14 @@ class Agent:
                 if self._inbox:
                     runs = self._next_runs()
                     for run in runs:
-                        self.emit(ev.Unqueued, run.id)
+                        self._tell([run], ev.Unqueued, run.id)
                     self._begin_turn(runs)
         finally:
             self._driver = None
             for run in list(self._inbox):  # only when this task was cancelled: the event loop goes away
                 self._stop_run(run)
+            if self._stopping:
+                self._close()
 
     def _next_runs(self) -> list[Run[Any]]:
         """The prompts that the next turn answers: all up to one whose answer is to have a form, or that one alone."""
@@ -367,10 +375,16 @@ class Agent:
         result: RunResult[Any] = RunResult(messages, usage, cost, aborted)
         return replace(result, output=self._output if self._wanted else result.text)
 
+    def _close(self) -> None:
+        """Say that the agent stopped, once."""
+        if not self._state.stopped:
+            self.emit(ev.AgentStopped)
+            self.events.close()
+
     def _stop_run(self, run: Run[Any]) -> None:
         if run in self._inbox:
             self._inbox.remove(run)
-            self.emit(ev.Unqueued, run.id)
+            self._tell([run], ev.Unqueued, run.id)
             run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.wanted else ""))
         elif run in self._runs:
             self._cancel_work()

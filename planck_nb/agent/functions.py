@@ -66,7 +66,9 @@ def _from_function(
 
     called = name or str(getattr(function, "__name__", type(function).__name__))
     documented = parse_docstring(inspect.getdoc(function) or "")
-    model = _arguments_model(called, function, {item.arg_name: item.description or "" for item in documented.params})
+    model, schema = _arguments_model(
+        called, function, {item.arg_name: item.description or "" for item in documented.params}
+    )
     field_names = {info.alias or key: key for key, info in model.model_fields.items()}
 
     def bind(args: JsonObject) -> dict[str, Any]:
@@ -94,15 +96,18 @@ def _from_function(
     return Tool(
         name=called,
         description=description or summary,
-        parameters=_schema(model),
+        parameters=schema,
         execute_fn=execute,
         timeout=timeout,
         function=function,
     )
 
 
-def _arguments_model(called: str, function: Callable[..., Any], descriptions: dict[str, str]) -> Any:  # noqa: ANN401
-    """Make a pydantic model with one field per parameter; fields are aliased so that any parameter name will do."""
+def _arguments_model(called: str, function: Callable[..., Any], descriptions: dict[str, str]) -> tuple[Any, JsonObject]:
+    """Make a pydantic model with one field per parameter, and its JSON Schema.
+
+    Fields are aliased, so that any parameter name will do.
+    """
     from pydantic import ConfigDict, Field, create_model  # noqa: PLC0415 - see above
     from pydantic.errors import PydanticUserError  # noqa: PLC0415
 
@@ -119,10 +124,11 @@ def _arguments_model(called: str, function: Callable[..., Any], descriptions: di
                 "use plain named parameters."
             )
         default = ... if parameter.default is parameter.empty else parameter.default
-        info = Field(default, alias=parameter.name, description=descriptions.get(parameter.name) or None)
-        fields[f"field_{number}"] = (hints.get(parameter.name, Any), info)
+        described: Any = {"description": text} if (text := descriptions.get(parameter.name)) else {}
+        fields[f"field_{number}"] = (hints.get(parameter.name, Any), Field(default, alias=parameter.name, **described))
     try:
-        return create_model(called, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields)
+        model = create_model(called, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields)
+        return model, _schema(model)
     except PydanticUserError as error:
         raise UsageError(
             f"{called} cannot be a tool: a model cannot write one of its parameter types as JSON; "
@@ -137,6 +143,10 @@ def _schema(model: Any) -> JsonObject:  # noqa: ANN401 - a pydantic model class
     return dict(schema)
 
 
+_DATA = frozenset({"default", "examples", "enum", "const"})
+"""Keys of a schema that hold values, not schemas."""
+
+
 def _drop_titles(node: object) -> None:
     """Pydantic titles every node with a capitalised name, which tells a model nothing and costs tokens."""
     if isinstance(node, dict):
@@ -146,7 +156,7 @@ def _drop_titles(node: object) -> None:
             if key == "properties" and isinstance(child, dict):
                 for schema in child.values():
                     _drop_titles(schema)
-            else:
+            elif key not in _DATA:
                 _drop_titles(child)
     elif isinstance(node, list):
         for child in node:

@@ -166,8 +166,12 @@ async def _run_tool(host: Host, call: ToolCallPart) -> ToolResultPart:
     except ToolError as error:
         result = ToolResultPart(call.id, call.name, f"Error: {error}", is_error=True)
     except asyncio.CancelledError:
-        host.emit(ev.ToolEnd, call.id, call.name, STOPPED, True)
-        raise
+        if (task := asyncio.current_task()) and task.cancelling():
+            host.emit(ev.ToolEnd, call.id, call.name, STOPPED, True)
+            raise
+        result = ToolResultPart(call.id, call.name, "Error: what the tool waited for was cancelled", is_error=True)
+    except Exception as error:  # noqa: BLE001 - whatever a tool, its schema or its result does, the loop goes on
+        result = ToolResultPart(call.id, call.name, f"Error: {type(error).__name__}: {error}", is_error=True)
     host.emit(ev.ToolEnd, call.id, call.name, result.text, result.is_error)
     return result
 

@@ -13,6 +13,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+OTHER_LOOP = (
+    "Agents live on the notebook's own event loop, which a thread cannot wait on; "
+    "use %planck in a cell or in an `async def` that the cell awaits."
+)
+
 NEST_ASYNCIO_WARNING = (
     "nest_asyncio is active in this kernel: messages that arrive while it runs a nested loop are lost and "
     "`Run All` hangs; restart the kernel and use nest_asyncio2 instead."

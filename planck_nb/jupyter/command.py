@@ -46,12 +46,13 @@ def run_in_terminal(notebook: Path) -> None:
     """Execute all cells and print them with what they show, one by one. Raises `UsageError` for a cell that fails."""
     _require("nbclient")
     import nbformat  # noqa: PLC0415 - belongs to the `lab` extra
+    from jupyter_client.kernelspec import NoSuchKernel  # noqa: PLC0415
     from nbclient import NotebookClient  # noqa: PLC0415
-    from nbclient.exceptions import CellExecutionError  # noqa: PLC0415
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError  # noqa: PLC0415
 
     try:
         document = nbformat.read(notebook, as_version=4)
-    except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+    except (nbformat.reader.NotJSONError, nbformat.ValidationError, UnicodeDecodeError) as error:
         raise UsageError(f"{notebook} is not a notebook: {str(error).partition(chr(10))[0]}") from error
     client = NotebookClient(
         document,
@@ -63,6 +64,8 @@ def run_in_terminal(notebook: Path) -> None:
         client.execute()
     except CellExecutionError as error:
         raise UsageError(f"A cell of {notebook} failed: {error.ename}: {error.evalue}") from error
+    except (CellTimeoutError, DeadKernelError, NoSuchKernel) as error:
+        raise UsageError(f"{notebook} could not be run: {str(error).strip().partition(chr(10))[0]}") from error
 
 
 def _print_cell(cell: Any) -> None:  # noqa: ANN401 - a notebook node

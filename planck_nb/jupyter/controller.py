@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -37,6 +38,7 @@ class Controller:
         self.workspace = workspace
         self.current = DEFAULT_AGENT
         """Name of the agent that was talked to last."""
+        self._making = asyncio.Lock()
 
     async def start(self, prompt: str, options: Mapping[str, Any], namespace: Namespace) -> Started:
         """Prompt an agent: the named one, else the one talked to last. Raises a `PlanckError` before anything runs."""
@@ -46,7 +48,8 @@ class Controller:
         functions = [name for name in mentioned if notebook.is_function(namespace[name])]
         values = [notebook.describe(name, namespace[name]) for name in mentioned if name not in functions]
         tools = notebook.tools_named([*options.get("tools", ()), *functions], namespace)
-        agent, notice = await self._agent(options)
+        async with self._making:
+            agent, notice = await self._agent(options)
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,12 +12,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import needs_local_scope, no_var_expand
 from IPython.display import publish_display_data
 
+from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.config import Config
 from planck_nb.jupyter import syntax
 from planck_nb.jupyter.answer import Answer
-from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, nest_asyncio_is_active, wait_for
+from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, OTHER_LOOP, nest_asyncio_is_active, wait_for
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.magics import PlanckMagics, interrupted
+from planck_nb.jupyter.magics import PlanckMagics, in_one_line, interrupted
 from planck_nb.workspace import Workspace
 
 NATURAL_PACE = 0.02
@@ -32,7 +34,12 @@ def load(shell: InteractiveShell) -> None:
         return
     if nest_asyncio_is_active():
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
-    config = Config.load()
+    try:
+        config = Config.load()
+    except PlanckError as error:
+        raise in_one_line(error) from None
+    for warning in config.warnings:
+        print(warning)  # noqa: T201 - a line in the cell's output
     if config.demo_pace is None:
         config = replace(config, demo_pace=NATURAL_PACE)
     extension = Extension(shell, Controller(Workspace(config)))
@@ -54,6 +61,7 @@ class Extension:
         self._shell = shell
         self._controller = controller
         self._magics = PlanckMagics(shell, controller)
+        self._thread = threading.get_ident()
 
     def install(self) -> None:
         """Register magics, transformers and the way answers show."""
@@ -79,6 +87,8 @@ class Extension:
         self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None
     ) -> object:
         """What `%planck` is where the cell can await it."""
+        if threading.get_ident() != self._thread:
+            raise in_one_line(UsageError(OTHER_LOOP))
         try:
             return await self._magics.run(line, cell, local_ns)
         except asyncio.CancelledError:
@@ -90,6 +100,8 @@ class Extension:
     @needs_local_scope
     def _blocking(self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None) -> object:
         """Talk to an agent; `%planck help` says how."""
+        if threading.get_ident() != self._thread:
+            raise in_one_line(UsageError(OTHER_LOOP))
         try:
             return wait_for(self._magics.run(line, cell, local_ns), get_asyncio_loop)
         except KeyboardInterrupt:

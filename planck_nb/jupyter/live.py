@@ -92,7 +92,8 @@ class LiveView(anywidget.AnyWidget):
         with self.hold_sync():
             self.summary = {**summary, "text": bounded(summary["text"], _COPIED_CHARACTERS)}
             self.phase = "done"
-        self._log = EventLog()  # ipywidgets keeps every widget until the kernel ends; the events need not stay with it
+        self._log = EventLog()  # ipywidgets keeps every widget until the kernel ends; the run need not stay with it
+        self._on_stop = _nothing
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[JsonObject, JsonObject]:  # noqa: ANN401 - IPython's
         """The widget, and for whoever cannot show it nothing: the static output below says it all."""
@@ -166,3 +167,7 @@ class LiveView(anywidget.AnyWidget):
     def _now(self) -> float:
         """The kernel's time on the clock of the encoded events, so that the browser's need not agree with it."""
         return 0.0 if self._encoder.origin is None else round(time.time() - self._encoder.origin, 3)
+
+
+def _nothing() -> None:
+    """Stop what is over."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display, publish_display_data
 
 from planck_nb.base.aio import spawn
-from planck_nb.base.errors import PlanckError
+from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.answer import Answer, transcript_of
 from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.live import LiveView
 from planck_nb.jupyter.options import parse, parse_header
 from planck_nb.jupyter.verbs import VERBS
+
+E = TypeVar("E", bound=BaseException)
 
 _SHOWN_ABOVE = "the transcript above says what happened"
 
@@ -34,7 +36,7 @@ class PlanckMagics:
             return await self._run(line, cell, {**self._notebook_names(), **(local_ns or {})})
         except PlanckError as error:
             if not debug:
-                _show_as_one_line(error)
+                in_one_line(error)
             raise
 
     def _notebook_names(self) -> dict[str, object]:
@@ -44,9 +46,11 @@ class PlanckMagics:
 
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object]) -> object:
         verb, _, argument = line.strip().partition(" ")
-        if verb in VERBS:
-            return await VERBS[verb].answer(self._controller, f"{argument}\n{cell or ''}".strip(), namespace)
+        if verb == "sql" and cell is not None:
+            return await VERBS[verb].answer(self._controller, f"{argument}\n{cell}".strip(), namespace)
         if cell is None:
+            if verb in VERBS:
+                return await self._answer(verb, argument.strip(), namespace)
             parsed = parse(line)
             if not parsed.rest and not parsed.options:
                 return await VERBS["help"].answer(self._controller, "", namespace)
@@ -58,6 +62,15 @@ class PlanckMagics:
             print(started.notice)  # noqa: T201 - a line in the cell's output
         return await self._follow(started, options)
 
+    async def _answer(self, verb: str, argument: str, namespace: Mapping[str, object]) -> object:
+        """Answer a verb; what it cannot make sense of may have been meant as a prompt."""
+        try:
+            return await VERBS[verb].answer(self._controller, argument, namespace)
+        except (UsageError, AgentError) as error:
+            if " " not in argument:
+                raise
+            raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb} {argument}`.") from None
+
     async def _follow(self, started: Started, options: Mapping[str, Any]) -> object:
         view = None if options.get("quiet") else self._live_view(started)
         if options.get("background"):
@@ -67,7 +80,7 @@ class PlanckMagics:
             await started.run
         except PlanckError as error:
             if self._finish(started, view, raising=True).messages:
-                _show_as_one_line(error, _SHOWN_ABOVE)
+                in_one_line(error, _SHOWN_ABOVE)
             raise
         except BaseException:
             self._finish(started, view)
@@ -115,14 +128,12 @@ class PlanckMagics:
 
 def interrupted() -> KeyboardInterrupt:
     """What a cell that was interrupted raises: it stops the cells that wait, and shows as one line."""
-    error = KeyboardInterrupt()
-    _show_as_one_line(error, "the cell was interrupted; what was said so far is kept")
-    return error
+    return in_one_line(KeyboardInterrupt(), "the cell was interrupted; what was said so far is kept")
 
 
-def _show_as_one_line(error: BaseException, said: str | None = None) -> None:
+def in_one_line(error: E, said: str | None = None) -> E:
     """Have IPython show the error without a traceback; `said` replaces its sentence where that stands already."""
-    if hasattr(error, "_render_traceback_"):
-        return
-    line = f"{type(error).__name__}: {said or error}"
-    error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
+    if not hasattr(error, "_render_traceback_"):
+        line = f"{type(error).__name__}: {said or error}"
+        error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's protocol
+    return error

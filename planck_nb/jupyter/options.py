@@ -26,6 +26,29 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip().removeprefix("@") for name in text.split(",") if name.strip())
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _degree(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= _HOTTEST:
+        raise ValueError(text)
+    return number
+
+
+def _level(text: str) -> str:
+    if text not in LEVELS:
+        raise ValueError(text)
+    return text
+
+
+_HOTTEST = 2
+LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+
 OPTIONS = (
     Option("model", "m", "PROVIDER:MODEL", "the model of the agent, from now on"),
     Option("base-url", None, "URL", "where the model's server is, if not at its usual address"),
@@ -33,9 +56,9 @@ OPTIONS = (
     Option("system", "s", "TEXT", "the agent's system prompt, from now on"),
     Option("agent", "a", "NAME", "the agent to talk to; one that does not exist is made"),
     Option("new", None, None, "start with an empty conversation"),
-    Option("max-tokens", None, "N", "how long a reply may be, in tokens", int),
-    Option("temperature", None, "X", "how random the reply is, 0 to 2", float),
-    Option("thinking", None, "LEVEL", "off, minimal, low, medium or high"),
+    Option("max-tokens", None, "N", "how long a reply may be, in tokens: 1 or more", _count),
+    Option("temperature", None, "X", "how random the reply is: 0 to 2", _degree),
+    Option("thinking", None, "LEVEL", f"how much the model thinks: {', '.join(LEVELS)}", _level),
     Option("background", "b", None, "return at once; the answer appears under this cell when it is there"),
     Option("quiet", "q", None, "no live view, only the finished answer"),
     Option("debug", None, None, "show the whole traceback of an error"),
@@ -81,7 +104,7 @@ def parse(line: str) -> Parsed:
         try:
             options[option.name] = option.read(inline)
         except ValueError:
-            raise UsageError(f"{flag} takes a number, not {inline!r}.") from None
+            raise UsageError(f"{flag} cannot be {inline!r}: {option.help}.") from None
     return Parsed(options, rest)
 
 

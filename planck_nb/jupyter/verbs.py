@@ -52,10 +52,7 @@ async def _model(controller: Controller, argument: str, _namespace: Namespace) -
     workspace = controller.workspace
     name, parsed = parse_name(argument)
     if parsed.rest or set(parsed.options) - {"base-url"}:
-        raise UsageError(
-            "`%planck model` takes one model, and `--base-url` where its server is elsewhere; "
-            f"to send a prompt write `%planck -- model {argument}`."
-        )
+        raise UsageError("`%planck model` takes one model, and `--base-url` where its server is elsewhere.")
     agent = workspace.agents.get(controller.current)
     if name:
         model = workspace.model(name, base_url=parsed.options.get("base-url"))
@@ -213,7 +210,7 @@ def _everything() -> str:
 
 def _takes_nothing(verb: str, argument: str) -> None:
     if argument:
-        raise UsageError(f"`%planck {verb}` takes nothing more; to send a prompt write `%planck -- {verb} {argument}`.")
+        raise UsageError(f"`%planck {verb}` takes nothing more.")
 
 
 def _table(rows: Sequence[Mapping[str, object]], columns: list[str]) -> pd.DataFrame:

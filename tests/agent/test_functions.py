@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import pytest
@@ -69,12 +70,14 @@ def test_a_function_that_json_cannot_call_is_refused_in_one_sentence() -> None:
 
     def stars(*args: int) -> None: ...
 
+    def callback(function: Callable[[int], int]) -> None: ...
+
     class Unknown: ...
 
     def custom(thing: Unknown) -> None: ...
 
     custom.__annotations__["thing"] = Unknown
-    for function in (positional, stars, custom):
+    for function in (positional, stars, custom, callback):
         with pytest.raises(UsageError, match="cannot be a tool"):
             tool(function)
 
@@ -115,3 +118,15 @@ def test_calling_a_tool_without_a_function_says_why() -> None:
     made = Tool(name="raw", description="", execute_fn=lambda args: None)
     with pytest.raises(TypeError, match="raw is not made from a Python function"):
         made()
+
+
+def test_descriptions_and_defaults_survive() -> None:
+    def book(
+        guests: Annotated[int, Field(description="How many.")],
+        who: dict[str, str] = {"title": "Mr"},  # noqa: B006
+    ) -> None: ...
+
+    properties = tool(book).parameters["properties"]
+    assert properties["guests"] == {"type": "integer", "description": "How many."}
+    assert properties["who"]["default"] == {"title": "Mr"}
+    assert "title" not in properties["who"]

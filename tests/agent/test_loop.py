@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator
 
@@ -122,6 +123,62 @@ async def test_a_failing_call_becomes_a_result_and_the_loop_goes_on(
     assert events[-1].type == "turn_end"
 
 
+class Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+async def waits_for_something_cancelled() -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        (Tool(name="odd", description="", execute_fn=lambda args: Unprintable()), "RuntimeError: no text"),
+        (Tool(name="odd", description="", parameters={"type": "objekt"}, execute_fn=lambda args: 1), "objekt"),
+        (Tool(name="odd", description="", parameters={"$ref": "#/nope"}, execute_fn=lambda args: 1), "nope"),
+        (Tool(name="odd", description="", execute_fn=lambda args: waits_for_something_cancelled()), "was cancelled"),
+    ],
+    ids=["result", "schema", "reference", "cancelled"],
+)
+async def test_whatever_a_tool_does_its_call_has_a_result(tool: Tool, said: str) -> None:
+    agent = Agent(model=scripted_model(calling(("odd", {}), ("add", {"a": 1, "b": 1}), then="fine")), tools=[tool, add])
+    assert (await agent.prompt("go")).text == "fine"
+    (text, failed), other = results(agent)
+    assert failed
+    assert said in text
+    assert other == ("2", False)
+
+
+async def test_a_stopping_agent_takes_no_prompts_and_ends_last() -> None:
+    held = asyncio.Event()
+
+    async def slow_to_stop() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await held.wait()
+
+    agent = Agent(model=scripted_model(calling(("slow_to_stop", {}))), tools=[slow_to_stop], name="bob")
+    watcher = agent.subscribe(since=0)
+    run = agent.prompt("go")
+    async for event in run:
+        if event.type == "tool_start":
+            break
+    stopping = [asyncio.create_task(agent.stop()) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(AgentStoppedError):
+        agent.prompt("one more")
+    held.set()
+    await asyncio.gather(*stopping)
+    assert run.status == "aborted"
+    assert [event.type async for event in watcher][-2:] == ["aborted", "agent_stopped"]
+    assert answered_exactly_once(agent)
+
+
 async def test_a_raw_schema_is_enforced() -> None:
     ran: list[object] = []
     tool = Tool(
@@ -158,6 +215,8 @@ async def test_a_prompt_while_busy_is_queued_and_all_that_wait_share_the_next_tu
     first = agent.prompt("A")
     second, third = agent.prompt("B"), agent.prompt("C")
     assert [prompt.text for prompt in agent.state.queue] == ["B", "C"]
+    assert [event.type for event in second.events.since(0)] == ["queued"]
+    assert "queued" not in [event.type for event in first.events.since(0)]
     gate.set()
     assert (await first).text == "first"
     assert (await second).text == (await third).text == "second"
@@ -334,12 +393,15 @@ async def test_prompts_that_waited_are_answered_after_a_failed_turn() -> None:
     assert (await second).text == "fine"
 
 
-async def test_a_failure_that_nobody_awaits_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_failure_that_nobody_awaits_is_silent() -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
     agent = Agent(model=scripted_model([]))
     run = agent.prompt("hi")
     assert [event.type async for event in run][-1] == "error"
     del run
-    assert capfd.readouterr().err == ""
+    gc.collect()
+    assert complaints == []
 
 
 async def test_usage_and_cost_add_up() -> None:
@@ -363,6 +425,16 @@ async def test_tools_come_and_go_between_requests() -> None:
     agent.remove_tool("add")
     await agent.prompt("go")
     assert results(agent) == [("2", False), ("Error: unknown tool: add.", True)]
+
+
+async def test_a_tool_of_the_same_name_replaces_the_old_one() -> None:
+    def version(text: str) -> Tool:
+        return Tool(name="say", description="", execute_fn=lambda args: text)
+
+    agent = Agent(model=scripted_model(calling(("say", {}))), tools=[version("old")])
+    agent.add_tool(version("new"))
+    await agent.prompt("go")
+    assert results(agent) == [("new", False)]
 
 
 async def test_a_stopped_agent_takes_no_prompts() -> None:

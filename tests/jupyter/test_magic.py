@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.kernel import Kernel, running_kernel
+from support.llama import free_port
 
 ADD = "def add(a: int, b: int) -> int:\n    'Add two numbers.'\n    return a + b"
 
@@ -136,9 +137,11 @@ def test_every_verb_answers(kernel: Kernel, verb: str) -> None:
         ("%%planck\n  \n", "UsageError: There is no prompt"),
         ("%planck sql", "UsageError: `%planck sql` needs a query"),
         ("%planck sql DROP TABLE messages", "QueryError: Sessions can only be read here"),
-        ("%planck model a b", "to send a prompt write `%planck -- model a b`"),
+        ("%planck model a b", "To send it as a prompt write `%planck -- model a b`."),
+        ("%planck help me plan a trip", "To send it as a prompt write `%planck -- help me plan a trip`."),
+        ("%planck abort the mission", "To send it as a prompt write `%planck -- abort the mission`."),
         ("%planck help nothing", "UsageError: %planck has no verb nothing"),
-        ("%planck --temperature hot hi", "UsageError: --temperature takes a number, not 'hot'."),
+        ("%planck --temperature hot hi", "UsageError: --temperature cannot be 'hot': how random the reply is: 0 to 2."),
     ],
 )
 def test_a_mistake_is_one_sentence(kernel: Kernel, code: str, sentence: str) -> None:
@@ -197,11 +200,20 @@ def test_a_failing_server_is_one_sentence_and_the_kernel_goes_on(kernel: Kernel,
 
 
 def test_an_unreachable_server_is_one_sentence(kernel: Kernel) -> None:
-    cell = kernel.run("%planck --model llama_cpp:any hello")
-    assert "No server answers at http://127.0.0.1:8080" in cell.error
+    url = f"http://127.0.0.1:{free_port()}"
+    cell = kernel.run(f"%planck --model llama_cpp:any --base-url {url} hello")
+    assert f"No server answers at {url}" in cell.error
     assert "\n" not in cell.error
     assert "OPENAI_API_KEY is not set" in kernel.run("%planck --model openai:gpt-5.4 hello").error
     assert kernel.run("%planck --model demo hello").status == "ok"
+
+
+def test_a_bad_setting_is_one_sentence(tmp_path: Path) -> None:
+    with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="slow") as kernel:
+        cell = kernel.run("%load_ext planck_nb")
+        assert cell.error == "ConfigError: PLANCK_NB_DEMO_PACE is 'slow'; it must be a number of seconds."
+        kernel.run("import os; os.environ['PLANCK_NB_DEMO_PACE'] = '0'")
+        assert kernel.run("%load_ext planck_nb\n%planck --model demo hello").status == "ok"
 
 
 def test_two_agents_keep_their_conversations_apart(kernel: Kernel) -> None:
@@ -212,20 +224,30 @@ def test_two_agents_keep_their_conversations_apart(kernel: Kernel) -> None:
     assert cell.plain == "[('ann', 1), ('bob', 2)]"
 
 
+def shows_text(message: dict[str, Any]) -> bool:
+    """Whether the message is the live view's, with text that the model has said."""
+    return message["msg_type"] == "comm_msg" and "'type': 'text'" in str(message["content"])
+
+
 def test_interrupt_ends_the_run_and_keeps_the_text(own: Kernel) -> None:
-    pressed: list[float] = []
+    pressed: list[str] = []
 
     def press(message: dict[str, Any]) -> None:
-        frames = message["msg_type"] == "display_data"
-        if frames and not pressed:
-            pressed.append(time.monotonic())
+        if shows_text(message) and not pressed:
+            pressed.append("■")
             own.interrupt()
 
     cell = own.finish(own.start("%planck hello"), on_message=press)
-    assert cell.status == "error"
-    assert "KeyboardInterrupt" in cell.error
-    assert "[Stopped.]" in cell.plain
-    assert own.run("%planck sql SELECT stop_reason FROM messages ORDER BY id DESC LIMIT 1").status == "ok"
+    assert cell.error == "KeyboardInterrupt: the cell was interrupted; what was said so far is kept"
+    assert cell.plain.strip().startswith("I am")
+    assert cell.plain.endswith("[Stopped.]")
+    assert "claude-sonnet" not in cell.plain  # the answer's end was never said
+    last = own.run(
+        "t = %planck sql SELECT stop_reason, text FROM messages ORDER BY id DESC LIMIT 1\nt.iloc[0].tolist()"
+    )
+    stop_reason, text = ast.literal_eval(last.plain)
+    assert stop_reason == "aborted"
+    assert text.startswith("I am")
     assert own.run("%planck --new hello").status == "ok"
 
 
@@ -258,30 +280,58 @@ def test_cancelling_a_task_of_the_users_own_leaves_the_kernel_alone(own: Kernel)
 
 
 def test_the_stop_button_ends_the_run_at_once(own: Kernel) -> None:
-    widget: list[str] = []
     pressed: list[float] = []
 
     def press(message: dict[str, Any]) -> None:
-        view = message["content"].get("data", {}).get("application/vnd.jupyter.widget-view+json")
-        if message["msg_type"] == "display_data" and view:
-            widget.append(view["model_id"])
+        if shows_text(message) and not pressed:
             pressed.append(time.monotonic())
-            content = {"comm_id": view["model_id"], "data": {"method": "custom", "content": {"type": "stop"}}}
+            content = {
+                "comm_id": message["content"]["comm_id"],
+                "data": {"method": "custom", "content": {"type": "stop"}},
+            }
             own.client.shell_channel.send(own.client.session.msg("comm_msg", content))
 
-    cell = own.finish(own.start("answer = %planck hello\nprint(answer.outcome)"), on_message=press)
+    cell = own.finish(own.start("answer = %planck hello\nprint(answer.outcome, answer.text[:4])"), on_message=press)
     assert cell.status == "ok"
-    assert cell.text == "stopped\n"
-    assert time.monotonic() - pressed[0] < 1.0
+    assert cell.text == "stopped I am\n"
+    assert time.monotonic() - pressed[0] < 1.0  # a hundredth of it when nothing else runs; the answer takes two seconds
     assert own.run("%planck --new hello").status == "ok"
 
 
 def test_a_background_run_goes_on_while_another_cell_awaits(own: Kernel) -> None:
-    started = own.run("%%planck --background ann\nhello")
-    assert started.status == "ok"
-    own.run("%%planck bob\nhello")
+    sent = own.start("%%planck --background ann\nhello")
+    own.finish(sent)
+    during = own.run("t = %planck agents\ndict(zip(t['agent'], t['status']))")
+    assert during.plain == "{'ann': 'streaming'}"
+    late: list[dict[str, Any]] = []
+    bob = own.start("%%planck bob\nhello")
+    while True:
+        message = own.client.get_iopub_msg(timeout=30)
+        parent = message["parent_header"].get("msg_id")
+        if parent == sent and message["msg_type"] == "display_data":
+            late.append(message["content"])
+        if parent == bob and message["content"].get("execution_state") == "idle":
+            break
+    assert "I am the demo model" in late[-1]["data"]["text/plain"]  # under the cell that asked
     cell = own.run("t = %planck agents\ndict(zip(t['agent'], t['status']))")
     assert cell.plain == "{'ann': 'idle', 'bob': 'idle'}"
+
+
+def test_two_prompts_at_once_share_the_agent_they_make(own: Kernel) -> None:
+    code = (
+        "import asyncio\nasync def ask(q):\n    x = %planck hello\n    return x.text[:4]\n"
+        "await asyncio.gather(ask('a'), ask('b'))"
+    )
+    assert own.run(code).data("text/plain")[-1] == "['I am', 'I am']"
+
+
+def test_a_thread_is_told_where_agents_live(own: Kernel) -> None:
+    code = (
+        "import asyncio\ndef ask():\n    x = %planck hello\n    return x.text\n"
+        "(await asyncio.gather(*[asyncio.to_thread(ask) for _ in range(3)], return_exceptions=True))[0]"
+    )
+    assert "Agents live on the notebook's own event loop" in own.run(code).plain
+    assert own.run("%planck hello").status == "ok"
 
 
 def test_run_all_over_ten_cells_finishes(own: Kernel) -> None:

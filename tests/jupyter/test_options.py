@@ -27,7 +27,10 @@ def test_a_header_takes_a_name_and_options_in_any_order() -> None:
     [
         ("--modle x", "no option --modle. Did you mean --model"),
         ("--model", "--model needs a value: --model PROVIDER:MODEL."),
-        ("--max-tokens many", "--max-tokens takes a number, not 'many'."),
+        ("--max-tokens many", "--max-tokens cannot be 'many': how long a reply may be, in tokens: 1 or more."),
+        ("--max-tokens -5", "--max-tokens cannot be '-5'"),
+        ("--temperature nan", "--temperature cannot be 'nan'"),
+        ("--thinking banana", "--thinking cannot be 'banana': how much the model thinks: off, minimal"),
         ("--new=yes", "--new takes no value."),
         ("--system 'open", "A quotation mark is not closed"),
     ],

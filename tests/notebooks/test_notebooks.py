@@ -68,3 +68,8 @@ def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
     code, said = run("junk.ipynb")
     assert code == 1
     assert said.startswith("planck_nb: junk.ipynb is not a notebook")
+    (tmp_path / "binary.ipynb").write_bytes(b"\xff\xfe\x00")
+    assert run("binary.ipynb")[1].startswith("planck_nb: binary.ipynb is not a notebook")
+    bad.metadata["kernelspec"] = {"name": "of-this-name-none", "display_name": "x"}
+    nbformat.write(bad, tmp_path / "kernel.ipynb")
+    assert run("kernel.ipynb")[1].startswith("planck_nb: kernel.ipynb could not be run: No such kernel")
