@@ -13,6 +13,7 @@ from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.controller import Controller, Namespace
 from planck_nb.jupyter.namespace import data_frames
 from planck_nb.jupyter.options import OPTIONS, parse_name
+from planck_nb.sessions import VIEWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,7 +163,7 @@ async def _sql(controller: Controller, argument: str, namespace: Namespace) -> p
     if not argument:
         raise UsageError(
             "`%planck sql` needs a query, such as `%planck sql SELECT role, text FROM messages`; "
-            "the views are messages, sessions, agents, tool_calls and usage."
+            f"the views are {', '.join(VIEWS)}."
         )
     return await controller.workspace.query_async(argument, frames=data_frames(namespace))
 
