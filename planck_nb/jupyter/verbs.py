@@ -161,10 +161,8 @@ async def _sessions(controller: Controller, argument: str, _namespace: Namespace
 
 async def _sql(controller: Controller, argument: str, namespace: Namespace) -> pd.DataFrame:
     if not argument:
-        raise UsageError(
-            "`%planck sql` needs a query, such as `%planck sql SELECT role, text FROM messages`; "
-            f"the views are {', '.join(VIEWS)}."
-        )
+        views = ", ".join(VIEWS)
+        raise UsageError(f"`%planck sql` needs a query over the views {views}; for example {_EXAMPLE}.")
     return await controller.workspace.query_async(argument, frames=data_frames(namespace))
 
 
@@ -191,6 +189,9 @@ VERBS = {
     "usage": Verb("usage", "tokens and cost of this session, by agent and model", _usage),
 }
 """All verbs by name."""
+
+
+_EXAMPLE = "`%planck sql SELECT role, text FROM messages`"
 
 
 def _everything() -> str:
