@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from planck_nb.ai.assemble import MessageBuilder
 from planck_nb.ai.cassettes.cassette import Cassette, Exchange
+from planck_nb.ai.cassettes.secrets import SHORTEST
 from planck_nb.ai.context import Context, Options
 from planck_nb.ai.events import Retry, StreamEvent, Warned
 from planck_nb.ai.failures import is_about_thinking
@@ -23,7 +24,13 @@ from planck_nb.ai.provider import Decoder, Dialect, Pause, WireRequest
 from planck_nb.ai.providers import address_of, base_url_of, dialect, is_loopback, key_variable_of, local_model, provider
 from planck_nb.ai.providers.wire import write_json
 from planck_nb.ai.retry import RetryPolicy, Timeouts
-from planck_nb.base.errors import MissingCredentialError, ProviderError, ProviderProtocolError, StreamTruncated
+from planck_nb.base.errors import (
+    MissingCredentialError,
+    ModelError,
+    ProviderError,
+    ProviderProtocolError,
+    StreamTruncated,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -100,13 +107,18 @@ class Client:
             self._transport = None
 
     def key_for(self, model: Model) -> str | None:
-        """The API key of a model, None where none is needed. Raises `MissingCredentialError`."""
+        """The API key of a model, None where none is needed.
+
+        Raises `MissingCredentialError`, and `ModelError` for a key that cannot be one.
+        """
         if not model.has_api_key:
             return None
         variable = key_variable_of(model)
-        key = model.api_key or (self._credentials.get(variable) if variable else None)
+        key = _checked(model.api_key, "api_key")
+        if not key and variable:
+            key = _checked(self._credentials.get(variable), variable)
         if not key and not model.identifier and (other := provider(model.provider).other_key_variable):
-            key = self._credentials.get(other)
+            key = _checked(self._credentials.get(other), other)
         if key or variable is None:
             return key
         if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
@@ -146,7 +158,7 @@ class Client:
             try:
                 post = self._open_transport().post
                 async with post(model, request.url, headers, body, cassette=cassette, exchange=exchange) as reply:
-                    await _check(reply, question.wire, model, question.key)
+                    await _check(reply, question.wire, model, question.secret)
                     async with aclosing(_decode(reply, question.wire, model)) as batches:
                         async for received in batches:
                             paused = received[-1].type == "pause"
@@ -155,7 +167,7 @@ class Client:
                             yield events
                     exchange.paused = paused
             except ProviderError as error:
-                _conceal(error, question.key)
+                _conceal(error, question.secret)
                 event, delay = question.after(error, self._retries)
             else:
                 if not paused:
@@ -193,6 +205,7 @@ class Client:
 class _Question:
     """What a server is asked for one message: a request, and what to ask next when that did not end it.
 
+    `secret` is the key, unless it is so short that it is none, such as the "none" that servers without keys are given.
     `refused` are the digests of thinking that a server did not take back; it is added to.
     """
 
@@ -208,6 +221,7 @@ class _Question:
     ) -> None:
         self.wire = dialect(model)
         self.key = key
+        self.secret = key if key and len(key) >= SHORTEST else None
         self._model, self._context, self._options = model, context, options
         self._builder = builder
         self._refused = refused
@@ -251,7 +265,15 @@ class _Question:
         return self.wire.request(self._model, replace(self._context, messages=messages), self._options, self.key)
 
 
-async def _check(reply: Answer, wire: Dialect, model: Model, key: str | None) -> None:
+def _checked(key: str | None, source: str) -> str | None:
+    """A key without the white space around it, None for none. Raises `ModelError` where no header can carry it."""
+    key = (key or "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(f"{source} holds characters that no key has; set it again.")
+    return key or None
+
+
+async def _check(reply: Answer, wire: Dialect, model: Model, secret: str | None) -> None:
     """Raise what an answer that is not a stream means."""
     kind = reply.headers.get("content-type", "")
     if reply.status == _OK and "json" not in kind and "html" not in kind:
@@ -259,8 +281,8 @@ async def _check(reply: Answer, wire: Dialect, model: Model, key: str | None) ->
     if reply.status == _OK and "ndjson" in kind:
         return
     body = await reply.body()
-    if key:
-        body = body.replace(key.encode(), b"[key]")
+    if secret:  # here already, because a sentence may quote the beginning of it only
+        body = body.replace(secret.encode(), b"[key]")
     if reply.status != _OK:
         raise wire.error(model, reply.status, reply.headers, body)
     what = "an HTML page" if "html" in kind else "one JSON document"
@@ -324,9 +346,9 @@ def _request_id(reply: Answer) -> str | None:
     return reply.headers.get("request-id") or reply.headers.get("x-request-id")
 
 
-def _conceal(error: ProviderError, key: str | None) -> None:
-    if key and key in str(error):
-        error.args = (str(error).replace(key, "[key]"),)
+def _conceal(error: ProviderError, secret: str | None) -> None:
+    if secret and secret in str(error):
+        error.args = (str(error).replace(secret, "[key]"),)
 
 
 class Stream:

@@ -11,7 +11,13 @@ import httpx
 
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import address_of
-from planck_nb.base.errors import ProviderConnectionError, ProviderError, ProviderProtocolError, ProviderTimeoutError
+from planck_nb.base.errors import (
+    PlanckError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+)
 
 _UNREACHABLE = "No server answers at {url} ({provider}); start it or set base_url."
 _PROXY = "The proxy on the way to {url} ({provider}) failed: {words}; check HTTPS_PROXY and NO_PROXY."
@@ -90,9 +96,12 @@ FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
 def failure(error: BaseException, model: Model) -> ProviderError | None:
     """What a failed exchange means, None for an exception that has nothing to do with the connection.
 
+    An error of ours, such as that of a cassette's file, says itself what it means, whatever it was raised from.
     httpx-aiohttp reports a broken connection, a refused one and a full pool alike as a connect timeout, so what it
     was raised from decides where that is known.
     """
+    if isinstance(error, PlanckError):
+        return None
     for candidate in (error.__cause__, error):
         for ancestor in type(candidate).__mro__ if candidate is not None else ():
             if found := FAILURES.get(ancestor):

@@ -8,6 +8,7 @@ closed with it.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import lru_cache
@@ -25,6 +26,7 @@ from planck_nb.ai.connection_failures import failure
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import is_loopback
 from planck_nb.ai.retry import Timeouts
+from planck_nb.base.errors import ConfigError
 
 _ENOUGH = 256 * 1024
 
@@ -147,7 +149,14 @@ class Transport:
         if self._guard is None:
             self._guard = _close_with_loop(self._sessions)
             await anext(self._guard)
-        transport = AiohttpTransport(proxy=httpx.Proxy(proxy) if proxy else None)
+        try:
+            transport = AiohttpTransport(proxy=httpx.Proxy(proxy) if proxy else None)
+        except OSError as error:
+            raise ConfigError(
+                f"The certificates that servers are checked with cannot be read "
+                f"(SSL_CERT_FILE={os.environ.get('SSL_CERT_FILE', '')}: {error.strerror or error}); correct "
+                "SSL_CERT_FILE where Jupyter starts, or unset it."
+            ) from error
         # The context that httpx builds reads SSL_CERT_FILE, which aiohttp's own does not.
         session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=transport.ssl_context))
         transport.client = session

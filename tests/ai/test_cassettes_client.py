@@ -511,3 +511,17 @@ async def test_what_changes_from_run_to_run_can_be_taken_out(tmp_path: Path) -> 
     replay = player(path)
     replay.cassette = ai.Cassette(path, "replay", normalise=undated)
     assert (await replay.complete(CHAT, ai.Context("Be brief. Today is Tuesday.", ask().messages))).text == "Hello"
+
+
+@pytest.mark.parametrize(("mode", "words"), [("replay", "cannot be read"), ("record", "cannot be written")])
+async def test_a_file_that_cannot_be_used_is_no_broken_connection(mode: Mode, words: str, tmp_path: Path) -> None:
+    seen: list[Any] = []
+    asking = client(replying(CHAT_HELLO, seen=seen), retries=2)
+    # A folder cannot be read, a link into a folder that is not there cannot be written.
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "no" / "chat.jsonl")
+    path = tmp_path if mode == "replay" else link
+    asking.cassette = ai.Cassette(path, mode, environment={})
+    with pytest.raises(CassetteError, match=words):
+        await asking.complete(CHAT, ask())
+    assert len(seen) == (mode == "record")

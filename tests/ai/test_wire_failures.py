@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -21,6 +22,7 @@ from planck_nb.ai import transport
 from planck_nb.ai.connection_failures import FAILURES, failure
 from planck_nb.base.errors import (
     AuthenticationError,
+    ConfigError,
     MissingCredentialError,
     NotFoundError,
     ProviderConnectionError,
@@ -69,7 +71,7 @@ def error(message: str) -> str:
 @pytest.mark.parametrize(
     ("handler", "expected", "sentence"),
     [
-        (says("401 Unauthorized", error("Bad key sk-open")), AuthenticationError, r"\[key\].*check OPENAI_API_KEY"),
+        (says("401 Unauthorized", error("Bad key sk-open-1")), AuthenticationError, r"\[key\].*check OPENAI_API_KEY"),
         (says("404 Not Found", error("no such model")), NotFoundError, '"no such model"; check the model'),
         (says("429 Too Many", error("slow down"), retry_after="300"), RateLimitError, "wait 300 seconds"),
         (
@@ -128,6 +130,14 @@ async def test_addresses_where_nobody_answers(base_url: str, sentence: str) -> N
     async with client() as http:
         with pytest.raises(ProviderConnectionError, match=sentence):
             await http.complete(ai.get_model("openai", "m", base_url=base_url), ASK)
+
+
+async def test_certificates_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "no.pem"))
+    async with client(retries=2) as http:
+        stream = http.stream(model_at("https://127.0.0.1:9"), ASK)
+        with pytest.raises(ConfigError, match=r"SSL_CERT_FILE=.*no\.pem: No such file.*correct SSL_CERT_FILE"):
+            assert [event async for event in stream] == []
 
 
 async def test_any_byte_keeps_a_stream_alive() -> None:
@@ -209,7 +219,7 @@ async def test_a_connection_is_used_again_when_the_answer_ends_late() -> None:
 
 @pytest.mark.parametrize("padding", [0, 295])
 async def test_a_key_that_a_server_repeats_is_not_shown(padding: int) -> None:
-    words = f"{'x' * padding} sk-open"
+    words = f"{'x' * padding} sk-open-1"
     chunk = sse({"error": {"message": words, "code": 500}})
     for answering in (replying(chunk), replying([error(words).encode()], 500, "application/json")):
         with pytest.raises(ProviderUnavailableError) as caught:

@@ -130,7 +130,7 @@ def replying(
 def client(transport: httpx.AsyncBaseTransport | None = None, *, retries: int = 0) -> ai.Client:
     """A client with keys for the vendors that waits for nothing."""
     return ai.Client(
-        credentials={"OPENAI_API_KEY": "sk-open", "ANTHROPIC_API_KEY": "sk-ant"},
+        credentials={"OPENAI_API_KEY": "sk-open-1", "ANTHROPIC_API_KEY": "sk-ant-1"},
         transport=transport,
         retries=ai.RetryPolicy(retries=retries, base=0.001),
         timeouts=ai.Timeouts(connect=2, first_byte=0.5, idle=0.3),
