@@ -83,10 +83,9 @@ class SseSplitter:
         payloads = []
         for frame in frames:
             # One data line, nothing else: what nearly every server sends.
-            if frame[:6] == b"data: " and b"\n" not in frame:
-                payloads.append(frame[6:])
-            elif data := _data(frame):
-                payloads.append(data)
+            plain = frame[:6] == b"data: " and b"\n" not in frame
+            if payload := frame[6:] if plain else _data(frame):
+                payloads.append(payload)
         return payloads
 
     def end(self) -> list[bytes]:

@@ -68,6 +68,12 @@ async def test_what_cannot_be_taken_is_said_before_anything_is_sent(
     assert seen == []
 
 
+def test_thinking_with_the_state_of_another_format_is_left_out() -> None:
+    thought = ai.ThinkingPart("Hm.", {"type": "thinking", "signature": "c2ln"})
+    said = ai.AssistantMessage((thought, ai.TextPart("So.")), provider="openai", model="gpt-4o")
+    assert body(GPT, HI, said)[0]["messages"][1] == {"role": "assistant", "content": "So."}
+
+
 def test_pictures_that_tools_returned_follow_all_results() -> None:
     calls = (ai.ToolCallPart("a", "get_chart", {}), ai.ToolCallPart("b", "get_time", {}))
     said = ai.AssistantMessage(calls, "tool_use", provider="openai", model="gpt-4o")

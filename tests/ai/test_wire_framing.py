@@ -55,6 +55,7 @@ def test_one_byte_at_a_time(newline: bytes) -> None:
         (b"\n\n\ndata: a\n\n\n\n\ndata: b\n\n", [b"a", b"b"]),
         (b": ping\n\ndata: a\n\n:\n\n", [b"a"]),
         (b"event: nothing\n\ndata\n\n", []),
+        (b"data: \n\ndata: a\n\ndata:\n\n", [b"a"]),
         (b"data: a\n\ndata: cut", [b"a", b"cut"]),
         ("data: \u2028\u0085\x1c\n\n".encode(), ["\u2028\u0085\x1c".encode()]),
         (b"", []),

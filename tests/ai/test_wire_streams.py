@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import httpx
 import pytest
@@ -46,6 +46,22 @@ async def test_text_usage_and_cost() -> None:
     assert message.usage == ai.Usage(input_tokens=5, output_tokens=2)
     assert message.cost == pytest.approx((5 * 2.5 + 2 * 10) / 1e6)
     assert (message.provider, message.model) == ("openai", "gpt-4o")
+
+
+def called(*calls: Mapping[str, object]) -> dict[str, object]:
+    return chat_chunk({"tool_calls": list(calls)})
+
+
+async def test_a_call_whose_id_comes_late_is_one_call() -> None:
+    first = {"index": 0, "function": {"name": "f", "arguments": '{"a": '}}
+    message = await ask(sse(called(first), called({"index": 0, "id": "x", "function": {"arguments": "1}"}}), "[DONE]"))
+    assert [(call.name, call.args) for call in message.tool_calls] == [("f", {"a": 1})]
+
+
+async def test_calls_without_index_and_id_are_told_apart_by_their_place() -> None:
+    two = [{"index": None, "function": {"name": name, "arguments": "{}"}} for name in "fg"]
+    message = await ask(sse(called(*two), "[DONE]"))
+    assert [(call.name, call.args) for call in message.tool_calls] == [("f", {}), ("g", {})]
 
 
 async def test_chat_parts_in_order() -> None:

@@ -157,8 +157,7 @@ def _assistant(message: AssistantMessage) -> JsonObject:
         wire["content"] = ""
     for part in message.content:
         # Reasoning goes back under the name it came with; templates of interleaved models need it.
-        if part.type == "thinking" and part.provider_state:
-            field = part.provider_state["field"]
+        if part.type == "thinking" and (field := (part.provider_state or {}).get("field")):
             wire[field] = wire.get(field, "") + part.text
     return wire
 
@@ -268,13 +267,16 @@ class ChatDecoder:
         yield from self._rest(chunk)
 
     def _call(self, call: JsonObject, position: int) -> Iterable[StreamEvent]:
-        key = call.get("index", position)
+        index = call.get("index")
+        key = position if index is None else index
         call_id = call.get("id") or ""
         function = call.get("function") or {}
         known = self._calls.get(key)
-        if known is None or (call_id and call_id != known[1]):
+        if known is None or (call_id and known[1] and call_id != known[1]):
             known = self._calls[key] = (self._next(), call_id)
             yield ToolCallStart(known[0], call_id, function.get("name") or "")
+        elif call_id:  # which some servers tell late; the call keeps the id that it was given here
+            self._calls[key] = (known[0], call_id)
         arguments = function.get("arguments")
         if arguments:
             text = arguments if isinstance(arguments, str) else write_json(arguments).decode()
