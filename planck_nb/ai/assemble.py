@@ -114,14 +114,18 @@ class MessageBuilder:
         """The message as far as it came.
 
         Without `stop_reason` it is the provider's. In a message that was "aborted" or ended in an "error", text and
-        thinking stay and only complete tool calls are kept.
+        thinking stay and only complete tool calls are kept. In one that a limit or a refusal ended, a last call without
+        arguments may have lost them, and is marked as invalid.
         """
         reason = stop_reason or self.stop_reason or "stop"
         interrupted = reason in {"aborted", "error"}
-        drafts = [draft for _, draft in sorted(self._parts.items())]
-        content = tuple(
-            draft.part() for draft in drafts if not draft.is_empty and not (interrupted and draft.is_unfinished_call)
-        )
+        drafts = [
+            draft
+            for _, draft in sorted(self._parts.items())
+            if not draft.is_empty and not (interrupted and draft.is_unfinished_call)
+        ]
+        cut = drafts[-1] if drafts and reason in {"length", "refusal"} else None
+        content = tuple(draft.part(is_cut=draft is cut) for draft in drafts)
         if self.prefix is not None:
             content = history.seal(content, self.prefix)
         if reason in {"stop", "tool_use"}:
@@ -180,13 +184,13 @@ class _Draft:
     def is_unfinished_call(self) -> bool:
         return self.kind == "tool_call" and not self.complete
 
-    def part(self) -> AssistantPart:
+    def part(self, *, is_cut: bool) -> AssistantPart:
         text = "".join(self.chunks)
         if self.kind == "text":
             return TextPart(text, self.state)
         if self.kind == "thinking":
             return ThinkingPart(text, self.state)
-        args = parse_arguments(text)
+        args = None if is_cut and not text.strip() else parse_arguments(text)
         return ToolCallPart(self.id, self.name, args or {}, text if args is None else None, self.state)
 
 

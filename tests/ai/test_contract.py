@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -26,6 +27,7 @@ from planck_nb.base.errors import (
     ProviderUnavailableError,
     RateLimitError,
     StreamTruncated,
+    UnsupportedFeatureError,
 )
 
 pytestmark = pytest.mark.parametrize("wire", [pytest.param(wire, id=name) for name, wire in WIRES.items()])
@@ -135,6 +137,15 @@ async def test_arguments_that_are_no_object_are_kept_as_text(wire: Wire, text: s
     # Where the format has an object and no text, what stands in its place is told as JSON.
     assert call.invalid in {text, json.dumps(text)}
     assert message.stop_reason == "tool_use"
+
+
+@pytest.mark.parametrize("pieces", [(), (" ",), ('{"city": ',)])
+async def test_a_call_that_the_token_limit_cut_is_marked_as_invalid(wire: Wire, pieces: tuple[str, ...]) -> None:
+    if wire.model.api in {"generate_content", "ollama"}:  # whose calls come whole
+        return
+    message = await ask(wire, Reply((Call("get_weather", ("{}",), "a"), Call("get_weather", pieces, "b")), length=True))
+    assert message.stop_reason == "length"
+    assert [call.invalid for call in message.tool_calls] == [None, "".join(pieces)]
 
 
 async def test_an_empty_reply(wire: Wire) -> None:
@@ -320,3 +331,24 @@ async def test_requests_do_not_change_what_they_are_made_of(wire: Wire) -> None:
     before = repr(context)
     dialect(wire.model).request(wire.model, context, ai.Options(thinking="high", output={"type": "object"}), "k")
     assert repr(context) == before
+
+
+@pytest.mark.parametrize(
+    "part",
+    [ai.ImagePart(), ai.FilePart(), ai.ImagePart(b"png"), ai.FilePart(b"%PDF")],
+    ids=["empty-image", "empty-file", "image", "pdf"],
+)
+async def test_what_a_model_cannot_be_given_is_refused_before_anything_is_sent(wire: Wire, part: ai.UserPart) -> None:
+    is_there = part.type != "text" and part.data is not None
+    model = replace(wire.model, modalities=("text",)) if is_there else wire.model
+    seen: list[Any] = []
+    with pytest.raises(UnsupportedFeatureError):
+        await client(replying([], kind=wire.kind, seen=seen)).complete(model, ai.Context("", [ai.UserMessage([part])]))
+    assert seen == []
+
+
+async def test_a_tool_choice_that_is_no_tool_is_refused_before_anything_is_sent(wire: Wire) -> None:
+    if wire.model.api == "ollama":  # which knows no choice, and says so in a warning
+        return
+    with pytest.raises(UnsupportedFeatureError, match=r"'get_wether' is no tool .*Did you mean get_weather\?"):
+        await requests(wire, HI, tool_choice="get_wether")

@@ -194,7 +194,7 @@ def test_what_is_sent_unasked() -> None:
 
 
 def test_a_tool_choice_that_is_no_tool_is_refused() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="'get_tme', which is not among the tools"):
+    with pytest.raises(UnsupportedFeatureError, match=r"'get_tme' is no tool of this request\. Did you mean get_time"):
         request(SONNET, tool_choice="get_tme")
 
 
@@ -275,10 +275,10 @@ BLIND = ai.Model("anthropic", "blind", "messages", modalities=("text",))
     [
         (SONNET, ai.ImagePart(b"x", "image/tiff"), "cannot look at image/tiff; convert"),
         (SONNET, ai.ImagePart(), "image has neither data nor url"),
-        (SONNET, ai.FilePart(b"x", "application/zip", "a.zip"), "cannot read 'a.zip'"),
-        (SONNET, ai.FilePart(None, "text/plain", "a.txt", url="http://h/a.txt"), "cannot read 'a.txt'"),
+        (SONNET, ai.FilePart(b"x", "application/zip", "a.zip"), "cannot read the file 'a.zip'"),
+        (SONNET, ai.FilePart(None, "text/plain", "a.txt", url="http://h/a.txt"), "cannot read the file 'a.txt'"),
         (BLIND, PIXEL, "cannot look at images; leave them out or choose another model"),
-        (BLIND, PAGE, "cannot read 'a.pdf'"),
+        (BLIND, PAGE, "cannot read the file 'a.pdf'"),
     ],
 )
 async def test_parts_that_a_model_cannot_take_are_refused_before_anything_is_sent(

@@ -13,7 +13,7 @@ from typing import Any
 from planck_nb.ai.context import Context, Options
 from planck_nb.ai.models import LEVELS, Model
 from planck_nb.ai.providers import is_first_party
-from planck_nb.base.errors import UnsupportedFeatureError
+from planck_nb.ai.providers.checks import check_choice
 from planck_nb.base.json import JsonObject
 
 VERSION = "2026-10-21"
@@ -107,10 +107,9 @@ def _add_tool_choice(body: JsonObject, model: Model, context: Context, options: 
     choice = options.tool_choice
     if choice is None:
         return False
+    check_choice(choice, context.tools)
     kind = _CHOICES.get(choice, "tool")
     forced = kind in {"any", "tool"}
-    if kind == "tool" and choice not in {tool.name for tool in context.tools}:
-        raise UnsupportedFeatureError(f"tool_choice names {choice!r}, which is not among the tools; add it to them.")
     if forced and not context.tools:
         warnings.append(f"{model} was given no tools, so tool_choice={choice!r} was not sent.")
         return False

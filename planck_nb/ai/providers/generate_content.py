@@ -42,6 +42,7 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.models import Model
 from planck_nb.ai.provider import Decoder, WireRequest
 from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers.checks import check_choice, check_media
 from planck_nb.ai.providers.google import (
     failure,
     generation,
@@ -123,6 +124,7 @@ class GenerateContent:
                 for tool in context.tools
             ]
             body["tools"] = [{"functionDeclarations": declarations}]
+        check_choice(options.tool_choice, context.tools)
         if options.tool_choice is not None and context.tools:
             body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
         config, warnings = sampling(model, options)
@@ -156,7 +158,7 @@ def _contents(messages: Iterable[Message], model: Model) -> list[JsonObject]:
     for message in messages:
         match message.type:
             case "user":
-                parts = [_user_part(part) for part in message.content]
+                parts = [_user_part(model, part) for part in message.content]
             case "assistant":
                 parts = _model_parts(message, model)
                 given_ids.update({call.id: _given_id(call) for call in message.tool_calls})
@@ -167,8 +169,11 @@ def _contents(messages: Iterable[Message], model: Model) -> list[JsonObject]:
     return contents
 
 
-def _user_part(part: UserPart) -> JsonObject:
-    return {"text": part.text} if part.type == "text" else _media(part)
+def _user_part(model: Model, part: UserPart) -> JsonObject:
+    if part.type == "text":
+        return {"text": part.text}
+    check_media(model, part)
+    return _media(part)
 
 
 def _media(part: ImagePart | FilePart) -> JsonObject:

@@ -42,6 +42,7 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.models import Model
 from planck_nb.ai.provider import Decoder, WireRequest
 from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.providers.checks import check_choice, check_media
 from planck_nb.ai.providers.google import failure, headers_for, http_failure, level_for, merge, sampling
 from planck_nb.ai.providers.wire import read_object, write_json
 from planck_nb.base.errors import ProviderError, StreamTruncated
@@ -75,7 +76,7 @@ class Interactions:
         """The request for one streamed reply."""
         body: JsonObject = {
             "model": model.id,
-            "input": _steps(prepare(context.messages, model)),
+            "input": _steps(prepare(context.messages, model), model),
             "stream": True,
             "store": False,
         }
@@ -95,6 +96,7 @@ class Interactions:
             body["response_format"] = {"type": "text", "mime_type": "application/json", "schema": options.output}
         found, warnings = sampling(model, options)
         config: JsonObject = {_SNAKE.get(name, name): value for name, value in found.items()}
+        check_choice(options.tool_choice, context.tools)
         if options.tool_choice is not None and context.tools:
             config["tool_choice"] = _choice(options.tool_choice)
         warnings.extend(_add_thinking(config, model, options.thinking))
@@ -120,12 +122,12 @@ class Interactions:
 DIALECT = Interactions()
 
 
-def _steps(messages: Iterable[Message]) -> list[JsonObject]:
+def _steps(messages: Iterable[Message], model: Model) -> list[JsonObject]:
     steps: list[JsonObject] = []
     for message in messages:
         match message.type:
             case "user":
-                steps.append({"type": "user_input", "content": [_content(part) for part in message.content]})
+                steps.append({"type": "user_input", "content": [_content(model, part) for part in message.content]})
             case "assistant":
                 for part in message.content:
                     _add_step(steps, part)
@@ -134,8 +136,11 @@ def _steps(messages: Iterable[Message]) -> list[JsonObject]:
     return steps
 
 
-def _content(part: UserPart) -> JsonObject:
-    return {"type": "text", "text": part.text} if part.type == "text" else _media(part)
+def _content(model: Model, part: UserPart) -> JsonObject:
+    if part.type == "text":
+        return {"type": "text", "text": part.text}
+    check_media(model, part)
+    return _media(part)
 
 
 def _media(part: ImagePart | FilePart) -> JsonObject:

@@ -42,6 +42,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.provider import Decoder, Pause, WireRequest
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.providers.anthropic import add_options, binds_to_tools, is_vendor, version_for
+from planck_nb.ai.providers.checks import check_media, unreadable
 from planck_nb.ai.providers.wire import read_object, write_json
 from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
 from planck_nb.base.json import JsonObject
@@ -168,8 +169,7 @@ def _said(part: TextPart | ThinkingPart | ToolCallPart) -> JsonObject | None:
 
 
 def _image(part: ImagePart, model: Model) -> JsonObject:
-    if not model.takes("image"):
-        raise UnsupportedFeatureError(f"{model} cannot look at images; leave them out or choose another model.")
+    check_media(model, part)
     if part.mime not in _IMAGES and part.data is not None:
         raise UnsupportedFeatureError(f"{model} cannot look at {part.mime}; convert the image to image/png.")
     return {"type": "image", "source": _source(part)}
@@ -177,13 +177,12 @@ def _image(part: ImagePart, model: Model) -> JsonObject:
 
 def _document(part: FilePart, model: Model) -> JsonObject:
     """A document block: a PDF, or a text where its bytes are there."""
+    check_media(model, part)
     if part.mime.startswith("text/") and part.data is not None:
         text = base64.b64decode(part.data).decode("utf-8", "replace")
         source = {"type": "text", "media_type": "text/plain", "data": text}
-    elif part.mime != "application/pdf" or not model.takes("pdf"):
-        raise UnsupportedFeatureError(
-            f"{model} cannot read {part.name!r} ({part.mime}); give it the text of the file or choose another model."
-        )
+    elif part.mime != "application/pdf":
+        raise unreadable(model, part)
     else:
         source = _source(part)
     return {"type": "document", "source": source, "title": part.name}
@@ -192,9 +191,7 @@ def _document(part: FilePart, model: Model) -> JsonObject:
 def _source(part: ImagePart | FilePart) -> JsonObject:
     if part.data is not None:
         return {"type": "base64", "media_type": part.mime, "data": part.data}
-    if part.url is not None:
-        return {"type": "url", "url": part.url}
-    raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; give it one of them.")
+    return {"type": "url", "url": part.url}
 
 
 def _unseen(context: Context, model: Model) -> Iterable[str]:

@@ -14,13 +14,12 @@ from planck_nb.ai.failures import status_error, words_and_kind
 from planck_nb.ai.messages import FilePart, ImagePart, ToolResultPart
 from planck_nb.ai.models import LEVELS, Model
 from planck_nb.ai.providers import is_first_party
-from planck_nb.base.errors import ProviderError, UnsupportedFeatureError, did_you_mean
+from planck_nb.ai.providers.checks import check_choice, check_media, unreadable
+from planck_nb.base.errors import ProviderError
 from planck_nb.base.json import JsonObject
 
 _REASONING_IDS = re.compile(r"o\d|codex|gpt-([5-9]|\d\d)(?!.*chat)")
 """Ids of OpenAI's reasoning models, for those that the catalogue does not know yet, dated ones among them."""
-
-_TOOL_CHOICES = frozenset({"auto", "none", "required"})
 
 _STRICT_FORMATS = frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split())
 _STRICT_KEYWORDS = frozenset(
@@ -53,21 +52,10 @@ def reasons(model: Model) -> bool:
 
 def address(model: Model, part: ImagePart | FilePart) -> str:
     """Where a picture or a document is to be had, or its bytes as a data URL. Raises `UnsupportedFeatureError`."""
-    if part.type == "image" and not model.takes("image"):
-        raise UnsupportedFeatureError(f"{model} cannot look at images; leave them out or choose another model.")
-    if part.type == "file" and not _reads(model, part):
-        raise UnsupportedFeatureError(
-            f"{model} cannot read the file {part.name!r}; give it the file's text or choose another model."
-        )
-    if not part.url and part.data is None:
-        raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; give it one of them.")
+    check_media(model, part)
+    if part.type == "file" and model.provider == "llama_cpp":  # its server takes pictures, but no files
+        raise unreadable(model, part)
     return part.url or f"data:{part.mime};base64,{part.data}"
-
-
-def _reads(model: Model, part: FilePart) -> bool:
-    if model.provider == "llama_cpp":  # its server takes pictures, but no files
-        return False
-    return part.mime != "application/pdf" or model.takes("pdf")
 
 
 def images_of(model: Model, result: ToolResultPart, warnings: list[str]) -> Sequence[ImagePart]:
@@ -89,22 +77,16 @@ def offered_tools(
     Raises `UnsupportedFeatureError` for the name of a tool that is not there.
     """
     tools, choice = context.tools, options.tool_choice
+    check_choice(choice, tools)
     if choice is None:
         return tools, None
     if not tools:
         if choice not in {"auto", "none"}:
             warnings.append(f"tool_choice {choice!r} was not sent, because there are no tools to choose from.")
         return tools, None
-    if choice in _TOOL_CHOICES:
-        return tools, choice
     named = [tool for tool in tools if tool.name == choice]
-    if not named:
-        names = [tool.name for tool in tools]
-        raise UnsupportedFeatureError(
-            f"tool_choice {choice!r} is no tool of this request. {did_you_mean(choice, names)}"
-        )
     # The llama.cpp server overlooks a choice by name; with no other tool to call it comes to the same.
-    return (named, "required") if model.provider == "llama_cpp" else (tools, choice)
+    return (named, "required") if named and model.provider == "llama_cpp" else (tools, choice)
 
 
 def effort(model: Model, options: Options, warnings: list[str]) -> str | None:
