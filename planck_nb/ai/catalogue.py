@@ -15,7 +15,7 @@ from typing import Any
 
 from planck_nb.ai import discovery
 from planck_nb.ai.models import Model, PriceStep, Pricing
-from planck_nb.ai.providers import PROVIDERS, api_of, base_url_of, is_first_party, provider
+from planck_nb.ai.providers import PROVIDERS, api_of, is_first_party, provider
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_you_mean
 
@@ -57,7 +57,7 @@ def by_name(models: Iterable[Model]) -> dict[str, Model]:
 
 
 def list_models(provider_name: str, *, base_url: str | None = None, api_key: str | None = None) -> list[Model]:
-    """The models of a provider: the user's own, and the catalogue's or those that a server reports within a second.
+    """The models of a provider: the user's own, and the catalogue's or those that a server reports within two seconds.
 
     Servers are asked where the provider is a local one, and for models of "openai" at a foreign `base_url`; one that
     does not answer has none. Raises `UnknownProviderError`. In a coroutine, `discover` asks servers without holding
@@ -96,8 +96,8 @@ def get_model(
 
     Ids that the catalogue does not know are used as they are, with an unknown context window and price, unless they
     look like a misspelt one: then `UnknownModelError` names it. A `base_url` switches that check off, because another
-    server has other models, and takes the vendor's price away. Raises `UnknownProviderError` for a provider that does not exist, `ConfigError` for a
-    `base_url` that is not a URL.
+    server has other models, and other prices. Raises `UnknownProviderError` for a provider that does not exist,
+    `ConfigError` for a `base_url` that is not a URL.
     """
     mine = {**_own, **by_name(own)}
     described = mine.get(provider_name if model_id is None else f"{provider_name}:{model_id}")

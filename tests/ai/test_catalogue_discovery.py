@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
+from concurrent.futures import Future
 from typing import Any
+from urllib.request import Request
 
 import pytest
 from support.llama import free_port
-from support.loopback import Exchange, serving
+from support.loopback import Exchange, Handler, serving
 
 from planck_nb import ai
+from planck_nb.ai import discovery
+from planck_nb.base.aio import run_in_thread
 
 SHOWN: dict[str, dict[str, Any]] = {
     "llama3.2": {
@@ -96,3 +102,64 @@ def test_nobody_there(provider: str) -> None:
 async def test_the_running_llama_cpp_server(llama: str) -> None:
     (model,) = await ai.discover("llama_cpp", llama)
     assert (model.context_window, model.modalities) == (8192, ("text",))
+
+
+async def garbage(exchange: Exchange) -> None:
+    exchange.writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+
+
+async def half(exchange: Exchange) -> None:
+    exchange.writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{"data": ')
+    exchange.writer.close()
+
+
+async def nested(exchange: Exchange) -> None:
+    await exchange.answer("200 OK", "[" * 100_000)
+
+
+@pytest.mark.parametrize("handler", [garbage, half, nested])
+@pytest.mark.parametrize("provider", ["ollama", "llama_cpp"])
+async def test_what_is_no_model_server_has_no_models(provider: str, handler: Handler) -> None:
+    async with serving(handler) as server:
+        assert await ai.discover(provider, server.url) == []
+
+
+async def test_a_key_is_not_carried_elsewhere() -> None:
+    async with serving(garbage) as other:
+
+        async def elsewhere(exchange: Exchange) -> None:
+            await exchange.answer("302 Found", "", location=f"{other.url}/v1/models")
+
+        async with serving(elsewhere) as server:
+            assert await ai.discover("openai", server.url, api_key="k") == []
+            assert server.exchanges[0].headers["authorization"] == "Bearer k"
+        assert other.connections == 0
+
+
+async def test_a_server_has_so_much_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "_PATIENCE", 0.3)
+
+    async def drips(exchange: Exchange) -> None:
+        exchange.writer.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
+        for _ in range(100):
+            exchange.writer.write(b"x")
+            await asyncio.sleep(0.1)
+
+    async with serving(drips) as server:
+        began = time.monotonic()
+        assert await ai.discover("llama_cpp", server.url) == []
+        assert time.monotonic() - began < 5  # it would drip for ten seconds
+
+
+async def test_a_server_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "_LONGEST", 10)
+
+    async def long(exchange: Exchange) -> None:
+        await exchange.answer("200 OK", '{"data": []' + " " * 100_000 + "}")
+
+    async with serving(long) as server:
+        assert await ai.discover("llama_cpp", server.url) == []
+        sent: Future[bytes] = Future()
+        request = Request(f"{server.url}/v1/models")
+        await run_in_thread(lambda: discovery._Server(ai.get_model("llama_cpp"))._read(request, sent))
+        assert len(sent.result()) < 100_000
