@@ -178,6 +178,8 @@ async def _run_tool(host: Host, call: ToolCallPart) -> ToolResultPart:
 
 async def _execute(host: Host, call: ToolCallPart) -> str:
     if call.invalid is not None:
+        if not call.invalid.strip():
+            raise ToolError(f"The reply was cut off before the arguments of {call.name} came; call it again.")
         raise ToolError(f"The arguments of {call.name} are not a JSON object: {call.invalid[:500]}")
     tool = host.tool(call.name)
     if tool is None:

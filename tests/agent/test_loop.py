@@ -195,13 +195,16 @@ async def test_a_raw_schema_is_enforced() -> None:
     assert "'red', 'blue'" in text
 
 
-async def test_arguments_that_are_not_json_are_never_run() -> None:
+@pytest.mark.parametrize(
+    ("text", "said"), [("{bad", r"not a JSON object: \{bad"), ("", "cut off before the arguments")]
+)
+async def test_arguments_that_are_not_json_are_never_run(text: str, said: str) -> None:
     from planck_nb.agent.loop import _execute
     from planck_nb.ai.messages import ToolCallPart
 
     agent = Agent(model=scripted_model([]), tools=[add])
-    with pytest.raises(ToolError, match=r"not a JSON object: \{bad"):
-        await _execute(agent, ToolCallPart("1", "add", {}, invalid="{bad"))
+    with pytest.raises(ToolError, match=said):
+        await _execute(agent, ToolCallPart("1", "add", {}, invalid=text))
 
 
 async def test_a_prompt_while_busy_is_queued_and_all_that_wait_share_the_next_turn() -> None:

@@ -237,6 +237,11 @@ async def test_edited_arguments_are_sent_as_edited() -> None:
     assert sent["input"][1] == {**WEATHER, "arguments": '{"city":"Bern"}'}
 
 
+async def test_a_call_that_was_cut_before_its_arguments_goes_back_with_none() -> None:
+    message = await ask([done({**WEATHER, "arguments": ""}, 0), ended()])
+    assert body(GPT, HI, message)[0]["input"][1]["arguments"] == "{}"
+
+
 async def test_ids_that_change_on_the_way() -> None:
     events = [
         added(WEATHER, 0, arguments="", id="x1"),

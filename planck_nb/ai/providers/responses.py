@@ -171,7 +171,7 @@ def _text_field(content: Mapping[str, Any]) -> str:
 
 def _call(part: ToolCallPart, item: JsonObject) -> JsonObject:
     written = item.get("arguments")
-    if written is None or parse_arguments(written) != part.args:
+    if not written or parse_arguments(written) != part.args:
         written = write_json(part.args).decode()
     return {**item, "type": "function_call", "call_id": part.id, "name": part.name, "arguments": written}
 
