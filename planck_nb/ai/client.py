@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
+from planck_nb.ai import discovery
 from planck_nb.ai.assemble import MessageBuilder
 from planck_nb.ai.cassettes.cassette import Cassette, Exchange
 from planck_nb.ai.cassettes.secrets import SHORTEST
@@ -24,6 +25,7 @@ from planck_nb.ai.provider import Decoder, Dialect, Pause, WireRequest
 from planck_nb.ai.providers import address_of, base_url_of, dialect, is_loopback, key_variable_of, local_model, provider
 from planck_nb.ai.providers.wire import write_json
 from planck_nb.ai.retry import RetryPolicy, Timeouts
+from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import (
     MissingCredentialError,
     ModelError,
@@ -74,6 +76,7 @@ class Client:
         self._transport: Transport | None = None
         # So that a conversation meets the refusal of its thinking once.
         self._refused: set[str] = set()
+        self._windows: dict[tuple[str, str], int | None] = {}
 
     def stream(self, model: Model, context: Context, options: Options | None = None) -> Stream:
         """The answer of a model, as it comes. Nothing is sent before the first event is asked for."""
@@ -146,6 +149,7 @@ class Client:
             return
         cassette = None if self.cassette is None or self.cassette.mode == "off" else self.cassette
         exchange = self._exchange(model, context, options, builder, cassette)
+        model = await self._with_context_window(model, exchange.key, cassette)
         question = _Question(model, context, options, builder, key=exchange.key, refused=self._refused)
         if question.request.warnings:
             notice: list[StreamEvent] = [Warned(text) for text in question.request.warnings]
@@ -193,6 +197,23 @@ class Client:
             if cassette is None:
                 raise
             return Exchange(model, context, options, builder, missing=error)
+
+    async def _with_context_window(self, model: Model, key: str | None, cassette: Cassette | None) -> Model:
+        """The model; one of Ollama with its context length, without which the server cuts a conversation silently.
+
+        Its server is asked once. Where it does not say, the request goes out as it is, and meets what is wrong.
+        """
+        if model.api != "ollama" or model.context_window is not None:
+            return model
+        if self._custom is not None or (cassette is not None and cassette.mode == "replay"):  # there is no server
+            return model
+        place = (base_url_of(model), model.id)
+        if place not in self._windows:
+            try:
+                self._windows[place] = await run_in_thread(lambda: discovery.context_window_of(model, key))
+            except (OSError, ValueError):
+                return model
+        return replace(model, context_window=self._windows[place])
 
     def _open_transport(self) -> Transport:
         if self._transport is None:

@@ -45,10 +45,7 @@ def ask(template: Model) -> list[Model]:
 
 
 def context_window_of(model: Model, key: str | None) -> int | None:
-    """The context length of an Ollama model, None where its server does not say. Raises `OSError` and `ValueError`.
-
-    And `ConfigError` for an address that is none.
-    """
+    """The context length of an Ollama model, None where its server does not say. Raises `OSError` and `ValueError`."""
     facts = _Server(replace(model, api_key=key)).ask("/api/show", {"model": model.id})
     return _window(facts) if isinstance(facts, dict) else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -12,7 +13,8 @@ import ollama
 import pytest
 from ollama._types import ChatRequest
 from support.evidence import evidence
-from support.wire import client, decode, replying
+from support.loopback import Exchange, serving
+from support.wire import ASK, client, decode, replying
 
 from planck_nb import ai
 from planck_nb.ai.providers import dialect
@@ -342,3 +344,36 @@ def test_addresses(base_url: str | None, api: str | None, url: str) -> None:
 async def test_a_key_is_sent_where_there_is_one() -> None:
     model = ai.get_model("ollama", "m", base_url="https://ollama.com", api_key="k")
     assert DIALECT.request(model, ai.Context(), ai.Options(), "k").headers == {"authorization": "Bearer k"}
+
+
+@pytest.mark.parametrize(("window", "asked"), [(None, 131072), (4096, 4096)])
+async def test_the_context_length_is_read_from_the_server_once(window: int | None, asked: int) -> None:
+    shown = {"model_info": {"general.architecture": "llama", "llama.context_length": 131072}}
+
+    async def server(exchange: Exchange) -> None:
+        if exchange.path == "/api/show":
+            assert exchange.body == {"model": "llama3.2"}
+            assert exchange.headers["authorization"] == "Bearer k"
+            await exchange.answer("200 OK", json.dumps(shown))
+        else:
+            await exchange.answer("200 OK", "\n".join(json.dumps(row) for row in (said(content="Hi"), done())), NDJSON)
+
+    async with serving(server) as host, ai.Client(credentials={"OLLAMA_API_KEY": "k"}) as http:
+        model = replace(ai.get_model("ollama:llama3.2"), base_url=host.url, context_window=window)
+        for _ in range(2):
+            assert (await http.complete(model, ASK)).text == "Hi"
+        paths = [exchange.path for exchange in host.exchanges]
+        assert paths == ["/api/show"] * (window is None) + ["/api/chat"] * 2
+        assert host.exchanges[-1].body["options"]["num_ctx"] == asked
+
+
+@pytest.mark.parametrize("answer", ["{}", "5", "no", '{"model_info": 5}'])
+async def test_a_context_length_that_is_not_told_stops_nothing(answer: str) -> None:
+    async def server(exchange: Exchange) -> None:
+        body = json.dumps(done()) if exchange.path == "/api/chat" else answer
+        await exchange.answer("200 OK", body, NDJSON)
+
+    async with serving(server) as host, client() as http:
+        message = await http.complete(replace(MODEL, base_url=host.url), ASK)
+        assert message.stop_reason == "stop"
+        assert "options" not in host.exchanges[-1].body
