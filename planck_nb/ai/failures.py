@@ -20,6 +20,7 @@ from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,
     ContextOverflowError,
+    ModelLoadingError,
     NotFoundError,
     ProviderError,
     ProviderStatusError,
@@ -37,6 +38,7 @@ _OVERFLOW = re.compile(
 )
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
 _BAD_KEY = re.compile(r"API_KEY_INVALID|api key (not valid|expired)", re.IGNORECASE)  # Google's, with status 400
+_LOADING = re.compile(r"loading model|currently loading|unavailable_error", re.IGNORECASE)  # llama.cpp's and others'
 _THINKING = re.compile(
     r"signature|thinking`? blocks?\b|(expected|cannot be) `?(redacted_)?thinking|reasoning`? (item|block)"
     r"|type 'reasoning'|encrypted[ _]content",
@@ -65,7 +67,7 @@ def status_error(
         "id": model.id,
         "who": model.provider,
         "url": address_of(model),
-        "key": key_variable_of(model) or "it",
+        "key": (key_variable_of(model) or "it") if model.has_api_key else "whether it needs one",
         "pause": f"{wait:.0f} seconds" if wait else "a while",
     }
     quote = _quote(words)
@@ -73,6 +75,7 @@ def status_error(
         f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
         status=status,
         retry_after=wait,
+        should_retry={"true": True, "false": False}.get(headers.get("x-should-retry", "")),
         provider=model.provider,
         model=model.id,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
@@ -99,6 +102,7 @@ _OF_QUOTA: _Meaning = (
     "The account at {who} has no quota left",
     "add credit or choose another model",
 )
+_OF_LOADING: _Meaning = (ModelLoadingError, "{who} is still loading {id}", "try again in {pause}")
 _OF_5XX: _Meaning = (ProviderUnavailableError, "{who} failed to answer", "try again later")
 _OF_4XX: _Meaning = (BadRequestError, "{who} refused the request for {id}", "change what the message names")
 _OF_OTHERS: _Meaning = (ProviderStatusError, "{url} did not answer the request", "check base_url")
@@ -111,6 +115,8 @@ def _meaning(status: int, words: str) -> _Meaning:
         return _OF_QUOTA
     if status == 400 and _BAD_KEY.search(words):  # noqa: PLR2004
         return _OF_STATUS[401]
+    if status == 503 and _LOADING.search(words):  # noqa: PLR2004
+        return _OF_LOADING
     if status in _OF_STATUS:
         return _OF_STATUS[status]
     return _OF_5XX if status >= 500 else _OF_4XX if status >= 400 else _OF_OTHERS  # noqa: PLR2004

@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass, field
 
 from planck_nb.base.errors import (
+    ModelLoadingError,
+    ProviderAddressError,
     ProviderConnectionError,
     ProviderError,
     ProviderStatusError,
@@ -14,6 +16,8 @@ from planck_nb.base.errors import (
 )
 
 _PASSING = frozenset({408, 409, 429})
+_LOADING_STEP = 1.5
+"""Seconds between two questions whether a model is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +35,36 @@ class RetryPolicy:
 
     At most `retries` times, after `base` seconds doubled each time up to `cap`, shortened by up to a quarter so that
     many agents do not return at once. A server's Retry-After is honoured up to `patience` seconds; beyond that the
-    failure is reported at once. `random` may be a seeded generator.
+    failure is reported at once. A server that is loading its model is asked for up to `loading` seconds. `random` may
+    be a seeded generator.
     """
 
     retries: int = 2
     base: float = 0.5
     cap: float = 8.0
     patience: float = 120.0
+    loading: float = 60.0
     random: random.Random = field(default_factory=random.Random, repr=False, compare=False)
 
     def delay(self, error: ProviderError, attempt: int) -> float | None:
         """Seconds to wait before attempt number `attempt` + 1, or None when the failure is to be reported."""
-        if attempt > self.retries or not is_passing(error):
+        loads = isinstance(error, ModelLoadingError) and self.retries > 0
+        if attempt > (self.loading / _LOADING_STEP if loads else self.retries) or not is_passing(error):
             return None
         wanted = error.retry_after if isinstance(error, ProviderStatusError) else None
         if wanted is not None:
             return wanted if wanted <= self.patience else None
+        if loads:
+            return _LOADING_STEP
         spread = 1 - 0.25 * self.random.random()
         return float(min(self.cap, self.base * 2 ** (attempt - 1)) * spread)
 
 
 def is_passing(error: ProviderError) -> bool:
     """Whether the same request may succeed later. A server that let a whole timeout pass is not asked again."""
+    if isinstance(error, QuotaExceededError | ProviderTimeoutError | ProviderAddressError):
+        return False
     if isinstance(error, ProviderStatusError):
-        return not isinstance(error, QuotaExceededError) and (error.status in _PASSING or error.status >= 500)  # noqa: PLR2004
-    return isinstance(error, ProviderConnectionError) and not isinstance(error, ProviderTimeoutError)
+        passes = error.status in _PASSING or error.status >= 500  # noqa: PLR2004
+        return passes if error.should_retry is None else error.should_retry
+    return isinstance(error, ProviderConnectionError)

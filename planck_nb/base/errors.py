@@ -12,6 +12,7 @@
     │   └─ UnsupportedFeatureError
     ├─ ProviderError                the other end, or the way to it, failed
     │   ├─ ProviderConnectionError
+    │   │   ├─ ProviderAddressError
     │   │   └─ ProviderTimeoutError
     │   ├─ ProviderStatusError      an HTTP status, or its equivalent inside a stream
     │   │   ├─ AuthenticationError
@@ -21,6 +22,7 @@
     │   │   ├─ RateLimitError
     │   │   │   └─ QuotaExceededError
     │   │   └─ ProviderUnavailableError
+    │   │       └─ ModelLoadingError
     │   └─ ProviderProtocolError    the reply is not what the wire format allows
     │       └─ StreamTruncated
     ├─ CassetteError                a recording cannot be made, read or used
@@ -97,12 +99,20 @@ class ProviderConnectionError(ProviderError):
     """The server could not be reached, or the connection broke."""
 
 
+class ProviderAddressError(ProviderConnectionError):
+    """The server's address or its certificate is wrong, which no second try mends."""
+
+
 class ProviderTimeoutError(ProviderConnectionError):
     """The server did not answer, or stopped sending, within the time allowed."""
 
 
 class ProviderStatusError(ProviderError):
-    """The server answered with an error. `status` is the HTTP status, `retry_after` seconds where it named them."""
+    """The server answered with an error.
+
+    `status` is the HTTP status, `retry_after` seconds where it named them, `should_retry` whether the same request may
+    succeed later where it said so.
+    """
 
     def __init__(
         self,
@@ -110,6 +120,7 @@ class ProviderStatusError(ProviderError):
         *,
         status: int,
         retry_after: float | None = None,
+        should_retry: bool | None = None,
         provider: str = "",
         model: str = "",
         request_id: str | None = None,
@@ -117,6 +128,7 @@ class ProviderStatusError(ProviderError):
         super().__init__(message, provider=provider, model=model, request_id=request_id)
         self.status = status
         self.retry_after = retry_after
+        self.should_retry = should_retry
 
 
 class AuthenticationError(ProviderStatusError):
@@ -145,6 +157,10 @@ class QuotaExceededError(RateLimitError):
 
 class ProviderUnavailableError(ProviderStatusError):
     """The server failed or is overloaded (5xx)."""
+
+
+class ModelLoadingError(ProviderUnavailableError):
+    """The server has not loaded the model yet (503)."""
 
 
 class ProviderProtocolError(ProviderError):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
+import aiohttp
 import httpx
 import pytest
 from support.wire import (
@@ -23,9 +26,12 @@ from support.wire import (
 )
 
 from planck_nb import ai
+from planck_nb.ai import retry
 from planck_nb.ai.events import StreamEvent
 from planck_nb.base.errors import (
+    ModelLoadingError,
     PlanckError,
+    ProviderAddressError,
     ProviderProtocolError,
     ProviderUnavailableError,
     QuotaExceededError,
@@ -280,6 +286,57 @@ async def test_a_spent_quota_is_not_tried_again() -> None:
     with pytest.raises(QuotaExceededError, match="add credit"):
         await client(transport, retries=2).complete(CHAT, ASK)
     assert transport.requests == 1
+
+
+@pytest.mark.parametrize(("status", "word", "requests"), [(500, "false", 1), (400, "true", 2), (429, "?", 2)])
+async def test_a_server_may_say_whether_to_ask_again(status: int, word: str, requests: int) -> None:
+    transport = Failing((status, {"x-should-retry": word}, b"{}"))
+    with contextlib.suppress(PlanckError):
+        await client(transport, retries=2).complete(CHAT, ASK)
+    assert transport.requests == requests
+
+
+LOADING = b'{"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}'
+
+
+async def test_a_model_that_loads_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "_LOADING_STEP", 0.001)
+    transport = Failing(*[(503, {}, LOADING)] * 20)
+    events = await events_of(client(transport, retries=2).stream(CHAT, ASK))
+    assert {event.delay for event in events if event.type == "retry"} == {0.001}
+    assert transport.requests == 21
+
+
+async def test_a_model_that_loads_is_not_waited_for_forever() -> None:
+    with pytest.raises(ModelLoadingError, match="openai is still loading some-model") as caught:
+        await client(Failing((503, {}, LOADING)), retries=0).complete(CHAT, ASK)
+    policy = ai.RetryPolicy(loading=15)
+    assert [policy.delay(caught.value, attempt) for attempt in (1, 10, 11)] == [1.5, 1.5, None]
+    assert ai.RetryPolicy(retries=0).delay(caught.value, 1) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx.UnsupportedProtocol("ftp"),
+        aiohttp.InvalidURL("http://["),
+        aiohttp.ServerFingerprintMismatch(b"a", b"b", "h", 443),
+    ],
+    ids=["protocol", "url", "certificate"],
+)
+async def test_a_wrong_address_or_certificate_is_met_once(error: Exception, tmp_path: Path) -> None:
+    asked: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        raise error
+
+    http = client(httpx.MockTransport(handle), retries=2)
+    for mode in ("off", "record", "replay"):
+        http.cassette = ai.Cassette(tmp_path / "tape.jsonl", mode, environment={})
+        with pytest.raises(ProviderAddressError):
+            await http.complete(CHAT, ASK)
+    assert len(asked) == 2  # once each, and the recording not at all
 
 
 @pytest.mark.parametrize(("header", "value"), [("retry-after", "0.002"), ("retry-after-ms", "2")])

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from planck_nb.base.errors import (
     CassetteError,
+    ProviderAddressError,
     ProviderConnectionError,
     ProviderError,
     ProviderProtocolError,
@@ -26,7 +27,8 @@ VERSION = 1
 _BLOCK = 65536
 
 ERRORS: Mapping[str, type[ProviderError]] = {
-    kind.__name__: kind for kind in (ProviderConnectionError, ProviderTimeoutError, ProviderProtocolError)
+    kind.__name__: kind
+    for kind in (ProviderConnectionError, ProviderAddressError, ProviderTimeoutError, ProviderProtocolError)
 }
 """The errors of a connection, which end a recorded answer as they ended the real one."""
 

@@ -16,7 +16,9 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import CassetteError
 
 _OK = 200
-_KEPT_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "request-id", "x-request-id"})
+_KEPT_HEADERS = frozenset(
+    {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"}
+)
 _OF_ENCODING = ("content-encoding", "content-length")
 
 _MARGIN = 2.0
