@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,14 +142,14 @@ async def test_certificates_that_are_not_there(monkeypatch: pytest.MonkeyPatch, 
 async def test_any_byte_keeps_a_stream_alive() -> None:
     async def handle(exchange: Exchange) -> None:
         await exchange.head()
-        for _ in range(4):
-            await asyncio.sleep(0.12)  # a slow server; together longer than the idle limit of 0.3 s
+        for _ in range(15):
+            await asyncio.sleep(0.1)  # a slow server; together longer than the idle limit
             await exchange.send(b": still here\n\n")
         for event in CHAT_HELLO:
             await exchange.send(event)
         await exchange.end()
 
-    async with serving(handle) as server, client() as http:
+    async with serving(handle) as server, ai.Client(credentials={}, timeouts=ai.Timeouts(idle=1.0)) as http:
         assert (await http.complete(model_at(server.url), ASK)).text == "Hello"
 
 
@@ -173,10 +172,8 @@ async def test_cancelling_closes_the_connection_at_once() -> None:
 
         task = asyncio.create_task(read())
         await waiting.wait()
-        began = time.perf_counter()
         task.cancel()
-        await closed.wait()
-        assert time.perf_counter() - began < 0.05  # typically under a millisecond; the rest is the machine's
+        await asyncio.wait_for(closed.wait(), 5)  # typically under a millisecond; the idle limit is five minutes
         with pytest.raises(asyncio.CancelledError):
             await task
         assert stream.message.text == "Hel"
