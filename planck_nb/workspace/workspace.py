@@ -88,7 +88,6 @@ class Workspace:
             self._model = get_model(recorded, own=self.config.models)
         if self._model is None:
             self._model, notice = await choose_model(self.config)
-            notice = " ".join(filter(None, (*self.config.warnings, notice)))
         return self._model, notice
 
     def set_default_model(self, model: Model) -> None:
