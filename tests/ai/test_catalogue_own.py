@@ -160,11 +160,11 @@ def test_files_that_are_not_there_or_broken(tmp_path: Path) -> None:
 
 async def test_a_workspace_makes_them_known(tmp_path: Path) -> None:
     models = read_models({"providers": {"nvidia": NVIDIA}, "models": [FAST]}).models
-    config = Config(tmp_path, default_model="fast", models=models, warnings=("Model 2 was left out.",))
+    config = Config(tmp_path, default_model="fast", models=models)
     async with Workspace(config) as workspace:
         (model,) = models
         assert workspace.model("fast") == model
-        assert await workspace.default_model() == (model, "Model 2 was left out.")
+        assert await workspace.default_model() == (model, "")
         with pytest.raises(UnknownProviderError, match="Did you mean fast"):
             workspace.model("fasst")
         elsewhere = workspace.model("openai:llama-3.3-70b", base_url="http://other/v1")
