@@ -25,7 +25,7 @@ _PATIENCE = 2.0
 _AT_ONCE = 8
 _LONGEST = 4 * 1024 * 1024
 
-_UNUSABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_UNUSABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 """What it means to find no server, or another one than was thought."""
 
 
@@ -133,13 +133,15 @@ class _Server:
         """What it answers. Raises `OSError` and `ValueError`."""
         from urllib.request import Request  # noqa: PLC0415 - loads much, needed rarely
 
+        from pydantic_core import from_json  # noqa: PLC0415 - refuses deep nesting without exhausting Python's stack
+
         root = self._root.removesuffix("/v1") if path == "/props" else self._root
         body = None if question is None else json.dumps(question).encode()
         request = Request(f"{root}{path}", body, self._headers)  # noqa: S310 - the user's own base_url
         # In a thread that can be left behind: urllib's timeout is that of one step, and finding the address has none.
         answer: Future[bytes] = Future()
         Thread(target=self._read, args=(request, answer), daemon=True).start()
-        return json.loads(answer.result(max(0.0, self._deadline - monotonic())))
+        return from_json(answer.result(max(0.0, self._deadline - monotonic())))
 
     def _read(self, request: Request, answer: Future[bytes]) -> None:
         from http.client import HTTPException  # noqa: PLC0415 - as above

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -104,14 +103,14 @@ def _candidates(folder: Path) -> list[Path]:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    from pydantic_core import from_json  # noqa: PLC0415 - refuses deep nesting without exhausting Python's stack
+
     try:
         expanded = path.expanduser()
         if expanded.exists() and not expanded.is_file():
             raise ConfigError(f"cannot read {path}: it is not a regular file.")
-        data = json.loads(expanded.read_text("utf-8-sig"))
+        data = from_json(expanded.read_text("utf-8-sig"))
     except (OSError, RuntimeError, UnicodeDecodeError) as error:
-        if isinstance(error, RecursionError):
-            raise ConfigError(f"invalid JSON in {path}: it is nested too deeply.") from error
         raise ConfigError(f"cannot read {path}: {_reason(error)}.") from error
     except ValueError as error:
         raise ConfigError(f"invalid JSON in {path}: {error}.") from error

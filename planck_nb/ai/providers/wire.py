@@ -43,7 +43,7 @@ def write_json(value: object) -> bytes:
 def _read_leniently(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return _whole_text(json.loads(data.decode("utf-8", "replace")))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
