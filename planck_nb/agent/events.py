@@ -1,9 +1,10 @@
 """What an agent tells whoever watches it: a tagged union of immutable values.
 
 Names and payloads follow Planck's README (turn_start, text_delta, tool_start, …); `message`, `aborted`, `queued`,
-`unqueued`, `retry`, `tool_args_delta` and `agent_started|changed|stopped` are additions. Exactly one of
-`turn_end`, `aborted` and `error` ends a turn. Deltas and progress are shown and forgotten; every other event is
-stored, and folding the stored ones gives the same state as folding all.
+`unqueued`, `steered`, `retry`, `fallback`, `limit_reached`, `tool_args_delta`, `tool_progress`, `approval_request`,
+`approval_decision`, `rewound` and `agent_started|changed|stopped` are additions. Exactly one of `turn_end`, `aborted`
+and `error` ends a turn. Deltas and progress are shown and forgotten; every other event is stored, and folding the
+stored ones gives the same state as folding all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
+from planck_nb.agent.touch import Touch
 from planck_nb.ai.messages import AssistantMessage, Usage
 from planck_nb.ai.messages import Message as ConversationMessage
 from planck_nb.base.json import JsonObject
@@ -63,10 +65,11 @@ class AgentStopped(Envelope):
 
 @dataclass(frozen=True, slots=True)
 class Queued(Envelope):
-    """A prompt waits for the running turn to end."""
+    """A prompt waits for the running turn to end, or, to steer, for its running tools; the same id again: edited."""
 
     prompt_id: str
     text: str
+    steer: bool = False
     type: Literal["queued"] = "queued"
 
 
@@ -76,6 +79,14 @@ class Unqueued(Envelope):
 
     prompt_id: str
     type: Literal["unqueued"] = "unqueued"
+
+
+@dataclass(frozen=True, slots=True)
+class Steered(Envelope):
+    """A waiting prompt enters the running turn; its `message` follows."""
+
+    prompt_id: str
+    type: Literal["steered"] = "steered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +137,15 @@ class ToolArgsDelta(Envelope):
 class UsageDelta(Envelope):
     """A reply was counted: `delta` and `cost` for the reply, `total` and `total_cost` for the agent's life.
 
-    Costs are in US dollars, None as long as no price was known.
+    Costs are in US dollars, None as long as no price was known. `context_tokens` is how much of the model's window the
+    conversation fills now.
     """
 
     delta: Usage
     total: Usage
     cost: float | None
     total_cost: float | None
+    context_tokens: int = 0
     type: Literal["usage_delta"] = "usage_delta"
 
 
@@ -165,6 +178,98 @@ class ToolEnd(Envelope):
     result: str
     error: bool
     type: Literal["tool_end"] = "tool_end"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest(Envelope):
+    """The call `id` waits until somebody decides whether it may run; at `deadline` (epoch seconds) it is denied.
+
+    `touches` is what it would touch, `reason` one sentence that says why it is asked.
+    """
+
+    id: str
+    name: str
+    args: JsonObject
+    touches: tuple[Touch, ...]
+    reason: str
+    deadline: float
+    type: Literal["approval_request"] = "approval_request"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecision(Envelope):
+    """Whether the call `id` may run, and who decided.
+
+    `by` is "rule" (the policy), "user", "deadline" (nobody answered in time), "nobody" (there was nobody to ask) or
+    "stop" (the turn was stopped). `args` are the arguments as somebody edited them, None where they are unchanged.
+    `rule` is the rule that decided, or the one that is remembered from now on; empty where there is none. `reason` is
+    one sentence for the model where the call was denied.
+    """
+
+    id: str
+    name: str
+    allowed: bool
+    by: Literal["rule", "user", "deadline", "nobody", "stop"]
+    args: JsonObject | None = None
+    rule: str = ""
+    reason: str = ""
+    type: Literal["approval_decision"] = "approval_decision"
+
+
+@dataclass(frozen=True, slots=True)
+class Compacting(Envelope):
+    """The older part of the conversation is being summarised; `tokens` is its size, estimated. `compacted` follows."""
+
+    messages: int
+    tokens: int
+    type: Literal["compacting"] = "compacting"
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted(Envelope):
+    """The compaction is over.
+
+    `summary_id` is the id of the summary, None where the conversation stays as it was: `reason` then says why.
+    `tokens_before` and `tokens_after` are sizes of the conversation that is sent, estimated.
+    """
+
+    summary_id: int | None
+    tokens_before: int
+    tokens_after: int
+    reason: str = ""
+    type: Literal["compacted"] = "compacted"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached(Envelope):
+    """A limit ends the turn softly: what was said is kept, `turn_end` follows.
+
+    `limit` is the name of the field of `Limits`, `reason` one sentence with what to do.
+    """
+
+    limit: str
+    reason: str
+    type: Literal["limit_reached"] = "limit_reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback(Envelope):
+    """`failed` could not answer, for this `reason`; `model` is asked instead. Both are "provider:model"."""
+
+    failed: str
+    model: str
+    reason: str
+    type: Literal["fallback"] = "fallback"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound(Envelope):
+    """The conversation was taken back to just before `message_id`; what it had cost until then stays spent."""
+
+    message_id: int
+    usage: Usage
+    cost: float | None
+    type: Literal["rewound"] = "rewound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +321,7 @@ AgentEvent: TypeAlias = (
     | AgentStopped
     | Queued
     | Unqueued
+    | Steered
     | TurnStart
     | Message
     | TextDelta
@@ -225,6 +331,13 @@ AgentEvent: TypeAlias = (
     | ToolStart
     | ToolProgress
     | ToolEnd
+    | ApprovalRequest
+    | ApprovalDecision
+    | Compacting
+    | Compacted
+    | LimitReached
+    | Fallback
+    | Rewound
     | Retry
     | Warned
     | TurnEnd

@@ -8,11 +8,23 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.ai.messages import Message
 
 
+class LogFollower(Protocol):
+    """Somebody who goes by a log and must know when it is taken back."""
+
+    async def rewinding(self) -> None:
+        """The log is about to be taken back: stop what writes to it."""
+        ...
+
+    def rewound(self, message_id: int) -> None:
+        """The message and everything after it is gone; what is left is in the log."""
+        ...
+
+
 class MessageLog(Protocol):
     """The ordered log of one agent.
 
-    Called on the agent's event loop only. `append` may raise `SessionError`; the turn then fails and nothing after
-    the message happened. `record` never raises and never waits.
+    Called on the agent's event loop only. `append` and `keep` may raise `SessionError`; the turn then fails and
+    nothing after the message happened. `record` never raises and never waits.
     """
 
     async def append(self, message: Message, *, turn: int, time: float) -> int:
@@ -26,12 +38,23 @@ class MessageLog(Protocol):
         """Keep an event that is not a message, in order with the messages, without waiting for the disk."""
         ...
 
+    async def keep(self, event: AgentEvent) -> None:
+        """Keep an event, in order, and return once it cannot be lost any more."""
+        ...
+
     def messages(self) -> list[tuple[int, Message]]:
-        """All messages so far with their ids, oldest first; what an agent starts from."""
+        """What an agent starts from, with ids, oldest first.
+
+        It has everything that a model is still sent: the latest summary, what that keeps, and all that follows.
+        """
         ...
 
     async def truncate_from(self, message_id: int) -> None:
-        """Take back the message and everything after it."""
+        """Take back the message and everything after it, of all agents of the store; followers are told."""
+        ...
+
+    def follow(self, follower: LogFollower) -> None:
+        """Tell `follower`, for as long as it lives, when messages are taken back."""
         ...
 
 
@@ -65,10 +88,15 @@ class MemoryLog:
     def record(self, event: AgentEvent) -> None:
         """Nothing reads a memory log's events."""
 
+    async def keep(self, event: AgentEvent) -> None:
+        """Nothing reads a memory log's events."""
+
     def messages(self) -> list[tuple[int, Message]]:
         """All messages so far with their ids."""
         return list(self._messages)
 
     async def truncate_from(self, message_id: int) -> None:
-        """Take back the message and everything after it."""
-        self._messages = [entry for entry in self._messages if entry[0] < message_id]
+        """Nothing: what is not stored cannot be taken back, as in Planck."""
+
+    def follow(self, follower: LogFollower) -> None:
+        """Nobody is told, because nothing is taken back."""

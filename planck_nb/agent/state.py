@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.touch import Touch
 from planck_nb.ai.messages import Message, Usage
 from planck_nb.base.json import JsonObject
 
@@ -27,10 +28,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class QueuedPrompt:
-    """A prompt that waits for the running turn to end."""
+    """A prompt that waits: to `steer`, for the running tools to end, otherwise for the running turn."""
 
     id: str
     text: str
+    steer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,18 @@ class RunningTool:
     id: str
     name: str
     args: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A call that waits for somebody's approval; `deadline` in seconds since the epoch."""
+
+    id: str
+    name: str
+    args: JsonObject
+    touches: tuple[Touch, ...]
+    reason: str
+    deadline: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -74,7 +88,11 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """A snapshot of an agent. `turn` is the index of the newest turn, -1 before the first; `cost` in US dollars."""
+    """A snapshot of an agent.
+
+    `turn` is the index of the newest turn, -1 before the first. `cost` is in US dollars. `context_tokens` is how much
+    of the model's window the conversation filled after the last reply. `error` is why the last turn failed.
+    """
 
     agent_id: str = ""
     session_id: str | None = None
@@ -88,6 +106,9 @@ class AgentState:
     messages: tuple[Entry, ...] = ()
     queue: tuple[QueuedPrompt, ...] = ()
     running: tuple[RunningTool, ...] = ()
+    asking: tuple[Asking, ...] = ()
+    compacting: bool = False
+    context_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
     error: str | None = None
@@ -124,7 +145,10 @@ def _agent_stopped(state: AgentState, _event: ev.AgentStopped) -> AgentState:
 
 
 def _queued(state: AgentState, event: ev.Queued) -> AgentState:
-    return replace(state, queue=(*state.queue, QueuedPrompt(event.prompt_id, event.text)))
+    prompt = QueuedPrompt(event.prompt_id, event.text, event.steer)
+    if any(other.id == prompt.id for other in state.queue):
+        return replace(state, queue=tuple(prompt if other.id == prompt.id else other for other in state.queue))
+    return replace(state, queue=(*state.queue, prompt))
 
 
 def _unqueued(state: AgentState, event: ev.Unqueued) -> AgentState:
@@ -150,7 +174,7 @@ def _delta(state: AgentState, event: ev.TextDelta | ev.ThinkingDelta | ev.ToolAr
 
 
 def _usage(state: AgentState, event: ev.UsageDelta) -> AgentState:
-    return replace(state, usage=event.total, cost=event.total_cost)
+    return replace(state, usage=event.total, cost=event.total_cost, context_tokens=event.context_tokens)
 
 
 def _tool_start(state: AgentState, event: ev.ToolStart) -> AgentState:
@@ -161,12 +185,52 @@ def _tool_end(state: AgentState, event: ev.ToolEnd) -> AgentState:
     return replace(state, running=tuple(call for call in state.running if call.id != event.id))
 
 
+def _approval_request(state: AgentState, event: ev.ApprovalRequest) -> AgentState:
+    asking = Asking(event.id, event.name, event.args, event.touches, event.reason, event.deadline)
+    return replace(state, asking=(*state.asking, asking))
+
+
+def _approval_decision(state: AgentState, event: ev.ApprovalDecision) -> AgentState:
+    return replace(state, asking=tuple(call for call in state.asking if call.id != event.id))
+
+
+def _compacting(state: AgentState, _event: ev.Compacting) -> AgentState:
+    return replace(state, compacting=True)
+
+
+def _compacted(state: AgentState, event: ev.Compacted) -> AgentState:
+    size = state.context_tokens if event.summary_id is None else event.tokens_after
+    return replace(state, compacting=False, context_tokens=size)
+
+
+def _fallback(state: AgentState, event: ev.Fallback) -> AgentState:
+    return replace(state, model=event.model)
+
+
+def _rewound(state: AgentState, event: ev.Rewound) -> AgentState:
+    return replace(
+        state,
+        messages=tuple(entry for entry in state.messages if entry.id < event.message_id),
+        turn=event.turn,
+        usage=event.usage,
+        cost=event.cost,
+        status="idle",
+        queue=(),
+        running=(),
+        asking=(),
+        compacting=False,
+        context_tokens=0,
+        partial=None,
+        error=None,
+    )
+
+
 def _at_rest(state: AgentState, _event: ev.TurnEnd | ev.Aborted) -> AgentState:
-    return replace(state, status="idle", running=(), partial=None)
+    return replace(state, status="idle", running=(), asking=(), partial=None)
 
 
 def _error(state: AgentState, event: ev.Error) -> AgentState:
-    return replace(state, status="idle", running=(), partial=None, error=event.reason)
+    return replace(state, status="idle", running=(), asking=(), partial=None, error=event.reason)
 
 
 _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
@@ -183,6 +247,12 @@ _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
     "usage_delta": _usage,
     "tool_start": _tool_start,
     "tool_end": _tool_end,
+    "approval_request": _approval_request,
+    "approval_decision": _approval_decision,
+    "compacting": _compacting,
+    "compacted": _compacted,
+    "fallback": _fallback,
+    "rewound": _rewound,
     "turn_end": _at_rest,
     "aborted": _at_rest,
     "error": _error,

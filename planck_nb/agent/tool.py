@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+from planck_nb.agent.touch import Touch
 from planck_nb.ai.context import ToolSpec
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
@@ -43,8 +44,10 @@ class Tool:
     `parameters` is the JSON Schema of the arguments object. `execute_fn` takes `(args)`, `(call_id, args)` or
     `(agent_id, call_id, args)` and may be async; a sync one runs in a thread, so it never blocks the event loop. A
     parameter annotated `ToolContext`, in addition to these, gets the call's context. What it returns is shown to the
-    model as text; `ToolError` is how it says that it failed. `timeout` is in seconds, None for no limit. `function` is
-    the Python function that `@tool` made the tool from: calling the tool calls it.
+    model as text; `ToolError` is how it says that it failed. `timeout` is in seconds, None for no limit. `touches`
+    tells what a call with these arguments would touch, for whoever decides whether it may run. `guidance` is a sentence
+    or two for the system prompt on how to use the tool well. `function` is the Python function that `@tool` made the
+    tool from: calling the tool calls it.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Tool:
     parameters: JsonObject = field(default_factory=lambda: {"type": "object", "properties": {}})
     execute_fn: Callable[..., object]
     timeout: float | None = DEFAULT_TIMEOUT
+    touches: Callable[[JsonObject], Iterable[Touch]] | None = field(default=None, repr=False)
+    guidance: str = field(default="", repr=False)
     function: Callable[..., Any] | None = field(default=None, repr=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401, D102 - as the function

@@ -232,15 +232,23 @@ SUMMARY_HEADING = "Summary of the conversation before this point:"
 class SummaryMessage:
     """What was said so far, in short. It begins a new chapter of a stored conversation.
 
-    A plain string becomes one text part. Models have no such role: they read it as a user's message, below
+    A plain string becomes one text part. `kept` are the ids of earlier messages that still count word for word: they
+    come after the summary in what a model is sent. Models have no such role: they read it as a user's message, below
     `SUMMARY_HEADING`.
     """
 
     content: tuple[TextPart, ...]
+    kept: tuple[int, ...] = ()
     type: Literal["summary"] = "summary"
 
-    def __init__(self, content: str | Sequence[TextPart], type: Literal["summary"] = "summary") -> None:  # noqa: A002
-        _set(self, content=(TextPart(content),) if isinstance(content, str) else tuple(content), type=type)
+    def __init__(
+        self,
+        content: str | Sequence[TextPart],
+        kept: Sequence[int] = (),
+        type: Literal["summary"] = "summary",  # noqa: A002
+    ) -> None:
+        parts = (TextPart(content),) if isinstance(content, str) else tuple(content)
+        _set(self, content=parts, kept=tuple(kept), type=type)
 
     @property
     def text(self) -> str:
