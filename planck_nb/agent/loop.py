@@ -15,6 +15,7 @@ from typing import Protocol
 from planck_nb.agent import events as ev
 from planck_nb.agent.progress import Progress
 from planck_nb.agent.tool import Tool
+from planck_nb.agent.tool_output import ToolOutput
 from planck_nb.ai.client import Stream
 from planck_nb.ai.events import StreamEvent
 from planck_nb.ai.messages import (
@@ -162,7 +163,8 @@ async def _run_tool(host: Host, call: ToolCallPart) -> ToolResultPart:
     """Run one call. Every failure becomes a result that the model can read."""
     host.emit(ev.ToolStart, call.id, call.name, call.args)
     try:
-        result = ToolResultPart(call.id, call.name, await _execute(host, call))
+        output = await _execute(host, call)
+        result = ToolResultPart(call.id, call.name, output.text, images=output.images)
     except ToolError as error:
         result = ToolResultPart(call.id, call.name, f"Error: {error}", is_error=True)
     except asyncio.CancelledError:
@@ -176,7 +178,7 @@ async def _run_tool(host: Host, call: ToolCallPart) -> ToolResultPart:
     return result
 
 
-async def _execute(host: Host, call: ToolCallPart) -> str:
+async def _execute(host: Host, call: ToolCallPart) -> ToolOutput:
     if call.invalid is not None:
         if not call.invalid.strip():
             raise ToolError(f"The reply was cut off before the arguments of {call.name} came; call it again.")

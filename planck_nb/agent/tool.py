@@ -9,19 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+from planck_nb.agent.tool_output import ToolOutput, as_output
 from planck_nb.agent.touch import Touch
 from planck_nb.ai.context import ToolSpec
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json import JsonObject
-from planck_nb.base.text import encodable, head_and_tail
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds that a tool may take unless it says otherwise."""
-
-MAX_RESULT_LINES = 2_000
-MAX_RESULT_CHARACTERS = 50_000
-"""Planck's bounds on a result, in lines and (there bytes, here) characters."""
 
 
 def _unseen(_text: str) -> None:
@@ -114,8 +110,8 @@ class Tool:
         agent_id: str = "",
         call_id: str = "",
         progress: Callable[[str], None] = _unseen,
-    ) -> str:
-        """Run the tool and give its result as the text that the model reads. Raises `ToolError` where it failed."""
+    ) -> ToolOutput:
+        """Run the tool and give its result as the model reads it. Raises `ToolError` where it failed."""
         self.check(args)
         operands = (agent_id, call_id, args)[-self._takes :] if self._takes in {1, 2, 3} else (args,)
         call = partial(self.execute_fn, *operands)
@@ -135,7 +131,7 @@ class Tool:
                     f"{self.name} did not return within {self.timeout:g} s and was given up; ask for less at once."
                 ) from error
             raise ToolError(_failure(error)) from error
-        return as_text(value)
+        return as_output(value)
 
 
 def _is_context(annotation: object) -> bool:
@@ -143,28 +139,6 @@ def _is_context(annotation: object) -> bool:
     if isinstance(annotation, str):
         return annotation.rpartition(".")[2] == ToolContext.__name__
     return annotation is ToolContext
-
-
-def as_text(value: object) -> str:
-    """A tool's result as text: strings as they are, JSON for plain data, otherwise what `str` makes of it."""
-    if isinstance(value, str):
-        text = value
-    elif value is None:
-        text = "(no result)"
-    elif isinstance(value, bytes | bytearray | memoryview):
-        text = f"[binary data, {len(value)} bytes: cannot be shown]"
-    else:
-        text = _plain(value)
-    return head_and_tail(encodable(text), characters=MAX_RESULT_CHARACTERS, lines=MAX_RESULT_LINES)
-
-
-def _plain(value: object) -> str:
-    from pydantic_core import PydanticSerializationError, to_json  # noqa: PLC0415 - loaded with the first result
-
-    try:
-        return to_json(value).decode()
-    except (PydanticSerializationError, ValueError, RecursionError):
-        return str(value)
 
 
 def _failure(error: BaseException) -> str:

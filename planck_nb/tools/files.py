@@ -13,7 +13,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from planck_nb.agent.tool import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
+from planck_nb.agent.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.changes import Changes
 from planck_nb.tools.disk import lock_of, read_bytes, require_regular, resolve, write_atomically

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from planck_nb import Tool, tool
-from planck_nb.agent.tool import as_text
+from planck_nb.agent.tool_output import as_output
 from planck_nb.base.errors import ToolError, UsageError
 
 
@@ -49,7 +49,7 @@ async def test_arguments_are_converted_and_the_tool_stays_a_function() -> None:
     def total(points: list[Point], scale: Annotated[float, Field(gt=0)] = 1.0) -> float:
         return scale * sum(point.x + point.y for point in points)
 
-    assert await total.run({"points": [{"x": 1}, {"x": 2, "y": 3}], "scale": "2"}) == "12.0"
+    assert (await total.run({"points": [{"x": 1}, {"x": 2, "y": 3}], "scale": "2"})).text == "12.0"
     assert total([Point(x=1)]) == 1.0
     with pytest.raises(ToolError, match="scale: Input should be greater than 0"):
         await total.run({"points": [], "scale": -1})
@@ -61,7 +61,7 @@ async def test_awkward_parameter_names_work() -> None:
 
     made = tool(odd)
     assert list(made.parameters["properties"]) == ["model_config", "schema", "_private"]
-    assert await made.run({"model_config": 1, "schema": 2, "_private": 3}) == "6"
+    assert (await made.run({"model_config": 1, "schema": 2, "_private": 3})).text == "6"
 
 
 def test_a_function_that_json_cannot_call_is_refused_in_one_sentence() -> None:
@@ -98,20 +98,20 @@ async def test_an_exception_tells_its_class_and_text() -> None:
 def test_results_become_text() -> None:
     import pandas as pd
 
-    assert as_text("as is") == "as is"
-    assert json.loads(as_text({"a": [1, None], "p": Point(x=1)})) == {"a": [1, None], "p": {"x": 1, "y": 0}}
-    assert as_text(None) == "(no result)"
-    assert as_text(b"\x89PNG") == "[binary data, 4 bytes: cannot be shown]"
-    assert as_text(pd.DataFrame({"a": [1]})).split() == ["a", "0", "1"]
-    assert as_text("\ud800") == "?"
+    assert as_output("as is").text == "as is"
+    assert json.loads(as_output({"a": [1, None], "p": Point(x=1)}).text) == {"a": [1, None], "p": {"x": 1, "y": 0}}
+    assert as_output(None).text == "(no result)"
+    assert as_output(b"\x89PNG").text == "[binary data, 4 bytes: cannot be shown]"
+    assert as_output(pd.DataFrame({"a": [1]})).text.split() == ["a", "0", "1"]
+    assert as_output("\ud800").text == "?"
 
 
 def test_long_results_keep_head_and_tail() -> None:
-    text = as_text("".join(f"line {number}\n" for number in range(10_000)))
+    text = as_output("".join(f"line {number}\n" for number in range(10_000))).text
     assert text.startswith("line 0\n")
     assert text.endswith("line 9999\n")
     assert "8,000 lines left out" in text
-    assert len(as_text("é" * 100_000)) < 50_100
+    assert len(as_output("é" * 100_000).text) < 50_100
 
 
 def test_calling_a_tool_without_a_function_says_why() -> None:

@@ -40,7 +40,7 @@ async def test_no_argument_is_ever_run(tmp_path: Path, value: str) -> None:
     command = SHOW + "{{x}} '<{{x}}>' \"<{{x}}>\" pre{{x}}post --x={{x}} '<'\"{{x}}\"'>'{{x}}; echo {{x}} >/dev/null"
     tool = ExternalTool.from_file(described(tmp_path / "t", command=command), cwd=tmp_path)
     expected = [value, f"<{value}>", f"<{value}>", f"pre{value}post", f"--x={value}", f"<{value}>{value}"]
-    assert await tool.run({"x": value, "y": "expanded twice"}) == ascii(expected) + "\n"
+    assert (await tool.run({"x": value, "y": "expanded twice"})).text == ascii(expected) + "\n"
     assert names_in(tmp_path) == ["t"]
 
 
@@ -50,7 +50,7 @@ async def test_any_text_arrives_as_it_is(tmp_path: Path, value: str) -> None:
     tool = ExternalTool.from_file(
         described(tmp_path / "t", command="printf '<%s>' {{x}} '{{x}}' \"{{x}}\""), cwd=tmp_path
     )
-    assert await tool.run({"x": value}) == f"<{value}>" * 3
+    assert (await tool.run({"x": value})).text == f"<{value}>" * 3
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ async def test_any_text_arrives_as_it_is(tmp_path: Path, value: str) -> None:
 )
 async def test_other_values_are_json(tmp_path: Path, value: object, text: str) -> None:
     tool = ExternalTool.from_file(described(tmp_path, command="printf %s {{x}}"))
-    assert await tool.run({"x": value}) == text
+    assert (await tool.run({"x": value})).text == text
 
 
 async def test_what_is_not_given_is_nothing_at_all(tmp_path: Path) -> None:
     tool = ExternalTool.from_file(described(tmp_path, command=SHOW + "a {{missing}} b{{x}}c '{{x}}' {{ x }} {{a-b}}"))
-    assert await tool.run({}) == "['a', 'bc', '', '{{', 'x', '}}', '{{a-b}}']\n"
+    assert (await tool.run({})).text == "['a', 'bc', '', '{{', 'x', '}}', '{{a-b}}']\n"
     assert await tool.run({"x": None}) == await tool.run({})
     with pytest.raises(ToolError, match="x contains a NUL character"):
         await tool.run({"x": "\0"})

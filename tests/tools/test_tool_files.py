@@ -26,7 +26,7 @@ class Desk:
         self.tools = {tool.name: tool for tool in BuiltinTools.all(cwd=folder, files=self.files)}
 
     async def __call__(self, name: str, /, *, agent_id: str = "agent", **args: object) -> str:
-        return await self.tools[name].run(args, agent_id=agent_id, call_id="call")
+        return (await self.tools[name].run(args, agent_id=agent_id, call_id="call")).text
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
@@ -52,11 +52,11 @@ async def test_read_expands_home_and_follows_the_working_directory(tmp_path: Pat
     for path, text in ((Path.home() / "x", "home"), (Path.cwd() / "y", "here")):
         path.write_text(text)
     loose = BuiltinTools.read(files=Files())
-    assert await loose.run({"path": "~/x"}) == "home"
-    assert await loose.run({"path": "y"}) == "here"
+    assert (await loose.run({"path": "~/x"})).text == "home"
+    assert (await loose.run({"path": "y"})).text == "here"
     (tmp_path / "y").write_text("there")
     os.chdir(tmp_path)
-    assert await loose.run({"path": "y"}) == "there"
+    assert (await loose.run({"path": "y"})).text == "there"
 
 
 async def test_what_cannot_be_read_is_named(desk: Desk, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def eventually(condition: Callable[[], object], seconds: float = 10) -> bool:
 
 
 async def bash(folder: Path | None, command: str, **args: object) -> str:
-    return await BuiltinTools.bash(cwd=folder).run({"command": command, **args})
+    return (await BuiltinTools.bash(cwd=folder).run({"command": command, **args})).text
 
 
 async def test_output_streams_and_status(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_secrets_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hidden" not in shown
     assert "TOKENIZERS_PARALLELISM=plain" in shown
     allowing = BuiltinTools.bash(allow_env=["GITHUB_TOKEN"])
-    assert re.findall("hidden (.*)", await allowing.run({"command": "env"})) == ["GITHUB_TOKEN"]
+    assert re.findall("hidden (.*)", (await allowing.run({"command": "env"})).text) == ["GITHUB_TOKEN"]
 
 
 async def test_a_timeout_keeps_the_output_and_ends_the_family(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ from planck_nb import BuiltinTools
 tool = BuiltinTools.bash()
 asyncio.run(tool.run({"command": "true"}))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-text = asyncio.run(tool.run({"command": sys.argv[1], "timeout": 100_000}, progress=lambda text: None))
+text = asyncio.run(tool.run({"command": sys.argv[1], "timeout": 100_000}, progress=lambda text: None)).text
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 print(len(text), text)
 """
