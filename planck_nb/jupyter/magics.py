@@ -15,7 +15,7 @@ from planck_nb.jupyter.answer import Answer, transcript_of
 from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.live import LiveView
 from planck_nb.jupyter.options import parse, parse_header
-from planck_nb.jupyter.verbs import VERBS
+from planck_nb.jupyter.verbs import VERBS, Notebook
 
 E = TypeVar("E", bound=BaseException)
 
@@ -44,16 +44,19 @@ class PlanckMagics:
         hidden = self._shell.user_ns_hidden
         return {name: value for name, value in self._shell.user_ns.items() if hidden.get(name) is not value}
 
+    def _notebook(self, names: Mapping[str, object]) -> Notebook:
+        return Notebook(names, put=lambda name, value: self._shell.push({name: value}))
+
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object]) -> object:
         verb, _, argument = line.strip().partition(" ")
         if verb == "sql" and cell is not None:
-            return await VERBS[verb].answer(self._controller, f"{argument}\n{cell}".strip(), namespace)
+            return await VERBS[verb].answer(self._controller, f"{argument}\n{cell}", self._notebook(namespace))
         if cell is None:
             if verb in VERBS:
                 return await self._answer(verb, argument.strip(), namespace)
             parsed = parse(line)
             if not parsed.rest and not parsed.options:
-                return await VERBS["help"].answer(self._controller, "", namespace)
+                return await VERBS["help"].answer(self._controller, "", self._notebook(namespace))
             options, prompt = parsed.options, parsed.rest
         else:
             options, prompt = parse_header(line), cell
@@ -65,7 +68,7 @@ class PlanckMagics:
     async def _answer(self, verb: str, argument: str, namespace: Mapping[str, object]) -> object:
         """Answer a verb; what it cannot make sense of may have been meant as a prompt."""
         try:
-            return await VERBS[verb].answer(self._controller, argument, namespace)
+            return await VERBS[verb].answer(self._controller, argument, self._notebook(namespace))
         except (UsageError, AgentError) as error:
             if " " not in argument:
                 raise

@@ -1,0 +1,14 @@
+"""`%planck verb`: what each one answers, without IPython. A module for each subject, gathered here."""
+
+from __future__ import annotations
+
+from planck_nb.jupyter.verbs import basics, history
+from planck_nb.jupyter.verbs.manual import manual
+from planck_nb.jupyter.verbs.table import Notebook, Text, Verb
+
+__all__ = ["VERBS", "Notebook", "Text", "Verb"]
+
+VERBS: dict[str, Verb] = {}
+"""All verbs by name, in the order that help shows them."""
+
+VERBS |= {"help": manual(VERBS)} | basics.VERBS | history.VERBS
