@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _PATIENCE = 0.5
 _NO_END = 2**62
+_GAP = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,28 @@ class Pager:
 
         return self._at(end, read)
 
+    def conversation(self, agent_id: str, *, end: Position) -> list[Row]:
+        """What a model is still sent of the agent's messages, oldest first.
+
+        That is the latest summary, the messages that it keeps, and all after it; everything without one.
+        """
+
+        def read(moment: _Moment) -> list[Row]:
+            checkpoint = moment.latest_summary(_NO_END, agent_id)
+            rows = moment.rows(checkpoint or 0, _NO_END, agent_id)
+            if not rows or rows[0].message.type != "summary":
+                return rows
+            kept = set(rows[0].message.kept)
+            earlier = [
+                row
+                for first, last in _runs(kept)
+                for row in moment.rows(first, min(last + 1, rows[0].db_id), agent_id)
+                if row.db_id in kept
+            ]
+            return earlier + rows
+
+        return self._at(end, read)
+
     def metadata(self, *, end: Position) -> JsonObject:
         """What was saved beside the conversation, the latest value of each key."""
         merged: JsonObject = {}
@@ -111,6 +134,20 @@ class Pager:
             yield connection
         finally:
             connection.execute("detach file")
+
+
+def _runs(ids: Iterable[int]) -> list[tuple[int, int]]:
+    """Ranges, ends included, that hold all ids and no long stretch without one.
+
+    DuckDB finds a range by its statistics, but looks for scattered ids in the whole table.
+    """
+    runs: list[tuple[int, int]] = []
+    for number in sorted(ids):
+        if runs and number - runs[-1][1] <= _GAP:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
 
 
 class _UnusableError(Exception):

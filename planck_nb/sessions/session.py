@@ -19,6 +19,7 @@ from typing import Self
 import filelock
 
 from planck_nb.agent.events import TRANSIENT, AgentEvent
+from planck_nb.agent.log import LogFollower
 from planck_nb.ai.messages import Message
 from planck_nb.base.aio import uninterrupted
 from planck_nb.base.errors import SessionError, SessionNotFoundError
@@ -57,6 +58,7 @@ class Session:
         self._writer = Writer(journal, self._written)
         self._folder = Folder(info, self._writer.sync, self._writer.start_segment)
         self._pager = Pager(info)
+        self._followers: weakref.WeakValueDictionary[int, LogFollower] = weakref.WeakValueDictionary()
         _open_sessions.add(self)
 
     @classmethod
@@ -169,7 +171,7 @@ class Session:
     async def truncate_after(self, message_id: int) -> None:
         """Take back the message and everything after it, of all agents. Nothing is lost: see `branches`.
 
-        Raises SessionError.
+        Followers are told before and after. Raises SessionError.
         """
         await self._rewind(message_id, "")
 
@@ -196,7 +198,8 @@ class Session:
     async def return_to(self, branch_id: int) -> None:
         """Go on where the conversation was before the rewind that left this branch.
 
-        What was said since becomes a branch in turn. Raises SessionError where there is no such branch.
+        What was said since becomes a branch in turn. Followers are told before and after. Raises SessionError where
+        there is no such branch.
         """
         if branch_id not in {branch.id for branch in self.branches()}:
             raise SessionError(f"Session {self.name!r} has no branch {branch_id}; branches() lists them.")
@@ -318,7 +321,14 @@ class Session:
         def encode(row_id: int) -> bytes:
             return codec.encode_rewind_line(row_id, agent_id, before_id=before_id, time=time.time())
 
+        for follower in list(self._followers.values()):
+            await follower.rewinding()
         await _durable(lambda done: self._put(encode, done))
+        for follower in list(self._followers.values()):
+            follower.rewound(before_id)
+
+    def _conversation(self, agent_id: str) -> list[Row]:
+        return self._pager.conversation(agent_id, end=self._durable_end())
 
     def _visible(self, agent_id: str | None = None) -> Iterator[JsonObject]:
         for record in visible_records(read_records(self.path, end=self._durable_end())):
@@ -352,20 +362,43 @@ class SessionLog:
 
         Deltas are not kept, and a message's own event is the row that `append` wrote.
         """
-        if event.type == "message" or event.type in TRANSIENT:
+        if not _is_kept(event):
             return
         try:
             self._session._put(lambda row_id: codec.encode_event_line(row_id, event))  # noqa: SLF001 - as above
         except (SessionError, ValueError, TypeError, RecursionError) as error:
             _log.info("the event %s was not stored: %s", event.type, error)
 
+    async def keep(self, event: AgentEvent) -> None:
+        """Keep an event like `record`, and return once it is on disk. Raises SessionError when it cannot be kept."""
+
+        def encode(row_id: int) -> bytes:
+            try:
+                return codec.encode_event_line(row_id, event)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise SessionError(f"The event {event.type} cannot be stored as JSON ({error}).") from error
+
+        if _is_kept(event):
+            await _durable(lambda done: self._session._put(encode, done))  # noqa: SLF001 - as above
+
     def messages(self) -> list[tuple[int, Message]]:
-        """All messages of the agent with their ids, oldest first. Raises SessionError."""
-        return [(row.db_id, row.message) for row in self._session.messages(self._agent_id)]
+        """The agent's latest summary, the messages that it keeps, and all after it, with ids, oldest first.
+
+        The whole conversation where there is no summary. Raises SessionError.
+        """
+        return [(row.db_id, row.message) for row in self._session._conversation(self._agent_id)]  # noqa: SLF001
+
+    def follow(self, follower: LogFollower) -> None:
+        """Tell `follower`, for as long as it lives, when anything in the session is taken back or returned to."""
+        self._session._followers[id(follower)] = follower  # noqa: SLF001 - as above
 
     async def truncate_from(self, message_id: int) -> None:
         """Take back the message and everything after it, of all agents of the session. Raises SessionError."""
         await self._session._rewind(message_id, self._agent_id)  # noqa: SLF001 - as above
+
+
+def _is_kept(event: AgentEvent) -> bool:
+    return event.type != "message" and event.type not in TRANSIENT
 
 
 async def _durable(put: Callable[[Done], int]) -> int:

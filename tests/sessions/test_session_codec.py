@@ -56,7 +56,7 @@ tool_results = st.builds(
     ToolResultMessage,
     st.lists(st.builds(ToolResultPart, st.text(), st.text(), st.text(), st.booleans()), max_size=3).map(tuple),
 )
-summaries = st.builds(SummaryMessage, st.lists(texts, max_size=2).map(tuple))
+summaries = st.builds(SummaryMessage, st.lists(texts, max_size=2).map(tuple), st.lists(counts).map(tuple))
 messages: st.SearchStrategy[Message] = user_messages | assistant_messages | tool_results | summaries
 
 st.register_type_strategy(Usage, usages)

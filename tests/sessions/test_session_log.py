@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from support.stored import START, converse, reply
 
 from planck_nb.agent import events
 from planck_nb.agent.log import Journal, MemoryLog, MessageLog
-from planck_nb.ai.messages import UserMessage
+from planck_nb.ai.messages import Usage, UserMessage
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError, SessionNotFoundError
 from planck_nb.sessions import Session, find_session, list_sessions, query
 
@@ -137,11 +138,87 @@ def log_of_a_session(directory: Path) -> MessageLog:
 async def test_every_log_keeps_the_protocol(tmp_path: Path, make: Callable[[Path], MessageLog]) -> None:
     log = make(tmp_path)
     ids = [await log.append(UserMessage(text), turn=0, time=0) for text in "abc"]
+    await log.keep(events.Aborted("a", None, 0, 0, 0.0))
+    log.follow(Follower())
+    assert log.messages() == [(row_id, UserMessage(text)) for row_id, text in zip(ids, "abc", strict=True)]
     await log.truncate_from(ids[1])
-    assert log.messages() == [(ids[0], UserMessage("a"))]
     later = await log.append(UserMessage("d"), turn=1, time=0)
     assert later > ids[2]
-    assert [message_id for message_id, _ in log.messages()] == [ids[0], later]
+    kept = ids if isinstance(log, MemoryLog) else ids[:1]
+    assert [message_id for message_id, _ in log.messages()] == [*kept, later]
+
+
+class Follower:
+    """Writes down what it is told, and what was on disk when it was told."""
+
+    def __init__(self, session: Session | None = None, log: MessageLog | None = None) -> None:
+        self.told: list[tuple[str | int, int]] = []
+        self._session = session
+        self._log = log
+
+    async def rewinding(self) -> None:
+        await asyncio.sleep(0)
+        if self._log is not None:
+            self._log.record(events.Aborted("a", None, 0, 0, 0.0))
+        self._tell("rewinding")
+
+    def rewound(self, message_id: int) -> None:
+        self._tell(message_id)
+
+    def _tell(self, what: str | int) -> None:
+        assert self._session is not None
+        self.told.append((what, len(self._session.messages())))
+
+
+async def test_followers_are_told_before_and_after_a_rewind(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        one, two = session.log("a"), session.log("b")
+        first, second = Follower(session, one), Follower(session, two)
+        one.follow(first)
+        two.follow(second)
+        ids = [await one.append(UserMessage(text), turn=0, time=0) for text in "abc"]
+        await two.truncate_from(ids[2])
+        await session.truncate_after(ids[1])
+        [branch, *_] = session.branches()
+        await session.return_to(branch.id)
+        assert first.told == [
+            ("rewinding", 3), (ids[2], 2), ("rewinding", 2), (ids[1], 1), ("rewinding", 1), (branch.id, 3),
+        ]  # fmt: skip
+        assert second.told == first.told
+        assert "aborted" in {event.type for event in session.events()}
+        with pytest.raises(SessionError, match="no branch"):
+            await session.return_to(99)
+        assert len(first.told) == 6
+        del first, second
+        gc.collect()
+        await session.truncate_after(ids[1])
+        assert not session._followers
+
+
+async def test_what_stops_for_a_rewind_is_taken_back_too(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        log = session.log("a")
+        follower = Follower(session, log)
+        log.follow(follower)
+        message_id = await log.append(UserMessage("x"), turn=0, time=0)
+        await log.truncate_from(message_id)
+        assert session.events() == []
+        after = events.Rewound("a", session.id, 0, 0, 0.0, message_id=message_id, usage=Usage(), cost=None)
+        log.record(after)
+        assert session.events() == [after]
+
+
+async def test_an_event_that_is_kept_is_on_disk(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        log = session.log("a")
+        decision = events.ApprovalDecision("a", session.id, 0, 0, 1.0, id="1", name="bash", allowed=True, by="user")
+        await log.keep(decision)
+        assert b'"approval_decision"' in session.path.read_bytes()
+        assert session.events() == [decision]
+        await log.keep(events.TextDelta("a", session.id, 0, 1, 1.5, text="x"))
+        assert session.events() == [decision]
+    with pytest.raises(SessionError, match="closed"):
+        await log.keep(decision)
 
 
 def test_files_are_for_their_owner_only(tmp_path: Path) -> None:

@@ -114,6 +114,28 @@ async def test_a_long_conversation_is_read_a_chapter_at_a_time(tmp_path: Path, s
     assert session.messages_from_latest_checkpoint().checkpoint_id == 5, "a closed session can still be read"
 
 
+async def test_an_agent_starts_from_what_its_model_is_still_sent(tmp_path: Path, settle: Settle) -> None:
+    with Session.create(tmp_path) as session:
+        log = session.log("a")
+        assert log.messages() == []
+        ids = [await session.append(agent, UserMessage(agent)) for agent in "aabaaa"]
+        assert [row_id for row_id, _ in log.messages()] == [ids[0], ids[1], *ids[3:]]
+        old = await session.append("a", SummaryMessage("old", kept=[ids[0]]))
+        other = await session.append("b", SummaryMessage("not mine"))
+        settle(session)
+        later = await session.append("a", UserMessage("later"))
+        assert [row_id for row_id, _ in log.messages()] == [ids[0], old, later]
+        new = await session.append("a", SummaryMessage("new", kept=[later, ids[4], ids[1], ids[2], 10_000]))
+        last = await session.append("a", UserMessage("last"))
+        settle(session)
+        assert [row_id for row_id, _ in log.messages()] == [ids[1], ids[4], later, new, last]
+        assert [row_id for row_id, _ in session.log("b").messages()] == [other]
+        await session.truncate_after(new)
+        assert [row_id for row_id, _ in log.messages()] == [ids[0], old, later]
+        await session.truncate_after(ids[4])
+        assert [row_id for row_id, _ in log.messages()] == [ids[0], ids[1], ids[3]]
+
+
 async def test_without_a_summary_there_is_one_chapter(tmp_path: Path, settle: Settle) -> None:
     with Session.create(tmp_path) as session:
         assert session.messages_from_latest_checkpoint() == ([], None)
