@@ -15,10 +15,13 @@ import traitlets
 
 from planck_nb.agent.events import AgentEvent
 from planck_nb.base.aio import spawn
+from planck_nb.base.errors import PlanckError
 from planck_nb.base.eventlog import EventLog
 from planck_nb.base.json import JsonObject
+from planck_nb.jupyter.actions import Actions
 from planck_nb.jupyter.live_frames import FrameEncoder
 from planck_nb.jupyter.live_painter import Painter, kernel_painter
+from planck_nb.jupyter.live_wishes import read_wish, text_of_wish
 from planck_nb.jupyter.transcript_text import bounded
 
 _STATIC = Path(__file__).parent / "static"
@@ -42,8 +45,9 @@ class LiveView(anywidget.AnyWidget):
     """Shows the events of `log` as they are appended, until `finish` folds it into a slim bar.
 
     The browser holds what it has been sent and asks for everything again when it has missed something, so a reload or
-    a slow connection loses nothing. `on_stop` is called on the loop the view was made on when somebody presses Stop.
-    Without a running loop, or without a kernel, the view is inert.
+    a slow connection loses nothing. What people do in it comes to `actions`, on the loop that the view was made on;
+    `on_connect` is called there when the first browser has made itself heard. Without a running loop, or without a
+    kernel, the view is inert.
     """
 
     _esm = _STATIC / "live.js"
@@ -59,11 +63,13 @@ class LiveView(anywidget.AnyWidget):
         *,
         agent: str,
         model: str,
-        on_stop: Callable[[], None],
+        actions: Actions,
+        on_connect: Callable[[], None] | None = None,
         painter: Painter | None = None,
     ) -> None:
         self._log = log
-        self._on_stop = on_stop
+        self._actions: Actions | None = actions
+        self._on_connect = on_connect
         self._encoder = FrameEncoder()
         self._position = 0
         self._greeted = asyncio.Event()
@@ -77,6 +83,11 @@ class LiveView(anywidget.AnyWidget):
             self._painter = painter or kernel_painter()
             self._follower = spawn(self._follow(), name="planck live view")
             self.on_msg(self._hear)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a browser has made itself heard: somebody can be asked."""
+        return self._greeted.is_set()
 
     def finish(self, summary: Summary) -> None:
         """Send what is still unsent, then let the browser fold the view. Call it on the view's loop; once is enough."""
@@ -93,7 +104,7 @@ class LiveView(anywidget.AnyWidget):
             self.summary = {**summary, "text": bounded(summary["text"], _COPIED_CHARACTERS)}
             self.phase = "done"
         self._log = EventLog()  # ipywidgets keeps every widget until the kernel ends; the run need not stay with it
-        self._on_stop = _nothing
+        self._actions = self._on_connect = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[JsonObject, JsonObject]:  # noqa: ANN401 - IPython's
         """The widget, and for whoever cannot show it nothing: the static output below says it all."""
@@ -126,24 +137,40 @@ class LiveView(anywidget.AnyWidget):
                 await self._painter.turn()
                 self._send_small_snapshot()
 
-    def _hear(self, _widget: object, content: JsonObject, _buffers: object) -> None:
+    def _hear(self, _widget: object, content: object, _buffers: object) -> None:
         """A message of the browser, maybe on a thread of the kernel's that owns neither the run nor this view."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the kernel is on its way out
-                self._loop.call_soon_threadsafe(self._act, content.get("type"))
+                self._loop.call_soon_threadsafe(self._act, content)
 
-    def _act(self, wish: str | None) -> None:
-        if self.phase == "done":
+    def _act(self, message: object) -> None:
+        if self._actions is None:
             return
-        if wish == "stop":
-            self._on_stop()
-        elif wish == "resync" and (self._resync is None or self._resync.done()):
-            self._resync = spawn(self._send_everything(), name="planck live view resync")
+        match message:
+            case {"type": "resync"}:
+                if self._resync is None or self._resync.done():
+                    self._resync = spawn(self._send_everything(), name="planck live view resync")
+            case _:
+                self._do(message, self._actions)
+
+    def _do(self, message: object, actions: Actions) -> None:
+        """Have a wish done; say why where it cannot be."""
+        wish = read_wish(message)
+        if wish is None:
+            return
+        try:
+            wish(actions)
+        except PlanckError as error:
+            self.send({"type": "refused", "reason": bounded(str(error), 2_000), "text": text_of_wish(message)})
 
     async def _send_everything(self) -> None:
         await self._painter.turn()
         self.send(self._snapshot())
+        if self._greeted.is_set():
+            return
         self._greeted.set()
+        if self._on_connect is not None:
+            self._on_connect()
 
     def _send_frame(self) -> None:
         start, events = self._position, self._log.since(self._position)
@@ -167,7 +194,3 @@ class LiveView(anywidget.AnyWidget):
     def _now(self) -> float:
         """The kernel's time on the clock of the encoded events, so that the browser's need not agree with it."""
         return 0.0 if self._encoder.origin is None else round(time.time() - self._encoder.origin, 3)
-
-
-def _nothing() -> None:
-    """Stop what is over."""

@@ -11,6 +11,7 @@ from IPython.display import display, publish_display_data
 
 from planck_nb.base.aio import spawn
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
+from planck_nb.jupyter.actions import RunActions
 from planck_nb.jupyter.answer import Answer, transcript_of
 from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.live import LiveView
@@ -100,7 +101,10 @@ class PlanckMagics:
         if getattr(self._shell, "kernel", None) is None:
             return None
         view = LiveView(
-            started.run.events, agent=started.agent.name, model=str(started.agent.model), on_stop=started.run.abort
+            started.run.events,
+            agent=started.agent.name,
+            model=str(started.agent.model),
+            actions=RunActions(started.agent, started.run),
         )
         display(view)
         return view

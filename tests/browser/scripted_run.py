@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.touch import Touch
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
@@ -17,66 +18,119 @@ from planck_nb.ai.messages import (
     ToolResultMessage,
     ToolResultPart,
     Usage,
+    UserMessage,
 )
+from planck_nb.base.errors import UsageError
 from planck_nb.base.eventlog import EventLog
+from planck_nb.base.json import JsonObject
 from planck_nb.jupyter.live import LiveView
 
 
 @dataclass
 class ScriptedRun:
-    """Writes one turn into `log`; what it said so far is in `said`."""
+    """Writes one turn into `log`; what it said so far is in `said`, what was done in its view in `heard`."""
 
     log: EventLog[ev.AgentEvent] = field(default_factory=EventLog)
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     said: str = ""
+    heard: asyncio.Queue[tuple[Any, ...]] = field(default_factory=asyncio.Queue)
+    refusing: str = ""
     _seq: int = 0
     _total: Usage = field(default_factory=Usage)
     _cost: float = 0.0
 
     def view(self) -> LiveView:
-        return LiveView(self.log, agent="analyst", model="demo:scripted", on_stop=self.stopped.set)
+        return LiveView(self.log, agent="analyst", model="demo:scripted", actions=self)
 
-    def _add(self, kind: Any, **payload: Any) -> None:
+    def add(self, kind: Any, **payload: Any) -> None:
         self.log.append(kind("a1", None, 0, self._seq, time.time(), **payload))
         self._seq += 1
 
     def start(self) -> None:
-        self._add(ev.TurnStart, index=0, model="demo:scripted")
+        self.add(ev.TurnStart, index=0, model="demo:scripted")
 
     def text(self, text: str) -> None:
         self.said += text
-        self._add(ev.TextDelta, text=text)
+        self.add(ev.TextDelta, text=text)
 
     def thinking(self, text: str) -> None:
-        self._add(ev.ThinkingDelta, text=text)
+        self.add(ev.ThinkingDelta, text=text)
 
     def args(self, call: str, name: str, text: str) -> None:
-        self._add(ev.ToolArgsDelta, id=call, name=name, text=text)
+        self.add(ev.ToolArgsDelta, id=call, name=name, text=text)
 
     def reply(self, text: str, *calls: tuple[str, str, dict[str, Any]]) -> None:
         parts: list[AssistantPart] = [TextPart(text), *(ToolCallPart(*call) for call in calls)]
         usage = Usage(input_tokens=4_100, output_tokens=96)
         self._total += usage
         self._cost += 0.0143
-        self._add(
+        self.add(
             ev.Message, id=self._seq, message=AssistantMessage(tuple(parts), "tool_use" if calls else "stop", usage)
         )
-        self._add(ev.UsageDelta, delta=usage, total=self._total, cost=0.0143, total_cost=self._cost)
+        self.add(ev.UsageDelta, delta=usage, total=self._total, cost=0.0143, total_cost=self._cost)
 
     def tool(self, call: str, name: str, args: dict[str, Any]) -> None:
-        self._add(ev.ToolStart, id=call, name=name, args=args)
+        self.add(ev.ToolStart, id=call, name=name, args=args)
 
     def result(self, call: str, name: str, text: str, *, error: bool = False) -> None:
-        self._add(ev.ToolEnd, id=call, name=name, result=text, error=error)
+        self.add(ev.ToolEnd, id=call, name=name, result=text, error=error)
 
     def results(self, *parts: tuple[str, str, str]) -> None:
         message = ToolResultMessage(tuple(ToolResultPart(*part) for part in parts))
-        self._add(ev.Message, id=self._seq, message=message)
+        self.add(ev.Message, id=self._seq, message=message)
 
     def end(self) -> None:
         message = AssistantMessage((TextPart(self.said),))
-        self._add(ev.TurnEnd, message=message, usage=self._total)
+        self.add(ev.TurnEnd, message=message, usage=self._total)
         self.log.close()
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def steer(self, text: str) -> None:
+        self._wait_for_turn(text, steer=True)
+
+    def queue(self, text: str) -> None:
+        self._wait_for_turn(text, steer=False)
+
+    def _wait_for_turn(self, text: str, *, steer: bool) -> None:
+        if self.refusing:
+            raise UsageError(self.refusing)
+        self.heard.put_nowait(("steer" if steer else "queue", text))
+        self.add(ev.Queued, prompt_id=f"q{self._seq}", text=text, steer=steer)
+
+    def edit_queued(self, prompt_id: str, text: str) -> None:
+        self.heard.put_nowait(("edit", text))
+        self.add(ev.Queued, prompt_id=prompt_id, text=text)
+
+    def remove_queued(self, prompt_id: str) -> None:
+        self.heard.put_nowait(("remove",))
+        self.add(ev.Unqueued, prompt_id=prompt_id)
+
+    def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
+        self.heard.put_nowait(("decide", call_id, allow, args, remember))
+        self.add(ev.ApprovalDecision, id=call_id, name="", allowed=allow, by="user", args=args, reason=reason)
+
+    def ask(
+        self, call: str, name: str, args: JsonObject, *touches: Touch, seconds: float = 272, reason: str = ""
+    ) -> None:
+        self.add(
+            ev.ApprovalRequest,
+            id=call,
+            name=name,
+            args=args,
+            touches=touches,
+            reason=reason,
+            deadline=time.time() + seconds,
+        )
+
+    def progress(self, call: str, name: str, text: str) -> None:
+        self.add(ev.ToolProgress, id=call, name=name, text=text)
+
+    def steered(self, prompt_id: str, text: str) -> None:
+        self.add(ev.Unqueued, prompt_id=prompt_id)
+        self.add(ev.Steered, prompt_id=prompt_id)
+        self.add(ev.Message, id=self._seq, message=UserMessage(text))
 
     def summary(self, outcome: str = "done") -> Any:
         tokens, text = self._total.total_tokens, self.said

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from planck_nb.agent import events as ev
+from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.eventlog import EventLog
 from planck_nb.base.json import JsonObject
 from planck_nb.jupyter import live
@@ -15,21 +16,55 @@ from planck_nb.jupyter.live_painter import Painter
 SUMMARY: Summary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
 
 
+class Recorder:
+    """Actions that are only noted; `refusal` is raised instead."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[Any, ...]] = []
+        self.refusal: PlanckError | None = None
+
+    def _note(self, *action: Any) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.done.append(action)
+
+    def stop(self) -> None:
+        self._note("stop")
+
+    def steer(self, text: str) -> None:
+        self._note("steer", text)
+
+    def queue(self, text: str) -> None:
+        self._note("queue", text)
+
+    def edit_queued(self, prompt_id: str, text: str) -> None:
+        self._note("edit", prompt_id, text)
+
+    def remove_queued(self, prompt_id: str) -> None:
+        self._note("remove", prompt_id)
+
+    def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
+        self._note("decide", call_id, allow, args, remember, reason)
+
+
 class Browser:
     """The other end of a view: what it was sent, and what it says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log: EventLog[ev.AgentEvent] = EventLog()
-        self.stops = 0
+        self.actions = Recorder()
+        self.connections = 0
         self.received: asyncio.Queue[JsonObject] = asyncio.Queue()
-        self.view = LiveView(self.log, agent="a", model="m", on_stop=self.stop, painter=Painter(interval=0))
+        self.view = LiveView(
+            self.log, agent="a", model="m", actions=self.actions, on_connect=self.connect, painter=Painter(interval=0)
+        )
         monkeypatch.setattr(self.view, "send", self.received.put_nowait)
 
-    def stop(self) -> None:
-        self.stops += 1
+    def connect(self) -> None:
+        self.connections += 1
 
-    def say(self, kind: str) -> None:
-        self.view._hear(self.view, {"type": kind}, [])
+    def say(self, message: object) -> None:
+        self.view._hear(self.view, {"type": message} if isinstance(message, str) else message, [])
 
     def text(self, text: str) -> None:
         self.log.append(ev.TextDelta("a", None, 0, self.log.end, 100.0 + self.log.end, text))
@@ -73,7 +108,68 @@ async def test_a_second_resync_tells_everything_again(browser: Browser) -> None:
 async def test_stop_is_heard_on_the_loop_from_any_thread(browser: Browser) -> None:
     await asyncio.to_thread(browser.say, "stop")
     await asyncio.sleep(0)
-    assert browser.stops == 1
+    assert browser.actions.done == [("stop",)]
+
+
+DECISION = {"type": "decide", "id": "1", "allow": True, "args": {"n": [1]}, "remember": False, "reason": ""}
+
+
+async def test_wishes_become_actions(browser: Browser) -> None:
+    for message in (
+        {"type": "steer", "text": "left\ud800"},
+        {"type": "queue", "text": "then right"},
+        {"type": "edit", "id": "q1", "text": "then up"},
+        {"type": "unqueue", "id": "q1"},
+        DECISION,
+        {**DECISION, "allow": False, "args": None, "remember": True, "reason": "No."},
+    ):
+        browser.say(message)
+    await asyncio.sleep(0)
+    assert browser.actions.done == [
+        ("steer", "left?"),
+        ("queue", "then right"),
+        ("edit", "q1", "then up"),
+        ("remove", "q1"),
+        ("decide", "1", True, {"n": [1]}, False, ""),
+        ("decide", "1", False, None, True, "No."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        None, 7, [], ["stop"], {}, {"type": None}, {"type": ["stop"]}, {"type": "explode"}, {"type": "steer"},
+        {"type": "steer", "text": " "}, {"type": "steer", "text": 3}, {"type": "edit", "text": "x"}, {"type": "unqueue", "id": 1},
+        {"type": "decide", "id": "1", "allow": "yes", "args": None, "remember": False, "reason": ""},
+        {**DECISION, "args": [1]}, {**DECISION, "remember": 1}, {**DECISION, "reason": None}
+    ],
+)  # fmt: skip
+async def test_junk_does_nothing(browser: Browser, junk: object) -> None:
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
+    browser.say(junk)
+    await asyncio.sleep(0)
+    assert browser.actions.done == failures == []
+    assert browser.received.empty()
+
+
+async def test_what_cannot_be_done_is_said_and_the_text_comes_back(browser: Browser) -> None:
+    browser.actions.refusal = UsageError("Nobody listens; start another run.")
+    browser.say({"type": "steer", "text": "left"})
+    browser.say({"type": "unqueue", "id": "q1"})
+    refused = {"type": "refused", "reason": "Nobody listens; start another run."}
+    assert await browser.next() == {**refused, "text": "left"}
+    assert await browser.next() == {**refused, "text": ""}
+
+
+async def test_the_first_greeting_is_told(browser: Browser) -> None:
+    assert not browser.view.connected
+    for _ in range(2):
+        browser.say("resync")
+        await browser.next()
+        await asyncio.sleep(0)
+    assert browser.view.connected
+    assert browser.connections == 1
 
 
 async def test_without_a_browser_small_snapshots_go_out_and_large_ones_do_not(
@@ -101,7 +197,7 @@ async def test_the_end_flushes_what_was_not_sent_and_forgets_the_run(browser: Br
     assert browser.view._log is not browser.log
     browser.say("stop")
     await asyncio.sleep(0)
-    assert browser.stops == 0
+    assert browser.actions.done == []
 
 
 async def test_what_can_be_copied_is_bounded(browser: Browser) -> None:
@@ -110,14 +206,14 @@ async def test_what_can_be_copied_is_bounded(browser: Browser) -> None:
 
 
 def test_outside_a_loop_and_a_kernel_the_view_is_inert() -> None:
-    view = LiveView(EventLog(), agent="a", model="m", on_stop=lambda: None)
+    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
     view.finish(SUMMARY)
     assert view.phase == "done"
     view.close()
 
 
 def test_whoever_cannot_show_the_widget_shows_nothing() -> None:
-    view = LiveView(EventLog(), agent="a", model="m", on_stop=lambda: None)
+    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
     data, _ = view._repr_mimebundle_()
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
     assert (data["text/plain"], data["text/html"]) == ("", "")

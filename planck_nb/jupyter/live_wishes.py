@@ -1,0 +1,57 @@
+"""What a browser asks for, checked: nothing that it sends can do more than the actions of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TypeAlias
+
+from planck_nb.base.json import JsonObject
+from planck_nb.base.text import encodable
+from planck_nb.jupyter.actions import Actions
+
+Wish: TypeAlias = Callable[[Actions], None]
+"""Has it done."""
+
+
+def read_wish(message: object) -> Wish | None:  # noqa: PLR0911 - one case per kind of message
+    """What the message asks for, None where it makes no sense."""
+    match message:
+        case {"type": "stop"}:
+            return lambda actions: actions.stop()
+        case {"type": "steer", "text": str(text)} if text.strip():
+            return lambda actions: actions.steer(encodable(text))
+        case {"type": "queue", "text": str(text)} if text.strip():
+            return lambda actions: actions.queue(encodable(text))
+        case {"type": "edit", "id": str(name), "text": str(text)} if text.strip():
+            return lambda actions: actions.edit_queued(name, encodable(text))
+        case {"type": "unqueue", "id": str(name)}:
+            return lambda actions: actions.remove_queued(name)
+        case {
+            "type": "decide",
+            "id": str(name),
+            "allow": bool(allow),
+            "args": None | dict() as args,
+            "remember": bool(remember),
+            "reason": str(reason),
+        }:
+            edited = None if args is None else _encodable(args)
+            return lambda actions: actions.decide(
+                name, allow=allow, args=edited, remember=remember, reason=encodable(reason)
+            )
+        case _:
+            return None
+
+
+def _encodable(args: JsonObject) -> JsonObject:
+    clean: JsonObject = json.loads(encodable(json.dumps(args, ensure_ascii=False)))
+    return clean
+
+
+def text_of_wish(message: object) -> str:
+    """The text that somebody wrote into the message, so that it can be given back when it could not be done."""
+    match message:
+        case {"type": "steer" | "queue", "text": str(text)}:
+            return encodable(text)
+        case _:
+            return ""
