@@ -32,7 +32,7 @@ from planck_nb.sessions.store import SessionInfo, list_sessions
 if TYPE_CHECKING:
     import pandas as pd
 
-VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "usage", "chapters", "branches")
+VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "approvals", "usage", "chapters", "branches")
 """The views that a query sees, documented in this package's README."""
 
 _VIEWS_SQL = Path(__file__).with_name("views.sql")

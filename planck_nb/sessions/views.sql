@@ -89,6 +89,46 @@ from calls
 left join results using (session_id, agent_id, message_id, call_id)
 left join runs using (session_id, agent_id, message_id, call_id);
 
+-- A decision belongs to the request just before it; what a rule decided nobody was asked.
+create view approvals as
+with steps as (
+    select
+        session_id, session_name, agent_id, turn, id, ts, type, data, data->>'$.id' as call_id,
+        lag(type) over same_call as type_before,
+        lead(type) over same_call as type_after,
+        lead(ts) over same_call as ts_after,
+        lead(data) over same_call as data_after
+    from store.visible_events
+    where type in ('approval_request', 'approval_decision')
+    window same_call as (partition by session_id, agent_id, data->>'$.id' order by id)
+),
+paired as (
+    select
+        session_id, session_name, agent_id, turn, id, call_id, ts as asked, data as request,
+        case when type_after = 'approval_decision' then ts_after end as decided,
+        case when type_after = 'approval_decision' then data_after end as decision
+    from steps
+    where type = 'approval_request'
+    union all
+    select session_id, session_name, agent_id, turn, id, call_id, null, null, ts, data
+    from steps
+    where type = 'approval_decision' and type_before is distinct from 'approval_request'
+)
+select
+    p.session_id, p.session_name, p.agent_id, p.turn, p.call_id,
+    coalesce(p.request, p.decision)->>'$.name' as name,
+    coalesce(p.request->'$.args', c.args) as args,
+    p.request->'$.touches' as touches,
+    p.asked, p.decided, epoch(p.decided - p.asked) as waited_s,
+    (p.decision->>'$.allowed')::boolean as allowed,
+    p.decision->>'$.by' as by,
+    case when json_type(p.decision, '$.args') = 'OBJECT' then p.decision->'$.args' end as edited_args,
+    nullif(p.decision->>'$.rule', '') as rule,
+    coalesce(nullif(p.decision->>'$.reason', ''), p.request->>'$.reason') as reason
+from paired p
+asof left join tool_calls c
+    on c.session_id = p.session_id and c.agent_id = p.agent_id and c.call_id = p.call_id and c.message_id < p.id;
+
 -- What was spent stays spent: replies that a rewind took back count here and in sessions.
 create view usage as
 select
@@ -129,11 +169,17 @@ create view turns as
 with bounds as (
     select
         session_id, session_name, agent_id, turn,
-        min(ts) filter (type = 'turn_start') as started,
+        max(ts) filter (type = 'turn_start') as started,
         max(ts) filter (type <> 'turn_start') as ended,
         arg_max(type, id) filter (type <> 'turn_start') as outcome
-    from store.visible_events
+    from store.visible_events e
     where type in ('turn_start', 'turn_end', 'aborted', 'error')
+        -- A rewind to a turn's prompt leaves the start of the turn, which is written before.
+        and not exists (
+            select 1 from store.visible_events r
+            where r.type = 'rewound' and r.session_id = e.session_id and r.agent_id = e.agent_id
+                and r.id > e.id and r.turn < e.turn
+        )
     group by all
 ),
 said as (
