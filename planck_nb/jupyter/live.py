@@ -18,10 +18,9 @@ from planck_nb.base.aio import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.eventlog import EventLog
 from planck_nb.base.json import JsonObject
-from planck_nb.jupyter.actions import Actions
 from planck_nb.jupyter.live_frames import FrameEncoder
 from planck_nb.jupyter.live_painter import Painter, kernel_painter
-from planck_nb.jupyter.live_wishes import read_wish, text_of_wish
+from planck_nb.jupyter.live_wishes import Actions, read_wish, text_of_wish
 from planck_nb.jupyter.transcript_text import bounded
 
 _STATIC = Path(__file__).parent / "static"

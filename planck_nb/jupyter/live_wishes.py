@@ -4,11 +4,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from planck_nb.base.json import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.actions import Actions
+
+
+class Actions(Protocol):
+    """What the live view of a run can ask for. Each returns at once and may raise a `PlanckError`, which is shown."""
+
+    def stop(self) -> None:
+        """End the run; what was said so far is kept."""
+        ...
+
+    def steer(self, text: str) -> None:
+        """Say something that the agent reads before its next step."""
+        ...
+
+    def queue(self, text: str) -> None:
+        """Say something that the agent takes up when the running turn is over."""
+        ...
+
+    def edit_queued(self, prompt_id: str, text: str) -> None:
+        """Put another text in the place of a prompt that waits."""
+        ...
+
+    def remove_queued(self, prompt_id: str) -> None:
+        """Take back a prompt that waits."""
+        ...
+
+    def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
+        """Decide whether a call may run; `args` replace its arguments, None leaves them as they are.
+
+        `remember` has calls like this one decided the same way from now on. `reason` is told to the model when the
+        call is denied.
+        """
+        ...
+
 
 Wish: TypeAlias = Callable[[Actions], None]
 """Has it done."""

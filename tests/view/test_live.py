@@ -139,9 +139,9 @@ async def test_wishes_become_actions(browser: Browser) -> None:
     "junk",
     [
         None, 7, [], ["stop"], {}, {"type": None}, {"type": ["stop"]}, {"type": "explode"}, {"type": "steer"},
-        {"type": "steer", "text": " "}, {"type": "steer", "text": 3}, {"type": "edit", "text": "x"}, {"type": "unqueue", "id": 1},
-        {"type": "decide", "id": "1", "allow": "yes", "args": None, "remember": False, "reason": ""},
-        {**DECISION, "args": [1]}, {**DECISION, "remember": 1}, {**DECISION, "reason": None}
+        {"type": "steer", "text": " "}, {"type": "steer", "text": 3}, {"type": "edit", "text": "x"},
+        {"type": "unqueue", "id": 1}, {"type": "decide", "id": "1", "allow": True}, {**DECISION, "allow": "yes"},
+        {**DECISION, "args": [1]}, {**DECISION, "remember": 1}, {**DECISION, "reason": None}, {**DECISION, "id": 1},
     ],
 )  # fmt: skip
 async def test_junk_does_nothing(browser: Browser, junk: object) -> None:
