@@ -3,8 +3,8 @@
 from planck_nb.sessions.compaction import compact_store
 from planck_nb.sessions.export import export_session, import_session
 from planck_nb.sessions.paging import Page, Row
-from planck_nb.sessions.query import VIEWS, Query, query, query_async
-from planck_nb.sessions.search import search, search_async
+from planck_nb.sessions.query import VIEWS, Query, query, query_async, query_into
+from planck_nb.sessions.search import search, search_async, terms
 from planck_nb.sessions.session import Session, SessionLog
 from planck_nb.sessions.store import (
     SessionInfo,
@@ -13,6 +13,7 @@ from planck_nb.sessions.store import (
     find_by_name,
     find_session,
     list_sessions,
+    open_in,
 )
 
 __all__ = [
@@ -31,8 +32,11 @@ __all__ = [
     "find_session",
     "import_session",
     "list_sessions",
+    "open_in",
     "query",
     "query_async",
+    "query_into",
     "search",
     "search_async",
+    "terms",
 ]

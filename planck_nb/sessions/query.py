@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
@@ -31,6 +31,8 @@ from planck_nb.sessions.store import SessionInfo, list_sessions
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
 
 VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "approvals", "usage", "chapters", "branches")
 """The views that a query sees, documented in this package's README."""
@@ -76,14 +78,21 @@ class Query:
 
         Raises QueryError, and KeyboardInterrupt when Ctrl-C or `interrupt` ended it.
         """
+        return self.run_into(_data_frame)
+
+    def run_into(self, into: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
+        """Like `run`, as what `into` makes of the result's Arrow stream: `polars.DataFrame`, say, or `pyarrow.table`.
+
+        Unlike pandas these keep integers where some are null.
+        """
         try:
             try:
-                return patiently(partial(self._attempt, trust_files=True), seconds=_PATIENCE)
+                return patiently(partial(self._attempt, into, trust_files=True), seconds=_PATIENCE)
             except (duckdb.ProgrammingError, duckdb.DataError):
                 raise
             except duckdb.Error:
                 # A file that opened well may still be damaged inside, or have become busy for good.
-                return self._attempt(trust_files=False)
+                return self._attempt(into, trust_files=False)
         except duckdb.Error as error:
             raise QueryError(self._explain(error)) from error
 
@@ -100,7 +109,7 @@ class Query:
             again.daemon = True
             again.start()
 
-    def _attempt(self, *, trust_files: bool) -> pd.DataFrame:
+    def _attempt(self, into: Callable[[duckdb.DuckDBPyRelation], T], *, trust_files: bool) -> T:
         with closing(connect()) as connection, _keyboard_interrupts():
             self._connection = connection
             try:
@@ -113,11 +122,8 @@ class Query:
                         connection.register(name, frame)
                 if self._interrupted.is_set():
                     raise KeyboardInterrupt
-                if self._limit is None:
-                    result: pd.DataFrame = connection.execute(self._sql).df()
-                else:
-                    result = connection.sql(self._sql).limit(self._limit).df()
-                return result
+                result = connection.sql(self._sql)
+                return into(result if self._limit is None else result.limit(self._limit))
             finally:
                 self._connection = None
 
@@ -161,12 +167,30 @@ async def query_async(
     session: str | None = None,
 ) -> pd.DataFrame:
     """Like `query`, on a thread of its own while the event loop goes on. Cancelling ends the query."""
+    return await query_into(directory, sql, _data_frame, frames=frames, limit=limit, session=session)
+
+
+async def query_into(
+    directory: Path,
+    sql: str,
+    into: Callable[[duckdb.DuckDBPyRelation], T],
+    *,
+    frames: Mapping[str, object] | None = None,
+    limit: int | None = None,
+    session: str | None = None,
+) -> T:
+    """Like `query_async`, as what `into` makes of the result; see `Query.run_into`."""
     running = Query(directory, sql, frames=frames, limit=limit, session=session)
     try:
-        return await run_in_thread(running.run)
+        return await run_in_thread(partial(running.run_into, into))
     except asyncio.CancelledError:
         running.interrupt()
         raise
+
+
+def _data_frame(result: duckdb.DuckDBPyRelation) -> pd.DataFrame:
+    frame: pd.DataFrame = result.df()
+    return frame
 
 
 @contextmanager

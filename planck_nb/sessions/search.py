@@ -19,33 +19,50 @@ _AROUND = 60
 _EXCERPT = 200
 
 
-def search(directory: Path, words: str, limit: int = 20) -> pd.DataFrame:
+def search(
+    directory: Path, words: str, limit: int = 20, *, agent: str | None = None, session: str | None = None
+) -> pd.DataFrame:
     """The messages that contain all of the words, in any case and place, the best first.
 
     Words in double quotes are looked for as they stand. A message ranks higher the more often it has the words and the
-    shorter it is, the newer first among equals; where more than 10,000 match, the newest of them are ranked. Columns:
-    `session_id session_name id agent_id role ts score excerpt`. Raises QueryError, and KeyboardInterrupt on Ctrl-C.
+    shorter it is, the newer first among equals; where more than 10,000 match, the newest of them are ranked. `agent`
+    and `session`, each a name or an id, leave out what others said. Columns: `session_id session_name id agent_id role
+    ts score excerpt`. Raises QueryError, and KeyboardInterrupt on Ctrl-C.
     """
-    return query(directory, _statement(words, limit))
+    return query(directory, _statement(words, limit, agent, session))
 
 
-async def search_async(directory: Path, words: str, limit: int = 20) -> pd.DataFrame:
+async def search_async(
+    directory: Path, words: str, limit: int = 20, *, agent: str | None = None, session: str | None = None
+) -> pd.DataFrame:
     """Like `search`, on a thread of its own while the event loop goes on. Cancelling ends the search."""
-    return await query_async(directory, _statement(words, limit))
+    return await query_async(directory, _statement(words, limit, agent, session))
 
 
-def _statement(words: str, limit: int) -> str:
-    terms = [literal((phrase or word).lower()) for phrase, word in _WORDS.findall(words) if (phrase or word).strip()]
-    if not terms:
+def terms(words: str) -> list[str]:
+    """What a search for the words looks for, in lower case: words, and what stands in double quotes."""
+    found = ((phrase or word).lower() for phrase, word in _WORDS.findall(words))
+    return [term for term in found if term.strip()]
+
+
+def _statement(words: str, limit: int, agent: str | None, session: str | None) -> str:
+    wanted = [literal(term) for term in terms(words)]
+    if not wanted:
         raise QueryError("There is nothing to look for; give one or more words.")
     if limit < 0:
         raise QueryError(f"A search cannot have {limit} results; give a limit of 0 or more.")
-    found = " and ".join(f"contains(lower(text), {term})" for term in terms)
+    conditions = [f"contains(lower(text), {term})" for term in wanted]
+    if agent is not None:
+        named = f"select session_id, agent_id from agents where name = {literal(agent)}"  # noqa: S608 - as below
+        conditions.append(f"(agent_id = {literal(agent)} or (session_id, agent_id) in ({named}))")
+    if session is not None:
+        conditions.append(f"{literal(session)} in (session_id, session_name)")
+    found = " and ".join(conditions)
     # How often a word occurs counts less the more there are, and less in a long text, as in BM25.
-    score = " + ".join(f"n{number} / (n{number} + 0.3 + length(text) / 600)" for number in range(len(terms)))
+    score = " + ".join(f"n{number} / (n{number} + 0.3 + length(text) / 600)" for number in range(len(wanted)))
     counts = ", ".join(
         f"(length(lowered) - length(replace(lowered, {term}, ''))) / length({term}) as n{number}"
-        for number, term in enumerate(terms)
+        for number, term in enumerate(wanted)
     )
     return f"""
         with newest as (
@@ -56,6 +73,6 @@ def _statement(words: str, limit: int) -> str:
         counted as (select *, {counts} from lowered)
         select
             session_id, session_name, id, agent_id, role, ts, {score} as score,
-            substr(text, greatest(1, strpos(lowered, {terms[0]}) - {_AROUND})::bigint, {_EXCERPT}) as excerpt
+            substr(text, greatest(1, strpos(lowered, {wanted[0]}) - {_AROUND})::bigint, {_EXCERPT}) as excerpt
         from counted order by score desc, ts desc, id desc limit {limit}
     """  # noqa: S608 - the words are literals

@@ -172,6 +172,23 @@ def lock_session(session: SessionInfo, owner: str) -> filelock.BaseFileLock:
     return lock
 
 
+def open_in(session: SessionInfo) -> str | None:
+    """Who has the session open, in words for people; None where nobody has.
+
+    Takes its lock for an instant, which is the only way to tell that does not believe what a killed process left.
+    """
+    if not session.lock.exists():
+        return None
+    owner = _owner_of(session)
+    try:
+        with filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False):
+            return None
+    except filelock.Timeout:
+        return owner
+    except OSError:
+        return None
+
+
 def _owner_of(session: SessionInfo) -> str:
     try:
         data = json.loads(session.lock.read_text())

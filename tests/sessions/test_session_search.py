@@ -95,6 +95,18 @@ async def test_what_is_being_written_is_found_too(tmp_path: Path) -> None:
         assert (await search_async(tmp_path, "question")).role.tolist() == ["user"]
 
 
+async def test_a_search_may_be_for_one_session_or_agent(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="ours") as ours, Session.create(tmp_path, name="theirs") as theirs:
+        await converse(ours, "a1")
+        await theirs.append("a1", UserMessage("question of theirs"))
+        assert set(search(tmp_path, "question").session_name) == {"ours", "theirs"}
+        assert search(tmp_path, "question", session="ours").excerpt.tolist() == ["question 0"]
+        assert search(tmp_path, "question", session=theirs.id).excerpt.tolist() == ["question of theirs"]
+        assert search(tmp_path, "question", agent="Ada").session_name.tolist() == ["ours"], "a name is of one session"
+        assert len(search(tmp_path, "question", agent="a1")) == 2
+        assert search(tmp_path, "question", agent="nobody").empty
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_search_takes_hardly_longer_than_a_scan(tmp_path: Path) -> None:
