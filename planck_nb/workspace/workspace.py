@@ -65,6 +65,11 @@ class Workspace:
             self._session = Session.create(self.sessions_dir)
         return self._session
 
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session, None as long as nobody asked for one."""
+        return self._session.id if self._session else None
+
     def model(self, reference: str, *, base_url: str | None = None) -> Model:
         """The model of this name, as the configuration wants it. Raises `ModelError` for an unknown one."""
         return paced(get_model(reference, base_url=base_url, own=self.config.models), self.config)
@@ -158,21 +163,17 @@ class Workspace:
 
         In the query `getvariable('session')` is the id of this workspace's session, null before its first agent.
         """
-        return query(self.sessions_dir, sql, frames=frames, limit=limit, session=self._session_id)
+        return query(self.sessions_dir, sql, frames=frames, limit=limit, session=self.session_id)
 
     async def query_async(
         self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
     ) -> pd.DataFrame:
         """Like `query`, while the event loop goes on; cancelling ends the query."""
-        return await query_async(self.sessions_dir, sql, frames=frames, limit=limit, session=self._session_id)
+        return await query_async(self.sessions_dir, sql, frames=frames, limit=limit, session=self.session_id)
 
     def _recorded_model(self) -> str | None:
         cassette = self.cassette
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
-
-    @property
-    def _session_id(self) -> str | None:
-        return self._session.id if self._session else None
 
     async def close(self) -> None:
         """Stop all agents and close the session. What was acknowledged is on disk already."""
