@@ -154,13 +154,19 @@ class LiveView(anywidget.AnyWidget):
 
     def _do(self, message: object, actions: Actions) -> None:
         """Have a wish done; say why where it cannot be."""
-        wish = read_wish(message)
+        wish = read_wish(message, self._asked)
         if wish is None:
             return
         try:
             wish(actions)
         except PlanckError as error:
             self.send({"type": "refused", "reason": bounded(str(error), 2_000), "text": text_of_wish(message)})
+
+    def _asked(self, call_id: str) -> JsonObject:
+        for event in reversed(self._log.since(0)):
+            if event.type == "approval_request" and event.id == call_id:
+                return event.args
+        return {}
 
     async def _send_everything(self) -> None:
         await self._painter.turn()

@@ -46,8 +46,12 @@ Wish: TypeAlias = Callable[[Actions], None]
 """Has it done."""
 
 
-def read_wish(message: object) -> Wish | None:  # noqa: PLR0911 - one case per kind of message
-    """What the message asks for, None where it makes no sense."""
+def read_wish(message: object, asked: Callable[[str], JsonObject]) -> Wish | None:  # noqa: PLR0911 - one case per kind
+    """What the message asks for, None where it makes no sense.
+
+    `asked` gives the arguments of the call with an id that waits for approval. A browser sends those that somebody
+    edited; the others stay as they are.
+    """
     match message:
         case {"type": "stop"}:
             return lambda actions: actions.stop()
@@ -67,7 +71,7 @@ def read_wish(message: object) -> Wish | None:  # noqa: PLR0911 - one case per k
             "remember": bool(remember),
             "reason": str(reason),
         }:
-            edited = None if args is None else _encodable(args)
+            edited = {**asked(name), **_encodable(args)} if args else None
             return lambda actions: actions.decide(
                 name, allow=allow, args=edited, remember=remember, reason=encodable(reason)
             )

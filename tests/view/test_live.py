@@ -115,6 +115,8 @@ DECISION = {"type": "decide", "id": "1", "allow": True, "args": {"n": [1]}, "rem
 
 
 async def test_wishes_become_actions(browser: Browser) -> None:
+    asked = {"n": [0], "command": "ls"}
+    browser.log.append(ev.ApprovalRequest("a", None, 0, 0, 1.0, "1", "bash", asked, (), "", 9.0))
     for message in (
         {"type": "steer", "text": "left\ud800"},
         {"type": "queue", "text": "then right"},
@@ -130,7 +132,7 @@ async def test_wishes_become_actions(browser: Browser) -> None:
         ("queue", "then right"),
         ("edit", "q1", "then up"),
         ("remove", "q1"),
-        ("decide", "1", True, {"n": [1]}, False, ""),
+        ("decide", "1", True, {"n": [1], "command": "ls"}, False, ""),
         ("decide", "1", False, None, True, "No."),
     ]
 
@@ -149,7 +151,7 @@ async def test_junk_does_nothing(browser: Browser, junk: object) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
     browser.say(junk)
     await asyncio.sleep(0)
-    assert browser.actions.done == failures == []
+    assert (browser.actions.done, failures) == ([], [])
     assert browser.received.empty()
 
 

@@ -1,0 +1,74 @@
+"""Output of programs that think they write to a terminal, as plain text."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+TAIL_LINES = 10
+"""Lines that are shown of output under way."""
+
+LINE_CHARACTERS = 2_000
+"""The most that is shown of one line of it."""
+
+_CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # a command, such as a colour
+    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # a title or a link
+    r"|[ -/]*[0-Z\\^-~])"  # any other
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+)
+_LONGEST_COMMAND = 500
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,400}\x1b?|[ -/]*)?\Z")
+
+
+def plain(text: str) -> str:
+    """The text without colours and other commands to a terminal."""
+    return _CONTROL.sub("", text)
+
+
+class Tail:
+    """The last lines of output that comes in pieces. It holds no more than it shows, however much comes.
+
+    A carriage return begins its line again, as progress bars do.
+    """
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque()
+        self._earlier = 0
+        self._line = ""
+        self._again = False
+        self._rest = ""
+
+    def feed(self, text: str) -> None:
+        """Take in more output."""
+        text = self._rest + text
+        cut = _UNFINISHED.search(text, max(len(text) - _LONGEST_COMMAND, 0))
+        self._rest = cut.group() if cut else ""
+        *complete, last = plain(text[: len(text) - len(self._rest)]).split("\n")
+        for part in complete:
+            self._write(part)
+            self._end_line()
+        self._write(last)
+
+    def shown(self) -> tuple[str, int]:
+        """The last lines, the newest perhaps unfinished, and how many there were before them."""
+        if not self._line:
+            return "\n".join(self._lines), self._earlier
+        lines = [*self._lines, self._line]
+        return "\n".join(lines[-TAIL_LINES:]), self._earlier + max(len(lines) - TAIL_LINES, 0)
+
+    def _write(self, part: str) -> None:
+        """Add to the newest line. A return at its end may be half of a line's end, so it counts when more comes."""
+        written = part.rstrip("\r")
+        if written:
+            _, returned, newest = written.rpartition("\r")
+            self._line = (newest if returned or self._again else self._line + written)[:LINE_CHARACTERS]
+            self._again = False
+        self._again = self._again or part.endswith("\r")
+
+    def _end_line(self) -> None:
+        self._lines.append(self._line)
+        self._line, self._again = "", False
+        if len(self._lines) > TAIL_LINES:
+            self._lines.popleft()
+            self._earlier += 1

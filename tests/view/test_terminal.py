@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planck_nb.jupyter.terminal import LINE_CHARACTERS, TAIL_LINES, Tail, plain
+
+
+def shown(*pieces: str) -> tuple[str, int]:
+    tail = Tail()
+    for piece in pieces:
+        tail.feed(piece)
+    return tail.shown()
+
+
+def test_the_last_lines_show_and_the_others_are_counted() -> None:
+    lines = [f"line {at}" for at in range(48)]
+    assert shown("\n".join(lines)) == ("\n".join(lines[38:]), 38)
+    assert shown("\n".join(lines) + "\n") == ("\n".join(lines[38:]), 38)
+    assert shown("a\nb\n") == ("a\nb", 0)
+    assert shown("") == ("", 0)
+
+
+def test_a_line_is_cut_and_costs_no_more_however_long_it_grows() -> None:
+    text, _ = shown(*["x" * 1_000] * 5)
+    assert text == "x" * LINE_CHARACTERS
+
+
+def test_a_progress_bar_is_one_line() -> None:
+    assert shown("10 %\r", "20 %\r", "30 %") == ("30 %", 0)
+    assert shown("10 %\r100 %\r\ndone") == ("100 %\ndone", 0)
+    assert shown("kept\r", "\r", "\nnext") == ("kept\nnext", 0)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["\x1b[31m", "\x1b[0;1;38;5;196m", "\x1b]0;a title\x07", "\x1b]8;;http://x\x1b\\", "\x1b(B", "\x1b[2K", "\x08"],
+)
+def test_commands_to_a_terminal_are_left_out_wherever_they_are_cut(command: str) -> None:
+    text = f"a{command}b"
+    assert plain(text) == "ab"
+    for at in range(len(text)):
+        assert shown(text[:at], text[at:])[0] == "ab"
+
+
+PIECES = st.lists(st.sampled_from(["a", "bc", "\n", "\r", "\r\n", "\x1b[1m", "\x1b[", "é"]), max_size=40).map("".join)
+
+
+@given(PIECES, st.lists(st.integers(0, 60)))
+def test_however_it_is_cut_it_shows_the_same(text: str, cuts: list[int]) -> None:
+    edges = sorted({0, *(cut for cut in cuts if cut < len(text)), len(text)})
+    assert shown(*(text[start:end] for start, end in pairwise(edges))) == shown(text)
+
+
+@given(PIECES)
+def test_it_stays_within_bounds(text: str) -> None:
+    visible, earlier = shown(text)
+    assert visible.count("\n") < TAIL_LINES
+    assert earlier <= text.count("\n") + 1
+    assert "\x1b" not in visible
