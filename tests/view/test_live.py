@@ -165,12 +165,13 @@ async def test_what_cannot_be_done_is_said_and_the_text_comes_back(browser: Brow
 
 
 async def test_the_first_greeting_is_told(browser: Browser) -> None:
-    assert not browser.view.connected
+    connected = [browser.view.connected]
     for _ in range(2):
         browser.say("resync")
         await browser.next()
         await asyncio.sleep(0)
-    assert browser.view.connected
+        connected.append(browser.view.connected)
+    assert connected == [False, True, True]
     assert browser.connections == 1
 
 
