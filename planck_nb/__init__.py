@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from planck_nb.agent.agent import Agent
     from planck_nb.agent.functions import tool
     from planck_nb.agent.run import Run, RunResult
-    from planck_nb.agent.tool import Tool
+    from planck_nb.agent.tool import Tool, ToolContext
+    from planck_nb.agent.tool_output import ToolOutput
+    from planck_nb.agent.touch import Touch
     from planck_nb.base.errors import PlanckError, ToolError
     from planck_nb.config import Config
     from planck_nb.sessions import Session
@@ -35,7 +37,10 @@ __all__ = [
     "RunResult",
     "Session",
     "Tool",
+    "ToolContext",
     "ToolError",
+    "ToolOutput",
+    "Touch",
     "Workspace",
     "ai",
     "tool",
@@ -51,7 +56,10 @@ _HOME = {
     "RunResult": "planck_nb.agent.run",
     "Session": "planck_nb.sessions",
     "Tool": "planck_nb.agent.tool",
+    "ToolContext": "planck_nb.agent.tool",
     "ToolError": "planck_nb.base.errors",
+    "ToolOutput": "planck_nb.agent.tool_output",
+    "Touch": "planck_nb.agent.touch",
     "Workspace": "planck_nb.workspace",
     "tool": "planck_nb.agent.functions",
 }

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, get_type_hints, overload
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
 
 from docstring_parser import parse as parse_docstring
 
-from planck_nb.agent.tool import DEFAULT_TIMEOUT, Tool
+from planck_nb.agent.tool import DEFAULT_TIMEOUT, Tool, ToolContext, is_context
+from planck_nb.agent.touch import Touch, TouchKind
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json import JsonObject
+
+Touches: TypeAlias = Callable[[JsonObject], Iterable[Touch]] | Sequence[TouchKind]
+"""What a tool touches: by its arguments, or the kinds that every call touches."""
 
 
 @overload
@@ -19,7 +24,12 @@ def tool(function: Callable[..., Any], /) -> Tool: ...
 
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, timeout: float | None = DEFAULT_TIMEOUT
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    touches: Touches | None = None,
+    guidance: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -30,17 +40,24 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
+    touches: Touches | None = None,
+    guidance: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a Python function, sync or async; as `@tool`, `@tool(name=…)` or `tool(function)`.
 
     The model sees the function's name, its docstring, and a JSON Schema made from the type hints; argument
     descriptions come from the docstring (Google, NumPy, reST or Epydoc style) or from `Annotated[…, Field(…)]`.
-    Arguments are validated and converted by pydantic before the function runs. The tool can still be called like the
-    function. Raises `UsageError` for a function whose parameters a JSON object cannot fill.
+    Arguments are validated and converted by pydantic before the function runs. A parameter annotated `ToolContext`,
+    whatever its name, is not the model's to give: it gets the call's context. `touches` is a function of the arguments
+    object, as the model wrote it, or a list of kinds such as `["read", "network"]`; `timeout` and `guidance` as for
+    `Tool`. The tool can still be called like the function. Raises `UsageError` for a function whose parameters a JSON
+    object cannot fill, and for a kind that does not exist.
     """
+    declared = None if touches is None else _declaration(touches)
 
     def make(function: Callable[..., Any]) -> Tool:
-        return _from_function(function, name=name, description=description, timeout=timeout)
+        made = _from_function(function, name=name, description=description, timeout=timeout)
+        return replace(made, touches=declared, guidance=guidance)
 
     return make if function is None else make(function)
 
@@ -59,6 +76,17 @@ def by_name(candidates: Iterable[object]) -> dict[str, Tool]:
     return {item.name: item for item in map(as_tool, candidates)}
 
 
+def _declaration(touches: Touches) -> Callable[[JsonObject], Iterable[Touch]]:
+    if callable(touches):
+        return touches
+    known = get_args(TouchKind)
+    kinds = (cast("TouchKind", touches),) if isinstance(touches, str) else tuple(touches)
+    if unknown := [kind for kind in kinds if kind not in known]:
+        raise UsageError(f"A tool cannot touch {unknown[0]!r}; touches is a function, or a list of {', '.join(known)}.")
+    found = tuple(Touch(kind) for kind in kinds)
+    return lambda _args: found
+
+
 def _from_function(
     function: Callable[..., Any], *, name: str | None, description: str | None, timeout: float | None
 ) -> Tool:
@@ -66,29 +94,32 @@ def _from_function(
 
     called = name or str(getattr(function, "__name__", type(function).__name__))
     documented = parse_docstring(inspect.getdoc(function) or "")
+    parameters, context_name = _parameters(called, function)
     model, schema = _arguments_model(
-        called, function, {item.arg_name: item.description or "" for item in documented.params}
+        called, parameters, {item.arg_name: item.description or "" for item in documented.params}
     )
     field_names = {info.alias or key: key for key, info in model.model_fields.items()}
 
-    def bind(args: JsonObject) -> dict[str, Any]:
+    def bind(args: JsonObject, context: ToolContext) -> dict[str, Any]:
         try:
             values = model.model_validate(args)
         except ValidationError as error:
             problems = "; ".join(_problem(item) for item in error.errors(include_url=False))
             raise ToolError(f"Invalid arguments for {called}: {problems}.") from error
-        return {key: getattr(values, attribute) for key, attribute in field_names.items()}
+        bound = {key: getattr(values, attribute) for key, attribute in field_names.items()}
+        return bound if context_name is None else {**bound, context_name: context}
 
-    if inspect.iscoroutinefunction(function):
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
 
-        async def execute_async(args: JsonObject) -> object:
-            return await function(**bind(args))
+        async def execute_async(args: JsonObject, context: ToolContext) -> object:
+            value = function(**bind(args, context))
+            return await value if inspect.isawaitable(value) else value
 
         execute: Callable[..., object] = execute_async
     else:
 
-        def execute_sync(args: JsonObject) -> object:
-            return function(**bind(args))
+        def execute_sync(args: JsonObject, context: ToolContext) -> object:
+            return function(**bind(args, context))
 
         execute = execute_sync
 
@@ -103,7 +134,32 @@ def _from_function(
     )
 
 
-def _arguments_model(called: str, function: Callable[..., Any], descriptions: dict[str, str]) -> tuple[Any, JsonObject]:
+def _parameters(called: str, function: Callable[..., Any]) -> tuple[list[inspect.Parameter], str | None]:
+    """The parameters that the model fills, their annotations resolved, and the name of the one for the context."""
+    try:
+        signature = inspect.signature(function)
+        hints = get_type_hints(function, include_extras=True)
+    except (TypeError, ValueError, NameError) as error:
+        raise UsageError(f"{called} cannot be a tool: its signature cannot be read ({error}).") from error
+    parameters: list[inspect.Parameter] = []
+    context_name: str | None = None
+    for parameter in signature.parameters.values():
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+            raise UsageError(
+                f"{called} cannot be a tool: parameter {parameter.name!r} has no name that a model could give it by; "
+                "use plain named parameters."
+            )
+        annotation = hints.get(parameter.name, Any)
+        if is_context(annotation) and context_name is None:
+            context_name = parameter.name
+        else:
+            parameters.append(parameter.replace(annotation=annotation))
+    return parameters, context_name
+
+
+def _arguments_model(
+    called: str, parameters: list[inspect.Parameter], descriptions: dict[str, str]
+) -> tuple[Any, JsonObject]:
     """Make a pydantic model with one field per parameter, and its JSON Schema.
 
     Fields are aliased, so that any parameter name will do.
@@ -111,21 +167,11 @@ def _arguments_model(called: str, function: Callable[..., Any], descriptions: di
     from pydantic import ConfigDict, Field, create_model  # noqa: PLC0415 - see above
     from pydantic.errors import PydanticUserError  # noqa: PLC0415
 
-    try:
-        signature = inspect.signature(function)
-        hints = get_type_hints(function, include_extras=True)
-    except (TypeError, ValueError, NameError) as error:
-        raise UsageError(f"{called} cannot be a tool: its signature cannot be read ({error}).") from error
     fields: dict[str, Any] = {}
-    for number, parameter in enumerate(signature.parameters.values()):
-        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
-            raise UsageError(
-                f"{called} cannot be a tool: parameter {parameter.name!r} has no name that a model could give it by; "
-                "use plain named parameters."
-            )
+    for number, parameter in enumerate(parameters):
         default = ... if parameter.default is parameter.empty else parameter.default
         described: Any = {"description": text} if (text := descriptions.get(parameter.name)) else {}
-        fields[f"field_{number}"] = (hints.get(parameter.name, Any), Field(default, alias=parameter.name, **described))
+        fields[f"field_{number}"] = (parameter.annotation, Field(default, alias=parameter.name, **described))
     try:
         model = create_model(called, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields)
         return model, _schema(model)

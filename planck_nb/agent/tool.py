@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
+from planck_nb.agent.generators import adrain, drain
 from planck_nb.agent.tool_output import ToolOutput, as_output
 from planck_nb.agent.touch import Touch
 from planck_nb.ai.context import ToolSpec
@@ -40,7 +43,8 @@ class Tool:
     `parameters` is the JSON Schema of the arguments object. `execute_fn` takes `(args)`, `(call_id, args)` or
     `(agent_id, call_id, args)` and may be async; a sync one runs in a thread, so it never blocks the event loop. A
     parameter annotated `ToolContext`, in addition to these, gets the call's context. What it returns is shown to the
-    model as text; `ToolError` is how it says that it failed. `timeout` is in seconds, None for no limit. `touches`
+    model as `as_output` says; a generator's yields are shown while it runs, and what it returns, or else yielded last,
+    is the result. `ToolError` is how a tool says that it failed. `timeout` is in seconds, None for no limit. `touches`
     tells what a call with these arguments would touch, for whoever decides whether it may run. `guidance` is a sentence
     or two for the system prompt on how to use the tool well. `function` is the Python function that `@tool` made the
     tool from: calling the tool calls it.
@@ -83,11 +87,11 @@ class Tool:
 
     @cached_property
     def _context_name(self) -> str | None:
-        return next((item.name for item in self._signature if _is_context(item.annotation)), None)
+        return next((item.name for item in self._signature if is_context(item.annotation)), None)
 
     @cached_property
     def _is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.execute_fn)
+        return inspect.iscoroutinefunction(self.execute_fn) or inspect.isasyncgenfunction(self.execute_fn)
 
     @cached_property
     def _validator(self) -> Any:  # noqa: ANN401 - jsonschema is loaded on first use
@@ -117,28 +121,68 @@ class Tool:
         call = partial(self.execute_fn, *operands)
         if self._context_name is not None:
             call = partial(call, **{self._context_name: ToolContext(agent_id, call_id, progress)})
+        stopped = threading.Event()
         limit = asyncio.timeout(self.timeout)
         try:
             async with limit:
-                value = call() if self._is_async else await run_in_thread(call)
-                if inspect.isawaitable(value):
-                    value = await value
+                value = call() if self._is_async else await run_in_thread(lambda: _finished(call(), progress, stopped))
+                return await _settled(value, progress, stopped)
         except ToolError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if limit.expired():
                 raise ToolError(
                     f"{self.name} did not return within {self.timeout:g} s and was given up; ask for less at once."
                 ) from error
             raise ToolError(_failure(error)) from error
+        finally:
+            stopped.set()
+
+    def touched(self, args: JsonObject) -> tuple[Touch, ...]:
+        """What a call with these arguments would touch; nothing where the tool does not declare it.
+
+        Never raises. A declaration that fails, as it may for arguments that nobody checked, counts as touching
+        anything: one `execute` without a target.
+        """
+        if self.touches is None:
+            return ()
+        try:
+            found = tuple(self.touches(args))
+        except Exception:  # noqa: BLE001 - whatever a declaration raises, the call is still to be decided about
+            return _ANYTHING
+        return found if all(isinstance(item, Touch) for item in found) else _ANYTHING
+
+
+_ANYTHING = (Touch("execute"),)
+
+_QUICK = (str, ToolOutput, type(None), int, float)
+"""Results that become an output at once; others, such as a figure, may take their time and do so in a thread."""
+
+
+def _finished(value: object, progress: Callable[[str], None], stopped: threading.Event) -> object:
+    """In a thread: the output of what a sync function returned, unless only the event loop can finish it."""
+    if inspect.isgenerator(value):
+        value = drain(value, progress, stopped)
+    return value if inspect.isawaitable(value) or inspect.isasyncgen(value) else as_output(value)
+
+
+async def _settled(value: object, progress: Callable[[str], None], stopped: threading.Event) -> ToolOutput:
+    """On the event loop: the output of what is there, or comes."""
+    if inspect.isawaitable(value):
+        value = await value
+    if inspect.isasyncgen(value):
+        value = await adrain(value, progress)
+    if isinstance(value, _QUICK):
         return as_output(value)
+    return as_output(await run_in_thread(lambda: _finished(value, progress, stopped)))
 
 
-def _is_context(annotation: object) -> bool:
-    """Whether a parameter's annotation, perhaps still a string, is `ToolContext`."""
+def is_context(annotation: object) -> bool:
+    """Whether a parameter's annotation, perhaps still a string, asks for the `ToolContext`."""
     if isinstance(annotation, str):
-        return annotation.rpartition(".")[2] == ToolContext.__name__
-    return annotation is ToolContext
+        return any(name.strip().rpartition(".")[2] == ToolContext.__name__ for name in annotation.split("|"))
+    wraps = get_origin(annotation) in {Union, UnionType, Annotated}
+    return annotation is ToolContext or (wraps and ToolContext in get_args(annotation))
 
 
 def _failure(error: BaseException) -> str:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Annotated, Literal
 
@@ -8,7 +7,6 @@ import pytest
 from pydantic import BaseModel, Field
 
 from planck_nb import Tool, tool
-from planck_nb.agent.tool_output import as_output
 from planck_nb.base.errors import ToolError, UsageError
 
 
@@ -93,25 +91,6 @@ async def test_an_exception_tells_its_class_and_text() -> None:
         await tool(bad).run({})
     with pytest.raises(ToolError, match="SystemExit: 3"):
         await tool(leave).run({})
-
-
-def test_results_become_text() -> None:
-    import pandas as pd
-
-    assert as_output("as is").text == "as is"
-    assert json.loads(as_output({"a": [1, None], "p": Point(x=1)}).text) == {"a": [1, None], "p": {"x": 1, "y": 0}}
-    assert as_output(None).text == "(no result)"
-    assert as_output(b"\x89PNG").text == "[binary data, 4 bytes: cannot be shown]"
-    assert as_output(pd.DataFrame({"a": [1]})).text.split() == ["a", "0", "1"]
-    assert as_output("\ud800").text == "?"
-
-
-def test_long_results_keep_head_and_tail() -> None:
-    text = as_output("".join(f"line {number}\n" for number in range(10_000))).text
-    assert text.startswith("line 0\n")
-    assert text.endswith("line 9999\n")
-    assert "8,000 lines left out" in text
-    assert len(as_output("é" * 100_000).text) < 50_100
 
 
 def test_calling_a_tool_without_a_function_says_why() -> None:

@@ -1,0 +1,132 @@
+"""Pictures among a tool's results, found by what they look like: no plotting library is imported."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from typing import Any
+
+from planck_nb.ai.messages import ImagePart
+
+MAX_IMAGE_BYTES = 3_750_000
+"""The largest picture that every provider takes: 5 MB as base64."""
+
+_FORMATS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
+_HEADER = 30
+"""Bytes within which all formats but JPEG tell the size."""
+
+_JPEG_FRAME = re.compile(rb"[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]")
+"""The markers of a JPEG segment that tells the size."""
+
+
+def picture_of(value: object) -> ImagePart | None:
+    """The value as a picture, None where it is none.
+
+    Understands `ImagePart`, bytes in PNG, JPEG, GIF or WebP format, figures and axes of matplotlib and of what builds
+    on it, and objects that show themselves to notebooks as PNG or JPEG. Raises what drawing them raises.
+    """
+    if isinstance(value, ImagePart):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        kind = format_of(data)
+        return ImagePart(data, f"image/{kind}") if kind else None
+    return _shown(value) or _drawn(value)
+
+
+def describe(picture: ImagePart) -> str:
+    """The picture in words, such as "[image 640x480 png]". Raises ValueError where its data is not base64."""
+    kind = picture.mime.removeprefix("image/")
+    if picture.data is None:
+        return f"[image {picture.url or kind}]"
+    size = size_of(base64.b64decode(picture.data, validate=True))
+    return f"[image {size[0]}x{size[1]} {kind}]" if size else f"[image {kind}]"
+
+
+def too_large(picture: ImagePart) -> str | None:
+    """A sentence for a picture that no provider would take, None for others."""
+    size = len(picture.data or "") * 3 // 4
+    if size <= MAX_IMAGE_BYTES:
+        return None
+    words = describe(picture).rstrip("]")
+    return f"{words}, {size:,} bytes: not shown, because {MAX_IMAGE_BYTES:,} are the most; return a smaller one]"
+
+
+def format_of(data: bytes) -> str | None:
+    """The format of these bytes, as its media type names it; None for what is no picture."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp"
+    return next((kind for start, kind in _FORMATS.items() if data.startswith(start)), None)
+
+
+def size_of(data: bytes) -> tuple[int, int] | None:
+    """Width and height in pixels, None where the data does not tell."""
+    if len(data) < _HEADER:
+        return None
+    match format_of(data):
+        case "png":
+            return _big(data[16:20]), _big(data[20:24])
+        case "gif":
+            return _little(data[6:8]), _little(data[8:10])
+        case "jpeg":
+            return _jpeg_size(data)
+        case "webp":
+            return _webp_size(data)
+    return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    at = 2
+    while data.startswith(b"\xff", at):
+        if _JPEG_FRAME.match(data, at + 1):
+            return _big(data[at + 7 : at + 9]), _big(data[at + 5 : at + 7])
+        at += 2 + _big(data[at + 2 : at + 4])
+    return None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    chunk = data[12:16]
+    if chunk == b"VP8X":
+        return _little(data[24:27]) + 1, _little(data[27:30]) + 1
+    if chunk == b"VP8L":
+        bits = _little(data[21:25])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return (_little(data[26:28]) & 0x3FFF, _little(data[28:30]) & 0x3FFF) if chunk == b"VP8 " else None
+
+
+def _big(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+def _little(data: bytes) -> int:
+    return int.from_bytes(data, "little")
+
+
+def _shown(value: object) -> ImagePart | None:
+    """What the object shows a notebook; its class is asked, since some objects claim to have any attribute."""
+    for kind in ("png", "jpeg"):
+        show = getattr(type(value), f"_repr_{kind}_", None)
+        if not callable(show):
+            continue
+        data = show(value)
+        data = data[0] if isinstance(data, tuple) else data
+        if isinstance(data, bytes | str) and data:
+            return ImagePart(data, f"image/{kind}")
+    return None
+
+
+def _drawn(value: Any) -> ImagePart | None:  # noqa: ANN401 - an object of a library that we do not import
+    if not _is_from("matplotlib", value) and not _is_from("seaborn", value):
+        return None
+    figure = value if hasattr(value, "savefig") else getattr(value, "figure", None)
+    save = getattr(figure, "savefig", None)
+    if save is None:
+        return None
+    drawing = io.BytesIO()
+    save(drawing, format="png", bbox_inches="tight")
+    return ImagePart(drawing.getvalue(), "image/png")
+
+
+def _is_from(library: str, value: object) -> bool:
+    return any(kind.__module__.partition(".")[0] == library for kind in type(value).__mro__)
