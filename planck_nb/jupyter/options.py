@@ -1,9 +1,9 @@
-"""The options of `%%planck`, one table for parsing and for help."""
+"""The options of `%%planck`, one table for parsing and for help, and how a verb reads its own."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -26,7 +26,8 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip().removeprefix("@") for name in text.split(",") if name.strip())
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Reads a whole number from 1."""
     number = int(text)
     if number < 1:
         raise ValueError(text)
@@ -40,14 +41,22 @@ def _degree(text: str) -> float:
     return number
 
 
-def _level(text: str) -> str:
-    if text not in LEVELS:
-        raise ValueError(text)
-    return text
+def one_of(choices: Iterable[str]) -> Callable[[str], str]:
+    """Makes what reads one of these words."""
+    known = tuple(choices)
+
+    def read(text: str) -> str:
+        if text not in known:
+            raise ValueError(text)
+        return text
+
+    return read
 
 
 _HOTTEST = 2
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+
+DEBUG = Option("debug", None, None, "show the whole traceback of an error")
 
 OPTIONS = (
     Option("model", "m", "PROVIDER:MODEL", "the model of the agent, from now on"),
@@ -56,17 +65,23 @@ OPTIONS = (
     Option("system", "s", "TEXT", "the agent's system prompt, from now on"),
     Option("agent", "a", "NAME", "the agent to talk to; one that does not exist is made"),
     Option("new", None, None, "start with an empty conversation"),
-    Option("max-tokens", None, "N", "how long a reply may be, in tokens: 1 or more", _count),
+    Option("max-tokens", None, "N", "how long a reply may be, in tokens: 1 or more", count),
     Option("temperature", None, "X", "how random the reply is: 0 to 2", _degree),
-    Option("thinking", None, "LEVEL", f"how much the model thinks: {', '.join(LEVELS)}", _level),
+    Option("thinking", None, "LEVEL", f"how much the model thinks: {', '.join(LEVELS)}", one_of(LEVELS)),
     Option("background", "b", None, "return at once; the answer appears under this cell when it is there"),
     Option("quiet", "q", None, "no live view, only the finished answer"),
-    Option("debug", None, None, "show the whole traceback of an error"),
+    DEBUG,
 )
 
-_BY_FLAG = {f"--{option.name}": option for option in OPTIONS} | {
-    f"-{option.short}": option for option in OPTIONS if option.short
-}
+
+def flags(options: Iterable[Option]) -> dict[str, Option]:
+    """The options by what is typed for them."""
+    found: dict[str, Option] = {}
+    for option in options:
+        found[f"--{option.name}"] = option
+        if option.short:
+            found[f"-{option.short}"] = option
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +92,13 @@ class Parsed:
     rest: str
 
 
-def parse(line: str) -> Parsed:
+def parse(line: str, known: Sequence[Option] = OPTIONS, *, of: str = "%%planck") -> Parsed:
     """Read the options at the beginning of `line`; the rest is left as it was written.
 
-    `--` ends the options. Raises `UsageError` for an unknown option or a value that cannot be used.
+    `--` ends the options, and `--debug` is always one of them. `of` says in messages what has the options. Raises
+    `UsageError` for an unknown option or a value that cannot be used.
     """
+    by_flag = flags([*known, DEBUG])
     options: dict[str, Any] = {}
     rest = line.strip()
     while rest.startswith("-"):
@@ -89,9 +106,9 @@ def parse(line: str) -> Parsed:
         if word == "--":
             break
         flag, equals, inline = word.partition("=")
-        option = _BY_FLAG.get(flag)
+        option = by_flag.get(flag)
         if option is None:
-            raise UsageError(f"%%planck has no option {flag}. {did_you_mean(flag, _BY_FLAG)}")
+            raise UsageError(f"{of} has no option {flag}. {did_you_mean(flag, by_flag)}")
         if option.value is None:
             if equals:
                 raise UsageError(f"{flag} takes no value.")
@@ -106,6 +123,33 @@ def parse(line: str) -> Parsed:
         except ValueError:
             raise UsageError(f"{flag} cannot be {inline!r}: {option.help}.") from None
     return Parsed(options, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Options by name, and the words among which they stood, quotes resolved."""
+
+    options: dict[str, Any]
+    words: tuple[str, ...]
+
+
+def parse_words(line: str, known: Sequence[Option] = (), *, of: str, quotes: str = "'\"") -> Words:
+    """Read words and options in any order. `quotes` are the marks that hold several words together.
+
+    A backslash is a character like others, as paths have it. Raises what `parse` raises.
+    """
+    options: dict[str, Any] = {}
+    words: list[str] = []
+    rest = line.strip()
+    while rest:
+        parsed = parse(rest, known, of=of)
+        options |= parsed.options
+        if parsed.rest:
+            word, rest = _next_word(parsed.rest, quotes=quotes, escape="")
+            words.append(word)
+        else:
+            rest = ""
+    return Words(options, tuple(words))
 
 
 def parse_header(line: str) -> dict[str, Any]:
@@ -130,12 +174,14 @@ def parse_name(line: str) -> tuple[str, Parsed]:
     return name, Parsed({**before.options, **after.options}, after.rest)
 
 
-def _next_word(text: str) -> tuple[str, str]:
+def _next_word(text: str, *, quotes: str = "'\"", escape: str = "\\") -> tuple[str, str]:
     """The first word, quotes resolved, and what follows it."""
     stream = StringIO(text)
     lexer = shlex.shlex(stream, posix=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
+    lexer.quotes = quotes
+    lexer.escape = escape
     try:
         word = lexer.get_token() or ""
     except ValueError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r'"([^"]+)"|(\S+)')
 _RANKED = 10_000
 _AROUND = 60
-_EXCERPT = 200
+_EXCERPT = 198
 
 
 def search(
@@ -26,8 +26,8 @@ def search(
 
     Words in double quotes are looked for as they stand. A message ranks higher the more often it has the words and the
     shorter it is, the newer first among equals; where more than 10,000 match, the newest of them are ranked. `agent`
-    and `session`, each a name or an id, leave out what others said. Columns: `session_id session_name id agent_id role
-    ts score excerpt`. Raises QueryError, and KeyboardInterrupt on Ctrl-C.
+    and `session`, each a name or an id, leave out what others said. Columns: `session_id session_name id agent_id agent
+    role ts score excerpt`; `agent` is the agent's name. Raises QueryError, and KeyboardInterrupt on Ctrl-C.
     """
     return query(directory, _statement(words, limit, agent, session))
 
@@ -70,9 +70,17 @@ def _statement(words: str, limit: int, agent: str | None, session: str | None) -
             from messages where {found} order by ts desc limit {_RANKED}
         ),
         lowered as (select *, lower(text) as lowered from newest),
-        counted as (select *, {counts} from lowered)
+        counted as (
+            select *, greatest(1, strpos(lowered, {wanted[0]}) - {_AROUND})::bigint as start, {counts} from lowered
+        ),
+        best as (select *, {score} as score from counted order by score desc, ts desc, id desc limit {limit}),
+        names as (
+            select session_id, agent_id, arg_max(data->>'$.name', id) as agent
+            from store.visible_events where type = 'agent_started' group by all
+        )
         select
-            session_id, session_name, id, agent_id, role, ts, {score} as score,
-            substr(text, greatest(1, strpos(lowered, {wanted[0]}) - {_AROUND})::bigint, {_EXCERPT}) as excerpt
-        from counted order by score desc, ts desc, id desc limit {limit}
+            session_id, session_name, id, agent_id, coalesce(agent, agent_id) as agent, role, ts, score,
+            if(start > 1, '…', '') || substr(text, start, {_EXCERPT})
+                || if(length(text) >= start + {_EXCERPT}, '…', '') as excerpt
+        from best left join names using (session_id, agent_id) order by score desc, ts desc, id desc
     """  # noqa: S608 - the words are literals

@@ -179,7 +179,7 @@ def open_in(session: SessionInfo) -> str | None:
     """
     if not session.lock.exists():
         return None
-    owner = _owner_of(session)
+    owner = _owner_of(session).removesuffix(" already")
     try:
         with filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False):
             return None

@@ -50,7 +50,7 @@ def test_the_best_match_comes_first(said: Path) -> None:
     assert "pipe" in found.excerpt.iloc[-1], "one word in a long text counts least"
     assert found.score.is_monotonic_decreasing
     assert set(found.columns) == {
-        "session_id", "session_name", "id", "agent_id", "role", "ts", "score", "excerpt",
+        "session_id", "session_name", "id", "agent_id", "agent", "role", "ts", "score", "excerpt",
     }  # fmt: skip
     assert search(said, "pump", limit=2).equals(found.head(2))
 
@@ -79,6 +79,7 @@ def test_words_mean_themselves(said: Path, words: str, texts: list[str]) -> None
 def test_the_excerpt_shows_the_place(said: Path) -> None:
     excerpt = search(said, '"and a pump"').excerpt[0]
     assert "and a pump" in excerpt
+    assert excerpt.startswith("…"), "it says that the text begins before"
     assert len(excerpt) <= 200
 
 
@@ -105,6 +106,10 @@ async def test_a_search_may_be_for_one_session_or_agent(tmp_path: Path) -> None:
         assert search(tmp_path, "question", agent="Ada").session_name.tolist() == ["ours"], "a name is of one session"
         assert len(search(tmp_path, "question", agent="a1")) == 2
         assert search(tmp_path, "question", agent="nobody").empty
+        assert dict(zip(*search(tmp_path, "question")[["session_name", "agent"]].T.values, strict=True)) == {
+            "ours": "Ada",
+            "theirs": "a1",
+        }
 
 
 @pytest.mark.soak

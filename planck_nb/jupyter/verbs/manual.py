@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.options import OPTIONS
+from planck_nb.jupyter.options import OPTIONS, Option
 from planck_nb.jupyter.verbs.table import Notebook, Text, Verb
 
 
@@ -19,7 +19,7 @@ def manual(verbs: Mapping[str, Verb]) -> Verb:
         verb = verbs.get(argument)
         if verb is None:
             raise UsageError(f"%planck has no verb {argument}. {did_you_mean(argument, verbs)}")
-        return Text(f"%planck {verb.usage}\n    {verb.help}")
+        return Text("\n".join([f"%planck {verb.usage}", f"    {verb.help}", *map(_line, verb.options)]))
 
     return Verb("help [verb]", "what %planck can do", answer)
 
@@ -33,8 +33,11 @@ def _everything(verbs: Mapping[str, Verb]) -> str:
         *(f"%planck {verb.usage:<24} {verb.help}" for verb in verbs.values()),
         "",
         "Options, before the prompt:",
+        *map(_line, OPTIONS),
     ]
-    for option in OPTIONS:
-        flags = f"-{option.short}, --{option.name}" if option.short else f"--{option.name}"
-        lines.append(f"  {f'{flags} {option.value or str()}':<28} {option.help}")
     return "\n".join(lines)
+
+
+def _line(option: Option) -> str:
+    flags = f"-{option.short}, --{option.name}" if option.short else f"--{option.name}"
+    return f"  {f'{flags} {option.value or str()}':<28} {option.help}"

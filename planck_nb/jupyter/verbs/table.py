@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.controller import Controller, Namespace
+from planck_nb.jupyter.options import Option, parse_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +28,16 @@ Answering: TypeAlias = Callable[[Controller, str, Notebook], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb: how it is written, what it is for, what it does."""
+    """One verb: how it is written, what it is for, what it does, and the options that it has of its own.
+
+    In `usage` the words `agent`, `session`, `verb`, `provider` and `provider:model` stand for names, which completion
+    offers there.
+    """
 
     usage: str
     help: str
     answer: Answering
+    options: tuple[Option, ...] = ()
 
 
 class Text(str):
@@ -45,7 +51,7 @@ class Text(str):
 
 def takes_nothing(verb: str, argument: str) -> None:
     """Raise `UsageError` where something follows a verb that stands alone."""
-    if argument:
+    if parse_words(argument, of=f"%planck {verb}").words:
         raise UsageError(f"`%planck {verb}` takes nothing more.")
 
 
