@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from planck_nb.agent.tool import Tool, ToolContext
+from planck_nb.agent.touch import Touch, TouchKind
 from planck_nb.base.json import JsonObject
+from planck_nb.tools.disk import resolve
 from planck_nb.tools.files import Files
 from planck_nb.tools.files import files as shared_files
 from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell
@@ -47,6 +49,8 @@ class BuiltinTools:
                 limit={"type": "integer", "minimum": 0, "description": "Lines to give at most."},
             ),
             execute_fn=execute,
+            touches=_touching("read", folder),
+            guidance="Read a file with `read` before you change it; of a long one only the part that you need.",
         )
 
     @classmethod
@@ -67,6 +71,8 @@ class BuiltinTools:
                 content={"type": "string", "description": "The whole content."},
             ),
             execute_fn=execute,
+            touches=_touching("write", folder),
+            guidance="Use `write` for new files and for whole rewrites; to change a part of a file use `edit`.",
         )
 
     @classmethod
@@ -88,6 +94,11 @@ class BuiltinTools:
                 new_string={"type": "string", "description": "The text to put in its place."},
             ),
             execute_fn=execute,
+            touches=_touching("write", folder),
+            guidance=(
+                "Keep old_string in `edit` short, but unique in the file. The result shows the change: no need to read "
+                "the file again."
+            ),
         )
 
     @classmethod
@@ -117,6 +128,11 @@ class BuiltinTools:
             ),
             execute_fn=execute,
             timeout=None,
+            touches=lambda args: [Touch("execute", args["command"])],
+            guidance=(
+                "Use `bash` to search, build, test and run programs. Change files with `edit` and `write` instead, "
+                "which can be undone."
+            ),
         )
 
     @classmethod
@@ -134,6 +150,11 @@ class BuiltinTools:
 
 def _folder(cwd: str | Path | None) -> Path | None:
     return None if cwd is None else Path(cwd)
+
+
+def _touching(kind: TouchKind, folder: Path | None) -> Callable[[JsonObject], list[Touch]]:
+    """Say which file a call touches: the one that the path leads to in the end, links followed."""
+    return lambda args: [Touch(kind, str(resolve(args["path"], folder)))]
 
 
 def _schema(*, required: list[str], **properties: JsonObject) -> JsonObject:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.agent.tool import Tool, ToolContext
+from planck_nb.agent.touch import Touch
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json import JsonObject
 from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell
@@ -20,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that gave no tool, and the reason in one sentence."""
+    """A file or folder that gave nothing, and the reason in one sentence."""
 
     path: Path
     reason: str
@@ -92,6 +93,7 @@ class ExternalTool:
             parameters=_with_call_properties(data["parameters"]),
             execute_fn=execute,
             timeout=None,
+            touches=lambda args: [Touch("execute", template.fill(args))],
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planck_nb import ExternalTool, ToolError
+from planck_nb import ExternalTool, ToolError, Touch
 from planck_nb.base.errors import ConfigError
 from planck_nb.tools.template import Template
 
@@ -51,6 +51,12 @@ async def test_any_text_arrives_as_it_is(tmp_path: Path, value: str) -> None:
         described(tmp_path / "t", command="printf '<%s>' {{x}} '{{x}}' \"{{x}}\""), cwd=tmp_path
     )
     assert (await tool.run({"x": value})).text == f"<{value}>" * 3
+
+
+def test_what_is_touched_is_the_command_as_it_will_run(tmp_path: Path) -> None:
+    tool = ExternalTool.from_file(described(tmp_path, command="wc -l {{x}}"))
+    assert tool.touched({"x": "a b; rm c", "cwd": "/"}) == (Touch("execute", "wc -l 'a b; rm c'"),)
+    assert tool.touched({"x": "\0"}) == (Touch("execute"),)
 
 
 @pytest.mark.parametrize(
