@@ -31,7 +31,8 @@
     ├─ AgentError
     │   ├─ AgentStoppedError
     │   ├─ NoRunningLoopError
-    │   └─ OutputError
+    │   ├─ OutputError
+    │   └─ CompactionError
     └─ SessionError
         ├─ SessionNotFoundError
         ├─ SessionLockedError
@@ -195,8 +196,16 @@ class NoRunningLoopError(AgentError):
     """An agent was prompted outside a running event loop."""
 
 
+class LimitError(AgentError):
+    """A limit is reached before the model could say anything."""
+
+
 class OutputError(AgentError):
     """The final answer is not of the form that was asked for, also after the model was told so."""
+
+
+class CompactionError(AgentError):
+    """A conversation could not be made shorter; it stays as it was."""
 
 
 class SessionError(PlanckError):

@@ -1,0 +1,31 @@
+"""Runs a Python file that a user points to."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from planck_nb.base.errors import ConfigError
+
+
+def run_python_file(path: Path) -> ModuleType:
+    """The module that the file makes when it is run, anew each time.
+
+    Raises `ConfigError` where there is no such file, it is not Python, or it fails.
+    """
+    if not path.is_file():
+        raise ConfigError(f"There is no file {path}; check the path.")
+    name = f"planck_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} is not a Python file; its name must end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ConfigError(f"{path} could not be run ({type(error).__name__}: {error}); mend it first.") from error
+    return module
