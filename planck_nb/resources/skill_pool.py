@@ -1,0 +1,140 @@
+"""The skills of a workspace while they are being edited: re-read when they change, offered to agents as tools."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+from planck_nb.agent.tool import Tool
+from planck_nb.agent.touch import Touch
+from planck_nb.base.errors import ConfigError, ToolError
+from planck_nb.base.json import JsonObject
+from planck_nb.base.text import one_line
+from planck_nb.resources.skills import (
+    MAX_RESOURCES,
+    SKILL_FILE,
+    Skill,
+    SkillReport,
+    absolute,
+    collect,
+    read_skill,
+    system_prompt_section,
+)
+from planck_nb.tools.external import Skipped
+
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a file's time tells it from a later version; the coarsest file systems count in 2 s."""
+
+_Version: TypeAlias = tuple[int, int, int, int]
+
+
+class SkillPool:
+    """The skills of some directories, as `load_all` finds them, current at every call.
+
+    A SKILL.md is read again only when its times, size or inode changed. Blocks for as long as listing the directories
+    takes. May be called from several threads.
+    """
+
+    def __init__(self, dirs: Iterable[str | Path]) -> None:
+        self._folders = tuple(map(absolute, dirs))
+        self._known: dict[Path, tuple[_Version, Skill | Skipped]] = {}
+
+    def report(self) -> SkillReport:
+        """What is there now, and what was skipped."""
+        before, now = self._known, dict[Path, tuple[_Version, Skill | Skipped]]()
+
+        def read(path: Path) -> Skill | Skipped:
+            version = _version(path)
+            known = before.get(path)
+            found = known[1] if known is not None and known[0] == version else read_skill(path)
+            if version is not None and _is_settled(version):
+                now[path] = version, found
+            return found
+
+        report = collect(self._folders, read)
+        self._known = now
+        return report
+
+    def section(self, names: Collection[str] | None = None) -> str:
+        """What the system prompt says about the skills, or about those of `names` that exist; empty for none."""
+        skills = self.report().skills.values()
+        return system_prompt_section(skill for skill in skills if names is None or skill.name in names)
+
+    def tools(self) -> tuple[Tool, Tool]:
+        """`load_skill(name)` and `list_skills()`, which see the skills as they are at the time of the call."""
+        return (
+            Tool(
+                name="load_skill",
+                description="Load a skill: the whole text of its SKILL.md, its folder and the files in it.",
+                parameters={
+                    "type": "object",
+                    "properties": {"name": {"type": "string", "description": "Name of the skill."}},
+                    "required": ["name"],
+                },
+                execute_fn=self._load,
+                touches=self._touches,
+                guidance="Load a skill before the work that it describes, and follow it.",
+            ),
+            Tool(
+                name="list_skills",
+                description="List the skills that there are now, with what each is for.",
+                execute_fn=self._list,
+                touches=lambda _args: (),
+                guidance="Shows skills that came after this conversation began, too.",
+            ),
+        )
+
+    def _load(self, args: JsonObject) -> str:
+        report = self.report()
+        skill = report.skills.get(args["name"].strip())
+        if skill is None:
+            raise ToolError(_unknown(args["name"].strip(), report))
+        try:
+            return _loaded(skill, skill.text(), skill.resources())
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
+
+    def _list(self, _args: JsonObject) -> str:
+        report = self.report()
+        lines = [f"- {skill.name}: {skill.description}" for skill in report.skills.values()]
+        lines = lines or ["No skills available."]
+        if report.skipped:
+            lines += ["", "Not usable:", *(f"- {skipped.reason}" for skipped in report.skipped)]
+        return "\n".join(lines)
+
+    def _touches(self, args: JsonObject) -> tuple[Touch, ...]:
+        name = args.get("name")
+        skill = self.report().skills.get(name.strip()) if isinstance(name, str) else None
+        return () if skill is None else (Touch("read", str(skill.path)),)
+
+
+def _version(path: Path) -> _Version | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def _is_settled(version: _Version) -> bool:
+    return time.time_ns() - version[0] > _SETTLED
+
+
+def _unknown(name: str, report: SkillReport) -> str:
+    for skipped in report.skipped:
+        if skipped.path.name == SKILL_FILE and skipped.path.parent.name == name:
+            return f"Skill {name!r} cannot be loaded. {skipped.reason}"
+    available = f"available are: {', '.join(sorted(report.skills))}" if report.skills else "no skills are available"
+    return f"There is no skill {one_line(name)!r}; {available}."
+
+
+def _loaded(skill: Skill, text: str, resources: tuple[str, ...]) -> str:
+    """What the model reads. The text comes last: where a result is too long, its middle is what is left out."""
+    lines = [f"Skill: {skill.name}", f"File: {skill.path}", f"Folder: {skill.folder}"]
+    if resources:
+        first = f", the first {MAX_RESOURCES}" if len(resources) == MAX_RESOURCES else ""
+        lines.append(f"Files that belong to it{first} (relative to the folder: read {skill.folder / resources[0]}):")
+        lines += [f"- {name}" for name in resources]
+    return "\n".join([*lines, "", text])

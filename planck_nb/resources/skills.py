@@ -1,0 +1,213 @@
+"""Skills: folders with a SKILL.md, in the public Agent Skills format, that tell an agent how to do something well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from planck_nb.base.errors import ConfigError
+from planck_nb.base.json import JsonObject
+from planck_nb.base.text import one_line
+from planck_nb.resources import front_matter
+from planck_nb.resources.files import is_showable, read_head, reason_of, shown
+from planck_nb.tools.external import Skipped
+
+SKILL_FILE = "SKILL.md"
+
+MAX_BYTES = 1_048_576
+"""Bytes that a SKILL.md may have."""
+
+MAX_RESOURCES = 200
+MAX_RESOURCE_DEPTH = 6
+"""Files of a skill that are named, and folders below its own that are entered."""
+
+MAX_NAME = 128
+MAX_DESCRIPTION = 1_024
+"""Characters: a longer name is refused, a longer description cut, because every request carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill as its front matter describes it.
+
+    `name` and `description` are on one line and bounded, to stand in prompts. `path` is the absolute path of its
+    SKILL.md. `front_matter` is all fields as they stand there, such as `license`,
+    `compatibility`, `metadata` and `allowed-tools`; values are texts, or lists and mappings of texts.
+    """
+
+    name: str
+    description: str
+    path: Path
+    front_matter: JsonObject = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def folder(self) -> Path:
+        """What file names in the skill are relative to."""
+        return self.path.parent
+
+    def text(self) -> str:
+        """The whole SKILL.md as it is now, front matter included. Raises `ConfigError` where it cannot be read."""
+        try:
+            data = read_head(self.path, MAX_BYTES + 1)
+        except OSError as error:
+            raise ConfigError(f"Cannot read skill {self.name!r} at {self.path}: {reason_of(error)}.") from error
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"Cannot read skill {self.name!r} at {self.path}: {_too_large()}.")
+        return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+    def resources(self) -> tuple[str, ...]:
+        """Names of the other files in the folder and below, relative to it, sorted; at most `MAX_RESOURCES`.
+
+        Hidden files are left out. A linked folder is named, with a `/` at the end, but not entered, so that links
+        cannot lead in circles or out of the skill.
+        """
+        found: list[str] = []
+        for name in _files_below(self.folder):
+            if len(found) == MAX_RESOURCES:
+                break
+            if name != SKILL_FILE and is_showable(name):
+                found.append(name)
+        return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class SkillReport:
+    """Skills by name, in the order of the directories and then of the folders' names, and what gave none, and why."""
+
+    skills: Mapping[str, Skill]
+    skipped: tuple[Skipped, ...]
+
+
+SkillReader: TypeAlias = Callable[[Path], Skill | Skipped]
+
+
+def load_all(dirs: Iterable[str | Path]) -> SkillReport:
+    """The skills of all `<dir>/<name>/SKILL.md`.
+
+    `~` is expanded, directories that do not exist are empty. Of two skills with the same name the first one stays, so
+    a project's directory goes before the user's own.
+    """
+    return collect(map(absolute, dirs), read_skill)
+
+
+def absolute(folder: str | Path) -> Path:
+    """The folder, `~` expanded, independent of the working directory from now on."""
+    try:
+        return Path(folder).expanduser().absolute()
+    except RuntimeError:  # `~name` of a user that does not exist: a folder that does not exist
+        return Path(folder).absolute()
+
+
+def collect(folders: Iterable[Path], read: SkillReader) -> SkillReport:
+    """As `load_all`, for absolute folders and any way to read a SKILL.md."""
+    skills: dict[str, Skill] = {}
+    skipped: list[Skipped] = []
+    for folder in dict.fromkeys(folders):
+        try:
+            paths = _skill_files(folder)
+        except (OSError, ValueError) as error:
+            skipped.append(Skipped(folder, f"Cannot list skills in {shown(folder)}: {reason_of(error)}."))
+            continue
+        for path in paths:
+            found = read(path)
+            if isinstance(found, Skipped):
+                skipped.append(found)
+                continue
+            first = skills.setdefault(found.name, found)
+            if first is not found and not _same(first.path, path):
+                skipped.append(Skipped(path, f"{path} is not used: {first.path} has the same name and comes first."))
+    return SkillReport(skills, tuple(skipped))
+
+
+def read_skill(path: Path) -> Skill | Skipped:
+    """The skill that an absolute path of a SKILL.md describes, or why it cannot be used. Never raises."""
+    try:
+        return _read(path)
+    except (OSError, ValueError) as error:
+        return Skipped(path, f"Cannot use {shown(path)}: {reason_of(error)}.")
+
+
+def system_prompt_section(skills: Mapping[str, Skill] | Iterable[Skill]) -> str:
+    """What a system prompt says about the skills, in their order; empty where there are none."""
+    entries = [_entry(skill) for skill in (skills.values() if isinstance(skills, Mapping) else skills)]
+    return "\n".join([_INTRODUCTION, *entries]) if entries else ""
+
+
+_INTRODUCTION = """\
+## Skills
+
+A skill tells you how to do a certain kind of work. Before you do what one of them describes, call load_skill with its \
+name: it gives the whole text of the skill's file, which you then follow. File names in a skill are relative to its \
+folder: join them with the folder before you read or run them.
+"""
+
+
+def _entry(skill: Skill) -> str:
+    return f"- **{skill.name}**: {skill.description}\n  File: {skill.path} (folder: {skill.folder})"
+
+
+def _skill_files(folder: Path) -> list[Path]:
+    """SKILL.md of each folder that has one, readable or not. Raises OSError where the folder cannot be listed."""
+    try:
+        entries = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    return [entry / SKILL_FILE for entry in entries if _is_there(entry / SKILL_FILE)]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # a loop of links, a folder that may not be entered: reading it says so
+        return True
+    return True
+
+
+def _read(path: Path) -> Skill:
+    if not is_showable(str(path)):
+        raise ValueError("its path has characters that cannot be shown; rename the folder")
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(_too_large())
+    fields = front_matter.parse(read_head(path, front_matter.MAX_BYTES))
+    name = _required(fields, "name")
+    if len(name) > MAX_NAME:
+        raise ValueError(f"its name has more than {MAX_NAME} characters")
+    return Skill(name, one_line(_required(fields, "description"), MAX_DESCRIPTION), path, fields)
+
+
+def _required(fields: JsonObject, key: str) -> str:
+    value = fields.get(key, "")
+    if not isinstance(value, str):
+        raise ValueError(f"the {key} in its front matter is not a text")  # noqa: TRY004 - as above
+    text = shown(value)
+    if not text:
+        raise ValueError(f"its front matter has no {key}")
+    return text
+
+
+def _too_large() -> str:
+    return f"it has more than {MAX_BYTES:,} bytes; move parts of it to files beside it"
+
+
+def _same(first: Path, second: Path) -> bool:
+    try:
+        return first.samefile(second)
+    except OSError:
+        return False
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    for root, folders, files in os.walk(folder):
+        here = Path(root)
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        links = [f"{name}/" for name in folders if (here / name).is_symlink()]
+        inside = here.relative_to(folder)
+        for name in sorted(name for name in (*files, *links) if not name.startswith(".")):
+            yield f"{inside.as_posix()}/{name}" if inside.parts else name
+        if len(inside.parts) == MAX_RESOURCE_DEPTH:
+            folders.clear()
