@@ -1,0 +1,164 @@
+"""Shell commands, and patterns of them: read strictly to allow, generously to deny."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+BLANKS = " \t\n"
+
+_PLAIN = re.compile(
+    r"""(?P<words>(?:'[^'\0]*'|"[^"$`\\\0]*"|[^\s;&|'"<>()$`\\#\x00-\x1f\x7f])+)|(?P<blank>[ \t]+)|(?P<end>[;&|\n]+)"""
+)
+_TOKEN = re.compile(
+    r"""(?P<quoted>'[^']*'|"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<escaped>\\.)"""
+    r"""|(?P<end>[;&|\n()<>`]|\$\()|(?P<blank>[ \t]+)|(?P<text>[\w./=-]++|.)""",
+    re.DOTALL,
+)
+_ASSIGNMENT = re.compile(r"\w+\+?=")
+_PREFIXES = frozenset("! { builtin command do doas else env elif exec if nice nohup sudo then time until while".split())
+_INTERPRETERS = frozenset(". bash dash eval fish ksh sh source trap zsh".split())
+_IN_WORD = re.compile(r"[\w.-]")
+_COMPUTED = re.compile(r"[$*?{]|\[[^\[]")
+
+
+def simple_commands(command: str) -> tuple[str, ...] | None:
+    """The commands that a shell runs for this text, their blanks made single; None unless that is beyond doubt.
+
+    Understood are words, quotes, and `;`, `&`, `|` and line ends between commands. Whatever else means something to a
+    shell (redirection, substitution, variables, subshells, comments, backslashes) is a doubt.
+    """
+    found, current, position = [], "", 0
+    while position < len(command):
+        token = _PLAIN.match(command, position)
+        if token is None:
+            return None
+        if token["end"]:
+            found.append(current)
+            current = ""
+        else:
+            current += token["words"] or " "
+        position = token.end()
+    return tuple(part.strip(BLANKS) for part in (*found, current) if part.strip(BLANKS))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPattern:
+    r"""The text of a command, in which `*` stands for anything and `\*` for a star; a last ` *` may be missing.
+
+    To allow, it has to cover a command that a shell cannot take for more than one, or be the very text. To deny, it
+    is compared with every command in the text: quotes, backslashes, assignments, the program's folder and words such
+    as `sudo` or `command` before it do not hide it. What is hidden better (in `sh -c`, in a program's name that is
+    computed, behind options) is not caught, but may be.
+    """
+
+    text: str
+
+    @staticmethod
+    def quote(command: str) -> str:
+        """The pattern that means this command only."""
+        return command.strip(BLANKS).replace("*", r"\*")
+
+    def covers(self, command: str) -> bool:
+        """Whether the pattern surely says all of what the command does."""
+        if self.quote(command) == self.text:
+            return True
+        commands = simple_commands(command)
+        return commands is not None and len(commands) == 1 and self._fits(commands[0])
+
+    def catches(self, command: str) -> bool:
+        """Whether the command, or one inside of it, is surely meant."""
+        return self._fits(command.strip(BLANKS)) or any(map(self._fits, _spoken(command)))
+
+    def may_catch(self, command: str) -> bool:
+        """Whether something inside of the command may be meant."""
+        if not command or _hides(command):
+            return True
+        text, position = _bare(command), 0
+        for chunk in _chunks(_bare(self.text.replace(r"\*", "*"))):
+            found = chunk.search(text, position)
+            if found is None:
+                return False
+            position = found.end()
+        return True
+
+    def _fits(self, command: str) -> bool:
+        glob = re.sub(r"\\\*|[?\[]", lambda found: f"[{found[0][-1]}]", self.text)
+        return fnmatchcase(command, glob) or (glob.endswith(" *") and fnmatchcase(command, glob[:-2]))
+
+
+def _bare(text: str) -> str:
+    """The text without what a shell takes away when it reads words."""
+    return re.sub(r"\\\n|[\\'\"]", "", text)
+
+
+def _chunks(pattern: str) -> Iterator[re.Pattern[str]]:
+    """What stands between the stars and blanks of a pattern, not to be found inside of longer words."""
+    for found in re.finditer(r"(\*?)([^\s*]+)(?=(\*?))", pattern):
+        before = "" if found[1] or not _IN_WORD.match(found[2][0]) else rf"(?<!{_IN_WORD.pattern})"
+        after = "" if found[3] or not _IN_WORD.match(found[2][-1]) else rf"(?!{_IN_WORD.pattern})"
+        yield re.compile(before + re.escape(found[2]) + after)
+
+
+def _spoken(command: str) -> Iterator[str]:
+    """The commands that stand in the text, as their bare words; best effort."""
+    for words in _segments(command):
+        for said in _readings(words):
+            yield " ".join(said)
+            yield " ".join([_program(said), *said[1:]])
+
+
+def _hides(command: str) -> bool:
+    """Whether the text runs something whose name does not stand in it."""
+    return any(
+        _program(said) in _INTERPRETERS or _COMPUTED.search(said[0])
+        for words in _segments(command)
+        for said in _readings(words)
+    )
+
+
+def _segments(command: str) -> Iterator[list[str]]:
+    """The words between what ends a command; a word that a substitution is part of ends with `$`."""
+    words: list[str] = []
+    word: str | None = None
+    for token in _TOKEN.finditer(command):
+        if token["end"] or token["blank"]:
+            if token["end"] in ("$(", "`"):
+                word = (word or "") + "$"
+            if word is not None:
+                words.append(word)
+            word = None
+            if token["end"]:
+                yield words
+                words = []
+        else:
+            word = (word or "") + _unquoted(token)
+    yield words if word is None else [*words, word]
+
+
+def _unquoted(token: re.Match[str]) -> str:
+    if token["escaped"]:
+        return token["escaped"][1:].strip("\n")
+    if token["quoted"]:
+        inner = token["quoted"][1:-1]
+        return inner if token["quoted"][0] == "'" else re.sub(r"\\(.)", r"\1", inner.replace("\\\n", ""))
+    return token["text"]
+
+
+def _program(words: list[str]) -> str:
+    """The name of the program, without its folder."""
+    return words[0].rpartition("/")[2]
+
+
+def _readings(words: list[str]) -> Iterator[list[str]]:
+    """The words from what may be the program's name on: behind assignments, and again behind words such as `sudo`."""
+    behind_prefix = False
+    for index, word in enumerate(words):
+        if _ASSIGNMENT.match(word) or (behind_prefix and word.startswith("-")):
+            continue
+        yield words[index:]
+        if _program(words[index:]) not in _PREFIXES:
+            return
+        behind_prefix = True

@@ -1,0 +1,145 @@
+"""Paths as the file system sees them, and patterns of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from glob import has_magic
+from os import path as os_path
+from pathlib import Path
+
+from planck_nb.base.errors import UsageError
+
+_CLASS = re.compile(r"\[!?\]?[^\]]*\]")
+
+
+def resolved(target: str, root: Path | None) -> Path | None:
+    """Where a path leads: `..` and symbolic links followed as far as the path exists. None where nobody can tell."""
+    path = Path(root or "", target)
+    if not target or not path.is_absolute():
+        return None
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle; NUL and characters that no path has
+        return None
+
+
+def below(path: Path, folder: Path) -> bool:
+    """Whether a resolved path is a resolved folder or lies in it."""
+    same_case = not ignores_case(path)
+    inner, outer = _names(path.parts, same_case=same_case), _names(folder.parts, same_case=same_case)
+    return inner[: len(outer)] == outer
+
+
+def ignores_case(path: Path) -> bool:
+    """Whether the file system holds `A` and `a` for one name, as far as the folders above the path show it."""
+    for folder in path.parents:
+        other = folder.name.swapcase()
+        if other == folder.name:
+            continue
+        try:
+            found = folder.lstat()
+        except OSError:
+            continue
+        try:
+            return os_path.samestat(found, folder.with_name(other).lstat())
+        except OSError:
+            return False
+    return False
+
+
+def folder_of(path: Path) -> Path:
+    """The folder that a path is, or stands in."""
+    try:
+        return path if path.is_dir() else path.parent
+    except OSError:
+        return path.parent
+
+
+def check_path_pattern(text: str) -> None:
+    """Raise `UsageError` where `text` cannot be a pattern of paths."""
+    if "\0" in text:
+        raise UsageError("A path pattern holds a NUL character, which no path has; leave it out.")
+    if text.startswith("~"):
+        raise UsageError(f"The pattern {text!r} starts with '~', which rules do not expand; write the whole path.")
+    glob = _split(text)[1]
+    if ".." in glob:
+        raise UsageError(f"The pattern {text!r} has '..' after a wildcard; write '..' at the start, or a whole path.")
+    for name in glob:
+        if "**" in name and name != "**":
+            raise UsageError(f"The pattern {text!r} has '**' beside other characters; write it between slashes.")
+        if "[" in _CLASS.sub("", name):
+            raise UsageError(
+                f"The pattern {text!r} has a '[' that nothing closes; write '[[]' for the character itself."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    """A glob over resolved paths, relative to `root` unless it is absolute.
+
+    `*`, `?` and `[…]` stay inside a name, `**` stands for any number of folders. Without a wildcard it is that path
+    and everything below it. What counts is where a path really leads, so the name of a link to it is not seen.
+    """
+
+    text: str
+    root: Path | None
+
+    def covers(self, target: str) -> bool:
+        """Whether the path is surely one of these."""
+        path = resolved(target, self.root)
+        return path is not None and self._placed and self._matches(path)
+
+    catches = covers
+
+    def may_catch(self, target: str) -> bool:
+        """Whether the path may be one of these, because it or the pattern has no known place."""
+        return not self._placed or resolved(target, self.root) is None
+
+    @property
+    def _placed(self) -> bool:
+        return not self.text.startswith("~") and (self.root is not None or Path(self.text).is_absolute())
+
+    def _matches(self, path: Path) -> bool:
+        plain, glob = _split(self.text)
+        start = resolved(str(plain), self.root)
+        if start is None or not below(path, start):
+            return False
+        same_case = not ignores_case(path)
+        names = _names(path.parts[len(start.parts) :], same_case=same_case)
+        return _fits(names, _names(glob or ("**",), same_case=same_case))
+
+
+def _split(text: str) -> tuple[Path, tuple[str, ...]]:
+    """The part of a pattern before its first wildcard, and the names from there on."""
+    parts = Path(text).parts
+    plain = next((index for index, name in enumerate(parts) if has_magic(name)), len(parts))
+    return Path(*parts[:plain]), parts[plain:]
+
+
+def _names(parts: Iterable[str], *, same_case: bool) -> tuple[str, ...]:
+    return tuple(parts) if same_case else tuple(name.casefold() for name in parts)
+
+
+def _fits(names: tuple[str, ...], glob: tuple[str, ...]) -> bool:
+    """Whether the names fit the glob, in time that is linear in both."""
+    reached = _past_folders({0}, glob)
+    for name in names:
+        stepped = {
+            at if glob[at] == "**" else at + 1
+            for at in reached
+            if at < len(glob) and (glob[at] == "**" or fnmatchcase(name, glob[at]))
+        }
+        reached = _past_folders(stepped, glob)
+    return len(glob) in reached
+
+
+def _past_folders(reached: set[int], glob: tuple[str, ...]) -> set[int]:
+    """`**` may stand for no folder at all."""
+    found = set(reached)
+    for at in range(len(glob)):
+        if at in found and glob[at] == "**":
+            found.add(at + 1)
+    return found
