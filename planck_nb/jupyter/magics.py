@@ -71,7 +71,7 @@ class PlanckMagics:
         try:
             return await VERBS[verb].answer(self._controller, argument, self._notebook(namespace))
         except (UsageError, AgentError) as error:
-            if " " not in argument:
+            if " " not in argument or " -" in f" {argument}":
                 raise
             raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb} {argument}`.") from None
 

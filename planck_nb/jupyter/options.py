@@ -108,7 +108,7 @@ def parse(line: str, known: Sequence[Option] = OPTIONS, *, of: str = "%%planck")
         flag, equals, inline = word.partition("=")
         option = by_flag.get(flag)
         if option is None:
-            raise UsageError(f"{of} has no option {flag}. {did_you_mean(flag, by_flag)}")
+            raise UsageError(f"{of} has no option {flag}. {did_you_mean(flag, filter(_is_long, by_flag))}")
         if option.value is None:
             if equals:
                 raise UsageError(f"{flag} takes no value.")
@@ -123,6 +123,10 @@ def parse(line: str, known: Sequence[Option] = OPTIONS, *, of: str = "%%planck")
         except ValueError:
             raise UsageError(f"{flag} cannot be {inline!r}: {option.help}.") from None
     return Parsed(options, rest)
+
+
+def _is_long(flag: str) -> bool:
+    return flag.startswith("--")
 
 
 @dataclass(frozen=True, slots=True)
