@@ -63,7 +63,7 @@ def test_relative_directories_links_and_home(repository: Path, monkeypatch: pyte
 def test_together_they_are_bounded_and_the_nearest_goes_first(repository: Path) -> None:
     (repository / "AGENTS.md").write_text("never seen")
     (repository / "a" / "AGENTS.md").write_text("middle " + "é" * MAX_BYTES)
-    (repository / "a" / "b" / "AGENTS.md").write_text("near " + "x" * (MAX_BYTES - 100))
+    (repository / "a" / "b" / "AGENTS.md").write_text("near " + "x" * (MAX_BYTES - 101))
     found = find_instructions(repository / "a" / "b")
     assert "near xxx" in found.text
     assert "middle ééé" in found.text
