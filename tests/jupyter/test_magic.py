@@ -135,7 +135,6 @@ def test_every_verb_answers(kernel: Kernel, verb: str) -> None:
         ("%%planck --tools addd\nhi", "UsageError: The notebook has no function named addd. Did you mean add?"),
         ("%%planck analyst do it\nhi", "write the prompt on the lines below"),
         ("%%planck\n  \n", "UsageError: There is no prompt"),
-        ("%planck sql", "UsageError: `%planck sql` needs a query"),
         ("%planck sql DROP TABLE messages", "QueryError: Sessions can only be read here"),
         ("%planck model a b", "To send it as a prompt write `%planck -- model a b`."),
         ("%planck help me plan a trip", "To send it as a prompt write `%planck -- help me plan a trip`."),
