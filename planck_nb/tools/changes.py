@@ -4,88 +4,144 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from planck_nb.base.errors import ToolError
+from planck_nb.tools.archive import Archive, Change, Ending, Folder, Memory, digest
 from planck_nb.tools.disk import lock_of, read_bytes, write_atomically
 
 KEPT_BYTES = 64_000_000
 """Contents that are kept for undoing, in bytes; the oldest changes are forgotten beyond it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One file that a tool wrote. `before` is None where there was no file; `time` in seconds since the epoch."""
-
-    path: Path
-    before: bytes | None = field(repr=False)
-    after: bytes = field(repr=False)
-    tool: str
-    agent_id: str
-    call_id: str
-    time: float
+KEPT_CHANGES = 10_000
 
 
 class Changes:
-    """The changes of some tools, oldest first: iterate over them, ask for their number, undo them."""
+    """The changes that can be undone, oldest first: iterate over them, ask for their number, undo them.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._changes: deque[Change] = deque()
-        self._bytes = 0
+    With a `directory` they are kept there, privately, and are there again when another process opens it; without, they
+    go with this process. The folder is made with the first change. Raises `ToolError`, from whatever is asked, when the
+    folder cannot be used.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._archive: Archive = Memory() if directory is None else Folder(directory)
+        self._where = "memory" if directory is None else str(directory)
+        self._lock = threading.RLock()
+        self._known: dict[int, Change] | None = None
+        self._last = self._bytes = 0
         self.forgotten = 0
-        """Changes that were too old or too large to be kept."""
+        """Changes that were too many or too large to be kept, as far as this process saw it."""
 
     def __iter__(self) -> Iterator[Change]:
         with self._lock:
-            return iter(tuple(self._changes))
+            return iter(tuple(self._changes().values()))
 
     def __len__(self) -> int:
-        return len(self._changes)
-
-    def record(
-        self, path: Path, before: bytes | None, after: bytes, *, tool: str, agent_id: str = "", call_id: str = ""
-    ) -> Change:
-        """Note that `tool` replaced `before` by `after`."""
-        change = Change(path, before, after, tool, agent_id, call_id, time.time())
         with self._lock:
-            self._changes.append(change)
-            self._bytes += _size(change)
-            while self._bytes > KEPT_BYTES:
-                self._bytes -= _size(self._changes.popleft())
-                self.forgotten += 1
-        return change
+            return len(self._changes())
 
-    def undo(self, change: Change | None = None) -> Change:
-        """Give the file of `change`, by default the newest, its content from before, and forget the change.
+    @contextmanager
+    def recording(
+        self,
+        path: Path,
+        before: bytes | None,
+        after: bytes,
+        *,
+        tool: str,
+        agent_id: str = "",
+        call_id: str = "",
+        lines: tuple[int, int] = (0, 0),
+    ) -> Iterator[None]:
+        """Around the writing: note that `tool` replaces `before` by `after`, with `lines` added and removed.
 
-        A file that the change made is removed. Raises `ToolError` when there is nothing to undo, or when the file is
-        no longer as the change left it: what came later must be undone first.
+        The note is kept before the file is written, so that no crash loses what it held, and dropped if that fails.
         """
-        with self._lock:
-            undone = change or (self._changes[-1] if self._changes else None)
-            if undone is None or undone not in self._changes:
-                raise ToolError("There is no such change to undo; list the changes that are kept.")
-        path = undone.path
-        with lock_of(path), suppress(OSError):
-            if read_bytes(path) == undone.after:
-                if undone.before is None:
-                    path.unlink()
-                else:
-                    write_atomically(path, undone.before)
-                self._forget(undone)
-                return undone
-        raise ToolError(f"{path} is no longer as the {undone.tool} left it, or cannot be written; restore it by hand.")
+        change = None if before == after else self._record(path, before, after, (tool, agent_id, call_id), lines)
+        try:
+            yield
+        except BaseException:
+            if change is not None:
+                with self._lock, suppress(OSError):
+                    self._end(change, "forgotten")
+            raise
 
-    def _forget(self, change: Change) -> None:
-        with self._lock, suppress(ValueError):
-            self._changes.remove(change)
-            self._bytes -= _size(change)
+    def undo(self, change: Change | int | None = None) -> Change:
+        """Give the file of `change`, or of the change of this number, by default the newest, its content from before.
 
+        The change is then no longer among those that can be undone. A file that it made is removed. Raises `ToolError`
+        when there is nothing to undo, or when the file is no longer as the change left it: what came later must be
+        undone first.
+        """
+        with self._lock, self._usable():
+            changes = self._changes()
+            number = change.number if isinstance(change, Change) else change
+            undone = changes.get(max(changes, default=0) if number is None else number)
+        if undone is None:
+            raise ToolError("There is no such change to undo; list the changes that are kept.")
+        with lock_of(undone.path), self._usable():
+            self._restore(undone)
+            with self._lock:
+                self._end(undone, "undone")
+        return undone
 
-def _size(change: Change) -> int:
-    return len(change.before or b"") + len(change.after)
+    def _restore(self, change: Change) -> None:
+        """Write what the file held before, unless it does already, as after a crash."""
+        path = change.path
+        try:
+            now = digest(read_bytes(path)) if path.exists() else None
+            if now not in {change.before, change.after}:
+                raise ToolError(f"{path} is no longer as the {change.tool} left it; restore it by hand.")
+            if now == change.before:
+                return
+            if change.before is None:
+                path.unlink()
+                return
+            content = self._archive.content(change)
+            write_atomically(path, content)
+        except OSError as error:
+            raise ToolError(f"{path} cannot be restored: {error.strerror or error}; mend that first.") from error
+
+    def _record(
+        self, path: Path, before: bytes | None, after: bytes, who: tuple[str, str, str], lines: tuple[int, int]
+    ) -> Change | None:
+        content = before or b""
+        with self._lock, self._usable():
+            changes = self._changes()
+            if len(content) > KEPT_BYTES:
+                self.forgotten += 1
+                return None
+            was = None if before is None else digest(before)
+            change = Change(self._last + 1, path, *who, time.time(), *lines, was, digest(after), len(content))
+            self._archive.keep(change, content)
+            self._last = change.number
+            changes[change.number] = change
+            self._bytes += change.size
+            while self._bytes > KEPT_BYTES or len(changes) > KEPT_CHANGES:
+                self._end(next(iter(changes.values())), "forgotten")
+                self.forgotten += 1
+            return change
+
+    def _end(self, change: Change, ending: Ending) -> None:
+        if self._changes().pop(change.number, None) is not None:
+            self._bytes -= change.size
+            self._archive.end(change, ending)
+
+    def _changes(self) -> dict[int, Change]:
+        if self._known is None:
+            with self._usable():
+                kept, self._last = self._archive.load()
+            self._known = {change.number: change for change in kept}
+            self._bytes = sum(change.size for change in kept)
+        return self._known
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Raise `ToolError` in place of what the archive's folder raises."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or error
+            raise ToolError(f"Changes cannot be kept in {self._where}: {reason}; mend that first.") from error

@@ -40,10 +40,10 @@ def require_regular(status: os.stat_result) -> None:
         raise OSError(0, "Not a regular file")
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Replace the file, or make it with the folders above it; a reader sees all of it or nothing. Raises OSError.
 
-    Mode and, where allowed, owner of a file that was there stay.
+    Mode and, where allowed, owner of a file that was there stay; a new one gets `mode`, less the process's umask.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -53,7 +53,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         old = None
     temporary = path.parent / f".planck-{secrets.token_hex(6)}.tmp"
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             if old is not None:
                 with suppress(OSError, AttributeError):
                     os.chown(temporary, old.st_uid, old.st_gid)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from planck_nb.base.errors import ToolError
 from planck_nb.base.text import head_and_tail
 
 _CONTEXT = 3
+_HEADERS = 2
 _DIFFED_LINES = 2_000
 """Longer files are compared by their common beginning and end only: a full comparison takes quadratic time."""
 
@@ -45,15 +48,26 @@ def replace_once(data: bytes, old: str, new: str, path: str) -> bytes:
     return data[:first] + put + data[first + len(sought) :]
 
 
-def unified_diff(before: bytes, after: bytes, path: str) -> str:
-    """What changed, in unified format, bounded; a sentence instead where either is not text."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed: in unified format, bounded, and as numbers of lines, both 0 where either side is not text."""
+
+    text: str
+    added: int
+    removed: int
+
+
+def difference(before: bytes, after: bytes, path: str) -> Difference:
+    """Compare two contents of the file `path`; a sentence stands for the text of what is not text."""
     if b"\0" in before or b"\0" in after:
-        return f"[binary: {len(before):,} bytes became {len(after):,}]"
+        return Difference(f"[binary: {len(before):,} bytes became {len(after):,}]", 0, 0)
     old, new = _lines(before), _lines(after)
     few = max(len(old), len(new)) <= _DIFFED_LINES
-    hunks = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}") if few else _one_hunk(old, new, path)
+    hunks = list(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}") if few else _one_hunk(old, new, path))
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunks)
-    return head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES)
+    marks = Counter(line[0] for line in hunks[_HEADERS:])
+    shown = head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES)
+    return Difference(shown, marks["+"], marks["-"])
 
 
 def _one_hunk(old: list[str], new: list[str], path: str) -> Iterator[str]:

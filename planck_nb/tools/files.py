@@ -17,7 +17,7 @@ from planck_nb.agent.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.changes import Changes
 from planck_nb.tools.disk import lock_of, read_bytes, require_regular, resolve, write_atomically
-from planck_nb.tools.edits import replace_once, unified_diff, utf8
+from planck_nb.tools.edits import Difference, difference, replace_once, utf8
 
 _REMEMBERED = 10_000
 """Files, over all agents, whose versions are remembered; the ones not touched for longest are forgotten beyond it."""
@@ -29,10 +29,10 @@ Version: TypeAlias = tuple[int, int, int]
 
 
 class Files:
-    """The disk as agents know it. `changes` is what was written through it."""
+    """The disk as agents know it. `changes` is what was written through it, by default kept in memory."""
 
-    def __init__(self) -> None:
-        self.changes = Changes()
+    def __init__(self, changes: Changes | None = None) -> None:
+        self.changes = Changes() if changes is None else changes
         self._seen: OrderedDict[tuple[str, Path], Version] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -59,14 +59,13 @@ class Files:
             with lock_of(found):
                 before = read_bytes(found) if found.exists() else None
                 self._refuse_stale(agent_id, found, path)
-                self._put(found, before, data, ("write", agent_id, call_id))
+                changed = difference(before or b"", data, path)
+                self._put(found, before, data, ("write", agent_id, call_id), changed)
         except OSError as error:
             raise ToolError(f"cannot write {path}: {_reason(error)}") from error
         if before is None:
             return f"Written {path} (new file, {len(data):,} bytes)."
-        return (
-            f"Written {path}.\n{unified_diff(before, data, path)}" if before != data else f"Written {path}: no change."
-        )
+        return f"Written {path}: no change." if before == data else f"Written {path}.\n{changed.text}"
 
     def edit(self, path: str, old: str, new: str, *, cwd: Path | None, agent_id: str, call_id: str) -> str:
         """Replace the one occurrence of `old`; what was done, with a diff."""
@@ -76,16 +75,20 @@ class Files:
                 before = read_bytes(found)
                 self._refuse_stale(agent_id, found, path)
                 data = replace_once(before, old, new, path)
-                self._put(found, before, data, ("edit", agent_id, call_id))
+                changed = difference(before, data, path)
+                self._put(found, before, data, ("edit", agent_id, call_id), changed)
         except OSError as error:
             raise ToolError(f"cannot access {path}: {_reason(error)}") from error
-        return f"Edited {path}.\n{unified_diff(before, data, path)}"
+        return f"Edited {path}.\n{changed.text}"
 
-    def _put(self, path: Path, before: bytes | None, data: bytes, who: tuple[str, str, str]) -> None:
+    def _put(
+        self, path: Path, before: bytes | None, data: bytes, who: tuple[str, str, str], changed: Difference
+    ) -> None:
         tool, agent_id, call_id = who
-        write_atomically(path, data)
+        lines = (changed.added, changed.removed)
+        with self.changes.recording(path, before, data, tool=tool, agent_id=agent_id, call_id=call_id, lines=lines):
+            write_atomically(path, data)
         self._remember(agent_id, path, _version(path.stat()))
-        self.changes.record(path, before, data, tool=tool, agent_id=agent_id, call_id=call_id)
 
     def _remember(self, agent_id: str, path: Path, version: Version) -> None:
         with self._lock:

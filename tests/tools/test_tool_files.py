@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from planck_nb import BuiltinTools, ToolError
-from planck_nb.tools import changes as changes_module
-from planck_nb.tools.changes import Changes
 from planck_nb.tools.disk import write_atomically
 from planck_nb.tools.files import Files
 
@@ -188,31 +186,3 @@ async def test_parallel_edits_of_one_file_all_count(desk: Desk, tmp_path: Path) 
     edits = (desk("edit", path="f", old_string=f"<{number}>", new_string=f"[{number}]") for number in range(30))
     await asyncio.gather(*edits)
     assert (tmp_path / "f").read_text() == "".join(f"[{number}]\n" for number in range(30))
-
-
-async def test_changes_are_listed_and_undone(desk: Desk, tmp_path: Path) -> None:
-    await desk("write", path="f", content="one")
-    await desk("edit", path="f", old_string="one", new_string="two")
-    changes = desk.files.changes
-    assert [(change.tool, change.before, change.after, change.agent_id, change.call_id) for change in changes] == [
-        ("write", None, b"one", "agent", "call"),
-        ("edit", b"one", b"two", "agent", "call"),
-    ]
-    first = next(iter(changes))
-    with pytest.raises(ToolError, match="no longer as the write left it"):
-        changes.undo(first)
-    assert changes.undo().tool == "edit"
-    assert (tmp_path / "f").read_text() == "one"
-    assert changes.undo() == first
-    assert not (tmp_path / "f").exists()
-    with pytest.raises(ToolError, match="no such change"):
-        changes.undo()
-
-
-def test_the_record_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(changes_module, "KEPT_BYTES", 10)
-    changes = Changes()
-    for number in range(5):
-        changes.record(tmp_path / str(number), b"1", b"234", tool="write")
-    assert len(changes) == 2
-    assert changes.forgotten == 3

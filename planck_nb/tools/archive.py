@@ -1,0 +1,206 @@
+"""Where what files held before a change is kept: in memory, or in a folder that outlives the process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from planck_nb.base.errors import ToolError
+from planck_nb.tools.disk import write_atomically
+
+_VERSION = 1
+_INDEX = "changes.jsonl"
+_OURS = re.compile(r"[0-9a-f]{64}|\.planck-[0-9a-f]+\.tmp")
+_DEAD_LINES = 1_000
+"""Lines about changes that are gone, beyond which the index is written anew."""
+
+Ending: TypeAlias = Literal["undone", "forgotten"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file that a tool wrote.
+
+    `number` counts from 1. `before` and `after` are digests of the file's content, `before` None where there was no
+    file; `size` is the length of what it held before, in bytes. `added` and `removed` are lines, both 0 for what is not
+    text. `time` is in seconds since the epoch.
+    """
+
+    number: int
+    path: Path
+    tool: str
+    agent_id: str
+    call_id: str
+    time: float
+    added: int
+    removed: int
+    before: str | None
+    after: str
+    size: int
+
+
+def digest(content: bytes) -> str:
+    """The name of a content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+class Archive(Protocol):
+    """Keeps changes with what the files held before."""
+
+    def load(self) -> tuple[list[Change], int]:
+        """The changes that are kept, oldest first, and the highest number that was ever given. Raises OSError."""
+        ...
+
+    def keep(self, change: Change, before: bytes) -> None:
+        """Keep a change; it is durable when this returns. Raises OSError."""
+        ...
+
+    def content(self, change: Change) -> bytes:
+        """What the file held before. Raises OSError, and `ToolError` where it is damaged."""
+        ...
+
+    def end(self, change: Change, ending: Ending) -> None:
+        """Let the change go. Raises OSError."""
+        ...
+
+
+class Memory:
+    """An archive that goes with the process."""
+
+    def __init__(self) -> None:
+        self._contents: dict[int, bytes] = {}
+
+    def load(self) -> tuple[list[Change], int]:
+        """Nothing: each process begins anew."""
+        return [], 0
+
+    def keep(self, change: Change, before: bytes) -> None:
+        """Keep a change."""
+        self._contents[change.number] = before
+
+    def content(self, change: Change) -> bytes:
+        """What the file held before. Raises OSError for a change that was let go."""
+        if change.number not in self._contents:
+            raise FileNotFoundError(0, "what it held is forgotten")
+        return self._contents[change.number]
+
+    def end(self, change: Change, ending: Ending) -> None:  # noqa: ARG002 - a process remembers no endings
+        """Let the change go."""
+        self._contents.pop(change.number, None)
+
+
+class Folder:
+    """An archive in a folder of its own, made with the first change; one process at a time writes it.
+
+    Each content is a file, named by its digest. The index has one JSON object per line: a change, or that a change was
+    undone or forgotten. What a crash leaves half written, a line or a content that no line names, counts for nothing.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._index = directory / _INDEX
+        self._uses: Counter[str] = Counter()
+        self._prepared = False
+
+    def load(self) -> tuple[list[Change], int]:
+        """The changes of the index, oldest first, and the highest number that was ever given. Raises OSError."""
+        kept: dict[int, Change] = {}
+        last = 0
+        for entry in self._entries():
+            match entry:
+                case {"change": dict(fields)}:
+                    with suppress(TypeError):  # a line of a newer version, perhaps
+                        change = Change(**{**fields, "path": Path(fields.get("path", ""))})
+                        kept[change.number] = change
+                        last = max(last, change.number)
+                case {"undone": int(number)} | {"forgotten": int(number)}:
+                    kept.pop(number, None)
+                case {"last": int(number)}:
+                    last = max(last, number)
+        self._uses = Counter(change.before for change in kept.values() if change.before is not None)
+        return list(kept.values()), last
+
+    def keep(self, change: Change, before: bytes) -> None:
+        """Keep a change; it is durable when this returns. Raises OSError."""
+        self._prepare()
+        if change.before is not None:
+            content = self._directory / change.before
+            if not content.exists():
+                write_atomically(content, before, mode=0o600)
+            self._uses[change.before] += 1
+        try:
+            self._write(_line(change=_fields(change)))
+        except OSError:
+            self._release(change)
+            raise
+
+    def content(self, change: Change) -> bytes:
+        """What the file held before. Raises OSError, and `ToolError` where it is damaged."""
+        data = b"" if change.before is None else (self._directory / change.before).read_bytes()
+        if change.before is not None and digest(data) != change.before:
+            raise ToolError(f"What {change.path} held is damaged in {self._directory}; restore it by hand.")
+        return data
+
+    def end(self, change: Change, ending: Ending) -> None:
+        """Let the change go. Raises OSError."""
+        self._prepare()
+        self._write(_line(**{ending: change.number}))
+        self._release(change)
+
+    def _entries(self) -> Iterator[dict[str, Any]]:
+        try:
+            lines = self._index.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return
+        for line in lines:
+            with suppress(ValueError):
+                if isinstance(entry := json.loads(line), dict) and entry.get("v") == _VERSION:
+                    yield entry
+
+    def _prepare(self) -> None:
+        """Before the first write: make the folder private and clear away what a crash left."""
+        if self._prepared:
+            return
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        changes, last = self.load()
+        for entry in self._directory.iterdir():
+            if _OURS.fullmatch(entry.name) and entry.name not in self._uses:
+                entry.unlink()
+        if self._index.exists() and (data := self._index.read_bytes()):
+            if data.count(b"\n") > 2 * len(changes) + _DEAD_LINES:
+                lines = [_line(change=_fields(change)) for change in changes]
+                write_atomically(self._index, b"".join([*lines, _line(last=last)]), mode=0o600)
+            elif not data.endswith(b"\n"):
+                self._write(b"\n")  # so that the next line does not go on where a torn one ends
+        self._prepared = True
+
+    def _write(self, data: bytes) -> None:
+        with os.fdopen(os.open(self._index, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _release(self, change: Change) -> None:
+        if change.before is None:
+            return
+        self._uses[change.before] -= 1
+        if self._uses[change.before] <= 0:
+            del self._uses[change.before]
+            with suppress(OSError):
+                (self._directory / change.before).unlink()
+
+
+def _fields(change: Change) -> dict[str, object]:
+    return {**asdict(change), "path": str(change.path)}
+
+
+def _line(**entry: object) -> bytes:
+    return json.dumps({"v": _VERSION, **entry}).encode() + b"\n"
