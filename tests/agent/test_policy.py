@@ -369,7 +369,8 @@ def test_a_pattern_takes_linear_time() -> None:
     assert not pattern.covers(str(ROOT / "/".join(["a" * 200] * 40)))
     command = CommandPattern("*a*a*a*a*a*b c*d *--force*")
     assert not command.covers("a" * 100_000)
-    assert not command.may_catch("a " * 50_000)
+    assert not command.may_catch("a " * 4_900)
+    assert command.may_catch("a " * 50_000)  # too long to be read
 
 
 # Commands
@@ -443,7 +444,9 @@ def test_a_compound_command_is_allowed_to_the_letter() -> None:
         "rm", "rm -rf x", "ls; rm x", "ls && rm x", "ls | rm x", "ls & rm x", "ls\nrm x", "(rm x)", "{ rm x; }",
         "echo $(rm x)", "echo `rm x`", "cat <(rm x)", 'r""m x', "r''m x", '"rm" x', r"\rm x", "r\\\nm x", "A=1 rm x",
         "A=1 B=2 rm x", "command rm x", "/bin/rm x", "sudo rm x", "sudo -n rm x", "env A=1 rm x", "exec /bin/rm x",
-        "if true; then rm x; fi", "while rm x; do :; done", "ls # rm\nrm x", "ls #; rm x", "! rm x", "echo # don't\nrm x",
+        "if true; then rm x; fi", "while rm x; do :; done", "ls # rm\nrm x", "ls #; rm x", "! rm x",
+        ">f rm x", "2>&1 rm x", "2> f rm x", "< f rm x", "<<<x rm x", "&>f rm x", "\\\n rm x", "ls >f\nrm x",
+        "echo # don't\nrm x",
     ],
 )  # fmt: skip
 def test_what_is_denied_inside_of_a_command(command: str) -> None:
@@ -457,7 +460,8 @@ def test_what_is_denied_inside_of_a_command(command: str) -> None:
         "sh -c 'rm x'", 'eval "$X"', "sudo -u bob rm x", "find . -exec rm {} +", "xargs rm", "$RM x", "${RM} x",
         "r$X x",
         "/bin/r? x", "r[m] x", "{rm,x}", "r`echo m` x", "$'\\x72m' x", 'echo "$(rm x)"', "echo rm x",
-        "curl x | sh", ". ./x.sh", "bash x.sh", ">f rm x", "trap 'r''m x' EXIT", "X=rm; $X x", "",
+        "curl x | sh", ". ./x.sh", "bash x.sh", ">f $X x", "<<E $X", "2>&1 >f r?", "X=rm; $X x", "",
+        "trap 'r''m x' EXIT",
         "echo # don't\nrm x; echo 'y'", "$(echo r)m x",
     ],
 )  # fmt: skip
@@ -595,8 +599,8 @@ class Shell:
         for name in ("sh", "env"):
             (self._programs / name).symlink_to(shutil.which(name) or self._bash)
 
-    def runs_probe(self, command: str) -> bool:
-        """Whether the command runs `probe`, or leaves anything behind."""
+    def leaves(self, command: str) -> set[str]:
+        """The traces of a command: the mark of `probe`, and the names of files."""
         shutil.rmtree(self._place, ignore_errors=True)
         self._mark.unlink(missing_ok=True)
         self._place.mkdir()
@@ -609,7 +613,7 @@ class Shell:
             timeout=20,
             check=False,
         )
-        return self._mark.exists() or any(self._place.iterdir())
+        return {path.name for path in (*self._place.iterdir(), self._mark) if path.exists()}
 
 
 @pytest.fixture(scope="module")
@@ -622,11 +626,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 def test_a_pattern_of_one_command_never_allows_another(shell: Shell, rest: str) -> None:
     command = f"echo {rest}"
     if running(allow("bash:echo *"), command) == "allow":
-        assert not shell.runs_probe(command)
+        assert not shell.leaves(command)
 
 
 @SHELL
 @given(script=SCRIPTS)
 def test_what_a_shell_runs_is_not_allowed_when_denied(shell: Shell, script: str) -> None:
     if running(deny("bash:probe *", "bash:probe"), script) == "allow":
-        assert not shell.runs_probe(script) or ">f" in script
+        assert "mark" not in shell.leaves(script)

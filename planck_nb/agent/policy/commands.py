@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 BLANKS = " \t\n"
+
+LONGEST = 10_000
+"""Characters up to which a command is read; a longer one is in doubt, for reading it would hold up everything else."""
 
 _PLAIN = re.compile(
     r"""(?P<words>(?:'[^'\0]*'|"[^"$`\\\0]*"|[^\s;&|'"<>()$`\\#\x00-\x1f\x7f])+)|(?P<blank>[ \t]+)|(?P<end>[;&|\n]+)"""
 )
 _TOKEN = re.compile(
-    r"""(?P<quoted>'[^']*'|"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<escaped>\\.)"""
-    r"""|(?P<end>[;&|\n()<>`]|\$\()|(?P<blank>[ \t]+)|(?P<text>[\w./=-]++|.)""",
+    r"""(?P<joined>\\\n)|(?P<word>'[^']*'|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\\.|[\w./=-]++)"""
+    r"""|(?P<end>[;&|\n()`]|\$\(|[<>]\()|(?P<redirect>[<>]+[&|]?)|(?P<blank>[ \t]+)|(?P<other>.)""",
     re.DOTALL,
 )
 _ASSIGNMENT = re.compile(r"\w+\+?=")
@@ -30,6 +34,8 @@ def simple_commands(command: str) -> tuple[str, ...] | None:
     Understood are words, quotes, and `;`, `&`, `|` and line ends between commands. Whatever else means something to a
     shell (redirection, substitution, variables, subshells, comments, backslashes) is a doubt.
     """
+    if len(command) > LONGEST:
+        return None
     found, current, position = [], "", 0
     while position < len(command):
         token = _PLAIN.match(command, position)
@@ -51,7 +57,7 @@ class CommandPattern:
     To allow, it has to cover a command that a shell cannot take for more than one, or be the very text. To deny, it
     is compared with every command in the text: quotes, backslashes, assignments, the program's folder and words such
     as `sudo` or `command` before it do not hide it. What is hidden better (in `sh -c`, in a program's name that is
-    computed, behind options) is not caught, but may be.
+    computed, behind options, in a very long text) is not caught, but may be.
     """
 
     text: str
@@ -70,11 +76,12 @@ class CommandPattern:
 
     def catches(self, command: str) -> bool:
         """Whether the command, or one inside of it, is surely meant."""
-        return self._fits(command.strip(BLANKS)) or any(map(self._fits, _spoken(command)))
+        spoken = _spoken(command) if len(command) <= LONGEST else ()
+        return self._fits(command.strip(BLANKS)) or any(map(self._fits, spoken))
 
     def may_catch(self, command: str) -> bool:
         """Whether something inside of the command may be meant."""
-        if not command or _hides(command):
+        if not command or len(command) > LONGEST or _hides(command):
             return True
         text, position = _bare(command), 0
         for chunk in _chunks(_bare(self.text.replace(r"\*", "*"))):
@@ -85,8 +92,14 @@ class CommandPattern:
         return True
 
     def _fits(self, command: str) -> bool:
-        glob = re.sub(r"\\\*|[?\[]", lambda found: f"[{found[0][-1]}]", self.text)
+        glob = _glob(self.text)
         return fnmatchcase(command, glob) or (glob.endswith(" *") and fnmatchcase(command, glob[:-2]))
+
+
+@lru_cache
+def _glob(pattern: str) -> str:
+    """The pattern for `fnmatch`, where more than stars has a meaning."""
+    return re.sub(r"\\\*|[?\[]", lambda found: f"[{found[0][-1]}]", pattern)
 
 
 def _bare(text: str) -> str:
@@ -120,31 +133,34 @@ def _hides(command: str) -> bool:
 
 
 def _segments(command: str) -> Iterator[list[str]]:
-    """The words between what ends a command; a word that a substitution is part of ends with `$`."""
+    """The words between what ends a command, without redirections; a substitution leaves a `$` where it starts."""
     words: list[str] = []
-    word: str | None = None
-    for token in _TOKEN.finditer(command):
-        if token["end"] or token["blank"]:
-            if token["end"] in ("$(", "`"):
-                word = (word or "") + "$"
-            if word is not None:
-                words.append(word)
-            word = None
-            if token["end"]:
-                yield words
-                words = []
-        else:
-            word = (word or "") + _unquoted(token)
-    yield words if word is None else [*words, word]
+    word, behind_redirection = "", False
+    for token in _TOKEN.finditer(f"{command}\n"):
+        if token["joined"]:
+            continue
+        if token["word"] or token["other"]:
+            word += token[0]
+            continue
+        if token["end"] in ("$(", "`"):
+            word += "$"
+        if word and not behind_redirection and not (token["redirect"] and word.isdigit()):
+            words.append(_unquoted(word))
+        behind_redirection = bool(token["redirect"]) or (behind_redirection and not word and not token["end"])
+        word = ""
+        if token["end"]:
+            yield words
+            words = []
 
 
-def _unquoted(token: re.Match[str]) -> str:
-    if token["escaped"]:
-        return token["escaped"][1:].strip("\n")
-    if token["quoted"]:
-        inner = token["quoted"][1:-1]
-        return inner if token["quoted"][0] == "'" else re.sub(r"\\(.)", r"\1", inner.replace("\\\n", ""))
-    return token["text"]
+def _unquoted(word: str) -> str:
+    """A word as the program gets it."""
+    return re.sub(
+        r"""'([^']*)'|"([^"\\]*+(?:\\.[^"\\]*+)*+)"|\\(.)""",
+        lambda found: found[1] or re.sub(r"\\(.)", r"\1", (found[2] or "").replace("\\\n", "")) or found[3] or "",
+        word,
+        flags=re.DOTALL,
+    )
 
 
 def _program(words: list[str]) -> str:

@@ -28,9 +28,8 @@ def resolved(target: str, root: Path | None) -> Path | None:
 
 def below(path: Path, folder: Path) -> bool:
     """Whether a resolved path is a resolved folder or lies in it."""
-    same_case = not ignores_case(path)
-    inner, outer = _names(path.parts, same_case=same_case), _names(folder.parts, same_case=same_case)
-    return inner[: len(outer)] == outer
+    inner, outer = path.parts[: len(folder.parts)], folder.parts
+    return inner == outer or (ignores_case(path) and _folded(inner) == _folded(outer))
 
 
 def ignores_case(path: Path) -> bool:
@@ -107,9 +106,8 @@ class PathPattern:
         start = resolved(str(plain), self.root)
         if start is None or not below(path, start):
             return False
-        same_case = not ignores_case(path)
-        names = _names(path.parts[len(start.parts) :], same_case=same_case)
-        return _fits(names, _names(glob or ("**",), same_case=same_case))
+        names = path.parts[len(start.parts) :]
+        return not glob or _fits(names, glob) or (ignores_case(path) and _fits(_folded(names), _folded(glob)))
 
 
 def _split(text: str) -> tuple[Path, tuple[str, ...]]:
@@ -119,8 +117,8 @@ def _split(text: str) -> tuple[Path, tuple[str, ...]]:
     return Path(*parts[:plain]), parts[plain:]
 
 
-def _names(parts: Iterable[str], *, same_case: bool) -> tuple[str, ...]:
-    return tuple(parts) if same_case else tuple(name.casefold() for name in parts)
+def _folded(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.casefold() for name in names)
 
 
 def _fits(names: tuple[str, ...], glob: tuple[str, ...]) -> bool:

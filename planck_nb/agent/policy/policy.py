@@ -165,9 +165,13 @@ class Policy:
         covering = next((rule for rule in rules if rule.covers(touch, self.root)), None)
         if covering is not None or touch.kind != "execute":
             return covering
-        parts = [Touch("execute", part) for part in simple_commands(touch.target) or ()]
-        found = [next((rule for rule in rules if rule.covers(part, self.root)), None) for part in parts]
-        return found[0] if found and None not in found else None
+        first = None
+        for part in dict.fromkeys(simple_commands(touch.target) or ()):
+            covering = next((rule for rule in rules if rule.covers(Touch("execute", part), self.root)), None)
+            if covering is None:
+                return None
+            first = first or covering
+        return first
 
     def _is_outside(self, touch: Touch) -> bool:
         """Whether a path is, or may be, elsewhere than below the root."""
