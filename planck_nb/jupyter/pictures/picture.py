@@ -1,0 +1,42 @@
+"""A static picture in a cell's output."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Picture:
+    """A drawing, and what was drawn: `svg` is the markup, `frame` the table behind it.
+
+    A cell shows it as an image, so that a notebook that nobody has trusted yet shows it too: of inline SVG such a
+    notebook keeps the words only. `IPython.display.HTML(picture.svg)` shows it inline, in the colours of the theme.
+    """
+
+    def __init__(self, svg: str, frame: pd.DataFrame, *, summary: str, description: str) -> None:
+        self.svg = svg
+        self.frame = frame
+        self._summary = summary
+        self._description = description
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture as an SVG file and give its path back. Raises `OSError` where that cannot be done."""
+        path = Path(path).expanduser()
+        path.write_text(self.svg, encoding="utf-8")
+        return path
+
+    def __repr__(self) -> str:
+        return self._summary
+
+    def _repr_mimebundle_(self, **_filters: object) -> dict[str, str]:
+        data = b64encode(self.svg.encode()).decode()
+        image = (
+            f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self._description)}"'
+            ' style="max-width:100%;height:auto">'
+        )
+        return {"image/svg+xml": self.svg, "text/html": image, "text/plain": self._summary}

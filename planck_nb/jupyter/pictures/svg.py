@@ -1,0 +1,125 @@
+"""Just enough SVG for the pictures: elements, text that fits, and a document that reads on any background.
+
+A picture that stands inline in JupyterLab takes the theme's colours through the style it carries. As a file or an
+image it has none of them, and its attributes count: mid grey text, which reads on white and on black.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from xml.sax.saxutils import escape, quoteattr
+
+from planck_nb.base.text import one_line
+
+WIDTH = 560
+"""Width of every picture, in pixels: its text still reads when it is shown 400 wide."""
+
+FONT = 12
+DATA, HOLD, FAIL = "#1e88e5", "#e65100", "#d32f2f"
+STRONG, MEDIUM, LIGHT = 1.0, 0.6, 0.3
+"""Opacities that tell kinds of data apart, in one colour."""
+
+_STYLE = (
+    ".pk-pic{color:var(--pk-fg,var(--jp-content-font-color1,#787878))}"
+    ".pk-pic .pk-soft{fill:var(--pk-fg2,var(--jp-content-font-color2,currentColor))}"
+    f".pk-pic .pk-data{{fill:var(--jp-brand-color1,{DATA})}}"
+    f".pk-pic .pk-hold{{fill:var(--jp-warn-color0,{HOLD})}}"
+    f".pk-pic .pk-fail{{fill:var(--jp-error-color1,{FAIL})}}"
+)
+_COLOURS = {"pk-data": DATA, "pk-hold": HOLD, "pk-fail": FAIL}
+_JOINER = "\u200d"
+_MOST_CHARACTERS = 500
+
+
+def element(name: str, *children: str, **attributes: object) -> str:
+    """An element with its children, which are markup already. `stroke_width=2` writes `stroke-width="2"`."""
+    written = "".join(
+        f" {key.rstrip('_').replace('_', '-')}={quoteattr(_value(value))}"
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
+
+
+def text(
+    x: float, y: float, content: str, *, bold: bool = False, anchor: str | None = None, room: float | None = None
+) -> str:
+    """A line of text whose baseline starts at (x, y), cut where it would be wider than `room`; soft unless bold."""
+    fitting = plain(content) if room is None else cut(content, room)
+    weight = {"font_weight": 600} if bold else {"class_": "pk-soft"}
+    return element("text", escape(fitting), x=x, y=y, text_anchor=anchor, fill="currentColor", **weight)
+
+
+def rect(x: float, y: float, width: float, height: float, kind: str, *, opacity: float = STRONG) -> str:
+    """A filled rectangle; `kind` is "pk-data", "pk-hold" or "pk-fail"."""
+    return element("rect", x=x, y=y, width=width, height=height, **filling(kind, opacity))
+
+
+def filling(kind: str, opacity: float = STRONG) -> dict[str, object]:
+    """The attributes that fill an element; `kind` as in `rect`, or empty for the colour of the text."""
+    shown = None if opacity == STRONG else opacity
+    return {"class_": kind or None, "fill": _COLOURS.get(kind, "currentColor"), "fill_opacity": shown}
+
+
+def rule(path: str, opacity: float = 0.3, dashes: str | None = None) -> str:
+    """A thin line along the path."""
+    return element("path", d=path, fill="none", stroke="currentColor", stroke_opacity=opacity, stroke_dasharray=dashes)
+
+
+def document(height: float, title: str, description: str, body: str) -> str:
+    """The whole picture. `title` and `description` are what a screen reader says."""
+    return element(
+        "svg",
+        element("title", escape(plain(title))),
+        element("desc", escape(plain(description))),
+        element("style", _STYLE),
+        body,
+        xmlns="http://www.w3.org/2000/svg",
+        class_="pk-pic",
+        viewBox=f"0 0 {WIDTH} {_value(height)}",
+        width=WIDTH,
+        height=height,
+        color="#787878",
+        font_family="system-ui, sans-serif",
+        font_size=FONT,
+        role="img",
+    )
+
+
+def plain(content: str) -> str:
+    """The text on one line, without what XML forbids or what would change the direction of its neighbours."""
+    flat = one_line(content, _MOST_CHARACTERS)
+    return "".join(c if c == _JOINER or unicodedata.category(c)[0] != "C" else "\ufffd" for c in flat)
+
+
+def cut(content: str, room: float, *, bold: bool = True) -> str:
+    """The text, with an ellipsis where it would be wider than `room` pixels."""
+    content = plain(content)
+    if width_of(content, bold=bold) <= room:
+        return content
+    room -= width_of("…", bold=bold)
+    kept = 0
+    while kept < len(content) and (room := room - width_of(content[kept], bold=bold)) >= 0:
+        kept += 1
+    return content[:kept].rstrip() + "…"
+
+
+def width_of(content: str, *, bold: bool = True) -> float:
+    """About how wide the text is, in pixels; rather too much than too little."""
+    return sum(map(_em, content)) * FONT * (1.12 if bold else 1.0)
+
+
+def _em(character: str) -> float:
+    if unicodedata.combining(character) or character == _JOINER:
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.0
+    if character in "iljtfrI.,:;|!' ()[]":
+        return 0.38
+    if character in "mwMW@%…—":
+        return 0.95
+    return 0.7 if character.isupper() else 0.62
+
+
+def _value(value: object) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
