@@ -90,7 +90,7 @@ def encode_message_line(row_id: int, agent_id: str, message: Message, *, turn: i
         line["cost_usd"] = message.cost
     line["text"] = text_of(message.content)
     line["data"] = encode_message(message)
-    return _encode(line)
+    return _encode_plain(line)
 
 
 def encode_event_line(row_id: int, event: AgentEvent) -> bytes:
@@ -98,7 +98,7 @@ def encode_event_line(row_id: int, event: AgentEvent) -> bytes:
     line = _row("event", row_id, event.agent_id, event.turn, event.time)
     line["type"] = event.type
     line["data"] = encode_event(event)
-    return _encode(line)
+    return _encode_plain(line)
 
 
 def encode_rewind_line(row_id: int, agent_id: str, *, before_id: int, time: float) -> bytes:
@@ -171,3 +171,13 @@ def _timestamp(moment: datetime) -> str:
 def _encode(line: JsonObject) -> bytes:
     # A lone surrogate is no text: neither UTF-8 nor DuckDB can hold it, so it becomes a question mark.
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+def _encode_plain(line: JsonObject) -> bytes:
+    """What `_encode` gives, in a quarter of the time, for what consists of JSON's own types."""
+    from pydantic_core import to_json  # noqa: PLC0415 - messages have loaded pydantic when they are encoded
+
+    try:
+        return to_json(line) + b"\n"
+    except ValueError:  # half a character, or too deep for it
+        return _encode(line)

@@ -126,10 +126,9 @@ class JournalFile:
         self._broken = True  # the number of the descriptor may soon be another file's
 
     def _write(self, data: bytes) -> None:
-        os.lseek(self._descriptor, self.size, os.SEEK_SET)
         view = memoryview(data)
         while view:
-            view = view[os.write(self._descriptor, view) :]
+            view = view[_write_at(self._descriptor, view, self.size + len(data) - len(view)) :]
 
     def _cut(self) -> None:
         try:
@@ -210,6 +209,13 @@ def _line_start(file: BinaryIO, end: int) -> int:
             return position - size + newline + 1
         position -= size
     return 0
+
+
+def _write_at(descriptor: int, data: memoryview, offset: int) -> int:
+    if hasattr(os, "pwrite"):
+        return os.pwrite(descriptor, data, offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return os.write(descriptor, data)
 
 
 def _sync(descriptor: int) -> None:

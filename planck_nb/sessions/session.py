@@ -9,9 +9,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +21,6 @@ import filelock
 from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.agent.log import LogFollower
 from planck_nb.ai.messages import Message
-from planck_nb.base.aio import uninterrupted
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json import JsonObject
@@ -231,7 +230,7 @@ class Session:
             except (ValueError, TypeError, RecursionError) as error:
                 raise SessionError(f"The metadata cannot be stored as JSON ({error}).") from error
 
-        await _durable(lambda done: self._put(encode, done))
+        await self._put_durably(encode)
 
     def get_metadata(self) -> JsonObject:
         """The session's metadata; empty where none was saved. A rewind does not change it. Raises SessionError."""
@@ -253,7 +252,7 @@ class Session:
 
     async def flush(self) -> None:
         """Return once everything recorded so far is on disk. Raises SessionError where the disk does not take it."""
-        await _durable(lambda done: self._put(lambda _: b"", done))
+        await self._put_durably(lambda _: b"")
 
     def fold(self) -> None:
         """Bring the session's DuckDB file up to date now. Raises SessionError; the journal is safe all the same."""
@@ -307,6 +306,13 @@ class Session:
             self._writer.put(line, done)
         return row_id
 
+    async def _put_durably(self, encode: Callable[[int], bytes]) -> int:
+        receipt = _Receipt()
+        row_id = self._put(encode, receipt.settle)
+        self._writer.hurry(receipt.loop)
+        await receipt.wait()
+        return row_id
+
     def _require_open(self) -> None:
         if self._closed:
             raise SessionError(f"Session {self.name!r} is closed; open it again to go on.")
@@ -323,7 +329,7 @@ class Session:
 
         for follower in list(self._followers.values()):
             await follower.rewinding()
-        await _durable(lambda done: self._put(encode, done))
+        await self._put_durably(encode)
         for follower in list(self._followers.values()):
             follower.rewound(before_id)
 
@@ -355,7 +361,7 @@ class SessionLog:
             except (ValueError, TypeError, RecursionError) as error:
                 raise SessionError(f"The message cannot be stored as JSON ({error}).") from error
 
-        return await _durable(lambda done: self._session._put(encode, done))  # noqa: SLF001 - two halves of one thing
+        return await self._session._put_durably(encode)  # noqa: SLF001 - two halves of one thing
 
     def record(self, event: AgentEvent) -> None:
         """Keep an event, in order with the messages, without waiting for the disk.
@@ -379,7 +385,7 @@ class SessionLog:
                 raise SessionError(f"The event {event.type} cannot be stored as JSON ({error}).") from error
 
         if _is_kept(event):
-            await _durable(lambda done: self._session._put(encode, done))  # noqa: SLF001 - as above
+            await self._session._put_durably(encode)  # noqa: SLF001 - as above
 
     def messages(self) -> list[tuple[int, Message]]:
         """The agent's latest summary, the messages that it keeps, and all after it, with ids, oldest first.
@@ -401,29 +407,43 @@ def _is_kept(event: AgentEvent) -> bool:
     return event.type != "message" and event.type not in TRANSIENT
 
 
-async def _durable(put: Callable[[Done], int]) -> int:
-    """Put a line and wait until it is on disk; its id."""
-    loop = asyncio.get_running_loop()
-    written: asyncio.Future[None] = loop.create_future()
+class _Receipt:
+    """Tells the task that made it whether a line is on disk."""
 
-    def done(error: SessionError | None) -> None:
-        try:
-            loop.call_soon_threadsafe(partial(_resolve, written, error))
-        except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._settled = False
+        self._error: SessionError | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
-    row_id = put(done)
-    await uninterrupted(written)
-    return row_id
+    def settle(self, error: SessionError | None) -> None:
+        """The line is on disk, or this prevented it. From any thread."""
+        self._error = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            if threading.get_ident() == self._thread:
+                self._wake()
+            else:
+                self.loop.call_soon_threadsafe(self._wake)
 
+    async def wait(self) -> None:
+        """Return when the line is on disk. Raises SessionError; a cancellation meanwhile comes at the next await."""
+        cancelled = False
+        while not self._settled:
+            self._waiter = self.loop.create_future()
+            try:
+                await self._waiter
+            except asyncio.CancelledError:
+                cancelled = True
+        if cancelled and (task := asyncio.current_task()):
+            task.cancel()
+        if self._error is not None:
+            raise self._error
 
-def _resolve(written: asyncio.Future[None], error: SessionError | None) -> None:
-    if written.done():
-        return
-    if error is None:
-        written.set_result(None)
-    else:
-        written.set_exception(error)
+    def _wake(self) -> None:
+        self._settled = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 @atexit.register

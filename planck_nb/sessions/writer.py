@@ -1,106 +1,156 @@
-"""The thread that writes a journal: whatever is waiting goes to the disk together."""
+"""Writes a journal: whatever is waiting goes to the disk together, on a thread of its own unless the disk is fast."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from queue import SimpleQueue
 from typing import TypeAlias
 
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.pace import Pace
 from planck_nb.sessions.segments import Position, start_segment
 
 Done: TypeAlias = Callable[[SessionError | None], None]
-"""Called on the writer's thread once the line is durable, or with what prevented it."""
+"""Called on the thread that writes once the line is durable, or with what prevented it."""
+
+_GATHER = 0.02
+_SMALL = 256 * 1024
 
 
 class Writer:
     """Lines in the order of `put`. One `write` and one `fdatasync` cover all lines that wait at the same time.
 
-    Lines without a `done` are not worth a sync of their own; they become durable with the next line that has one. When
-    the disk fails they are kept and tried again, while lines with a `done` are reported and dropped. `on_written` is
-    told the number of lines of each write, on the writer's thread.
+    Lines without a `done` are not worth a sync of their own: they are written some milliseconds later and become
+    durable with the next line that has one. When the disk fails they are kept and tried again, while lines with a
+    `done` are reported and dropped. `on_written` is told the number of lines of each write, on the thread that writes.
     """
 
     def __init__(self, journal: JournalFile, on_written: Callable[[int], None]) -> None:
         self._journal = journal
         self._on_written = on_written
-        self._queue: SimpleQueue[tuple[bytes, Done | None] | None] = SimpleQueue()
+        self._pace = Pace()
+        self._writing = threading.Lock()
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[bytes, Done | None]] = []
+        self._size = 0
+        self._urgent = False
+        self._closing = False
+        self._wrote_in_iteration = False
         self._kept: list[bytes] = []
         self._thread = threading.Thread(target=self._run, name="planck-journal", daemon=True)
         self._thread.start()
 
     def put(self, line: bytes, done: Done | None = None) -> None:
-        """Queue a line. Never blocks. The caller puts nothing after `close`."""
-        self._queue.put((line, done))
+        """Queue a line. Never blocks. To be followed by `hurry` where there is a `done`; by nothing after `close`."""
+        with self._changed:
+            first = not self._waiting
+            self._waiting.append((line, done))
+            self._size += len(line)
+            if first and done is None:
+                self._changed.notify()
+
+    def hurry(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have what waits written as soon as possible; to be called on the running loop.
+
+        While the disk is fast, the first to hurry in an iteration of the loop writes at once, and those that follow
+        are written together in the next. Otherwise the thread does it.
+        """
+        if not self._suits_a_loop():
+            self._wake_thread()
+        elif self._wrote_in_iteration:
+            loop.call_soon(self._write_on_loop)
+        else:
+            self._wrote_in_iteration = True
+            loop.call_soon(self._next_iteration)
+            self._write_on_loop()
 
     def sync(self) -> Position:
-        """Wait until every line put before is on disk; where the journal then ends.
+        """Write every line put before, on the calling thread; where the journal then ends on disk.
 
         Raises SessionError when the disk does not take them.
         """
-        reached: Future[Position] = Future()
-
-        def report(error: SessionError | None) -> None:
-            if error is None:
-                reached.set_result(Position(self._journal.segment, self._journal.durable))
-            else:
-                reached.set_exception(error)
-
-        self.put(b"", report)
-        return reached.result()
+        with self._writing:
+            self._write_all()
+            return Position(self._journal.segment, self._journal.durable)
 
     def start_segment(self) -> None:
         """Let the journal go on in a new segment; returns when it does. Raises SessionError."""
-        started: Future[None] = Future()
-
-        def start(error: SessionError | None) -> None:
-            try:
-                if error is None:
-                    self._journal = start_segment(self._journal)
-            except SessionError as failure:
-                error = failure
-            if error is None:
-                started.set_result(None)
-            else:
-                started.set_exception(error)
-
-        self.put(b"", start)
-        started.result()
+        with self._writing:
+            self._write_all()
+            self._journal = start_segment(self._journal)
 
     def close(self) -> None:
         """Write what waits, end the thread and close the file."""
-        self._queue.put(None)
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
         self._thread.join()
         self._journal.close()
 
-    def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            batch = [first]
-            stop = False
-            for _ in range(self._queue.qsize()):
-                item = self._queue.get()
-                if item is None:
-                    stop = True
-                    break
-                batch.append(item)
-            self._write(batch)
-            if stop:
-                return
+    def _suits_a_loop(self) -> bool:
+        return self._pace.fast and self._size <= _SMALL
 
-    def _write(self, batch: list[tuple[bytes, Done | None]]) -> None:
+    def _next_iteration(self) -> None:
+        self._wrote_in_iteration = False
+
+    def _wake_thread(self) -> None:
+        with self._changed:
+            self._urgent = True
+            self._changed.notify()
+
+    def _write_on_loop(self) -> None:
+        if not self._waiting:
+            return
+        if not self._suits_a_loop() or not self._writing.acquire(blocking=False):
+            self._wake_thread()
+            return
+        try:
+            self._write(self._take())
+        finally:
+            self._writing.release()
+
+    def _write_all(self) -> None:
+        error = self._write(self._take(), sync=True)
+        if error is not None:
+            raise error
+
+    def _run(self) -> None:
+        closing = False
+        while not closing:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                # What nobody waits for goes with what comes next, or with more of its kind.
+                self._changed.wait_for(lambda: self._urgent or self._closing, _GATHER)
+                closing = self._closing
+            with self._writing:
+                self._write(self._take())
+
+    def _take(self) -> list[tuple[bytes, Done | None]]:
+        with self._changed:
+            batch, self._waiting = self._waiting, []
+            self._size = 0
+            self._urgent = False
+            return batch
+
+    def _write(self, batch: list[tuple[bytes, Done | None]], *, sync: bool = False) -> SessionError | None:
         waiting = [done for _, done in batch if done is not None]
         lines = [*self._kept, *(line for line, _ in batch)]
+        data = b"".join(lines)
+        start = time.perf_counter()
         error: SessionError | None = None
         try:
-            self._journal.append(b"".join(lines), sync=bool(waiting))
+            self._journal.append(data, sync=sync or bool(waiting))
             self._kept = []
         except SessionError as failure:
             error = failure
             self._kept.extend(line for line, done in batch if done is None)
+        if waiting and data:
+            self._pace.note(time.perf_counter() - start)
         for done in waiting:
             done(error)
-        if error is None:
+        if error is None and data:
             self._on_written(sum(map(bool, lines)))
+        return error

@@ -79,6 +79,7 @@ def event_strategy(kind: type[Any]) -> st.SearchStrategy[Any]:
         "cost": costs,
         "total_cost": costs,
         "delay": times,
+        "deadline": times,
         "args": objects,
         "tools": st.lists(st.text()).map(tuple),
     }
