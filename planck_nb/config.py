@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from planck_nb.agent.limits import Limits
+from planck_nb.agent.policy import Action, Rule
 from planck_nb.ai.cassettes import MODES, Mode
-from planck_nb.base.errors import ConfigError
+from planck_nb.base.errors import ConfigError, PlanckError, did_you_mean
 
 if TYPE_CHECKING:
     from planck_nb.ai.models import Model
@@ -23,22 +25,28 @@ MODELS_FILES = (".planck/models.json", ".planck/models.toml")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings, resolved.
+    """All settings, resolved; `SETTINGS` has a line on each.
 
-    `sessions_dir` is where sessions are kept. `default_model` is "provider:model", None to look for one.
-    `demo_pace` is the seconds between two words
-    of the demo model, None where nobody set it (then at once, but at a natural pace in a notebook). `models` are the
-    user's own, `warnings` a sentence about each setting that was left out because it cannot be used. `cassette` is the
-    file that model traffic is recorded to or replayed from, as `cassette_mode` says (off, record, replay or auto).
+    `root` is the working directory of the agents. `demo_pace` is None where nobody set it: then at once, but at a
+    natural pace in a notebook. `models` are the user's own, `warnings` a sentence about each setting that was left out
+    because it cannot be used.
     """
 
     sessions_dir: Path
+    root: Path = field(default_factory=Path.cwd)
     default_model: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    rules: tuple[Rule, ...] = ()
+    approval_deadline: float = 300.0
+    compact_ratio: float = 0.8
+    skills_dirs: tuple[Path, ...] = ()
+    tools_dirs: tuple[Path, ...] = ()
     demo_pace: float | None = None
-    models: tuple[Model, ...] = ()
-    warnings: tuple[str, ...] = ()
     cassette: Path | None = None
     cassette_mode: Mode = "auto"
+    models: tuple[Model, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def load(
@@ -46,47 +54,149 @@ class Config:
         *,
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
-        sessions_dir: Path | str | None = None,
-        default_model: str | None = None,
-        demo_pace: float | None = None,
-        cassette: Path | str | None = None,
-        cassette_mode: str | None = None,
+        **given: object,
     ) -> Config:
         """Settings from the arguments, else the environment, else the defaults.
 
-        The variables are `PLANCK_NB_SESSIONS_DIR` (default `.planck/sessions` in `directory`, by default the working
-        directory), `PLANCK_NB_MODEL`, `PLANCK_NB_DEMO_PACE` and `PLANCK_NB_MODELS_FILE` (default one of
-        `MODELS_FILES` in `directory`), and `PLANCK_NB_CASSETTE`, a file in `directory`, with `PLANCK_NB_CASSETTE_MODE`
-        (default "auto"). Raises `ConfigError` for a value that cannot be used.
+        An argument is the name of a setting, its value as the field holds it or as text, as in the environment; None
+        is the same as none given. Relative paths start in `directory`, by default the working directory. Raises
+        `ConfigError` for a value that cannot be used, and for a name that is no setting.
         """
         environment = os.environ if environment is None else environment
         directory = Path.cwd() if directory is None else directory
-        folder = sessions_dir or environment.get("PLANCK_NB_SESSIONS_DIR") or ".planck/sessions"
-        written = environment.get("PLANCK_NB_DEMO_PACE")
-        tape = cassette or environment.get("PLANCK_NB_CASSETTE")
+        if unknown := sorted(set(given) - {setting.field for setting in SETTINGS}):
+            names = [setting.field for setting in SETTINGS]
+            raise ConfigError(f"There is no setting {unknown[0]}. {did_you_mean(unknown[0], names)}")
+        values: dict[str, Any] = {"root": directory}
+        for setting in SETTINGS:
+            value = given.get(setting.field)
+            written = environment.get(setting.variable) or setting.default if value is None else value
+            if isinstance(written, (str, Path)):
+                written = setting.value_of(str(written), directory)
+            if written is not None:
+                values[setting.field] = written
         own = _own_models(environment.get("PLANCK_NB_MODELS_FILE"), directory)
-        return cls(
-            sessions_dir=directory / Path(folder).expanduser(),
-            default_model=default_model or environment.get("PLANCK_NB_MODEL") or None,
-            demo_pace=_seconds(written) if demo_pace is None else demo_pace,
-            models=own.models,
-            warnings=own.warnings,
-            cassette=directory / Path(tape).expanduser() if tape else None,
-            cassette_mode=_mode(cassette_mode or environment.get("PLANCK_NB_CASSETTE_MODE") or "auto"),
-        )
+        rules = tuple(rule for name in RULES for rule in values.pop(name, ()))
+        return cls(**values, rules=rules, models=own.models, warnings=own.warnings)
 
 
-def _mode(written: str) -> Mode:
-    if written not in MODES:
-        raise ConfigError(f"The cassette mode is {written!r}; it must be one of {', '.join(MODES)}.")
-    return cast("Mode", written)
+def _paths(text: str, directory: Path) -> tuple[Path, ...]:
+    return tuple(_path(item, directory) for item in text.split(os.pathsep) if item)
 
 
-def _seconds(written: str | None) -> float | None:
+def _path(text: str, directory: Path) -> Path:
+    return directory / Path(text).expanduser()
+
+
+def _mode(text: str, _directory: Path) -> Mode:
+    if text not in MODES:
+        raise ValueError(f"must be one of {', '.join(MODES)}")
+    return cast("Mode", text)
+
+
+def _words(text: str, _directory: Path) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _rules(action: Action) -> Callable[[str, Path], tuple[Rule, ...]]:
+    def read(text: str, directory: Path) -> tuple[Rule, ...]:
+        return tuple(Rule.parse(action, word) for word in _words(text, directory))
+
+    return read
+
+
+def _seconds(text: str, _directory: Path) -> float:
+    return max(0.0, _number(text, "a number of seconds"))
+
+
+def _ratio(text: str, _directory: Path) -> float:
+    ratio = _number(text, "a number above 0 and at most 1")
+    if not 0 < ratio <= 1:
+        raise ValueError("must be a number above 0 and at most 1")
+    return ratio
+
+
+def _number(text: str, what: str) -> float:
     try:
-        return max(0.0, float(written)) if written else None
+        return float(text)
     except ValueError:
-        raise ConfigError(f"PLANCK_NB_DEMO_PACE is {written!r}; it must be a number of seconds.") from None
+        raise ValueError(f"must be {what}") from None
+
+
+def read_limits(text: str, limits: Limits | None = None) -> Limits:
+    """The limits with those changed that `text` names: "rounds=100, cost=none". Raises ValueError."""
+    known = {item.name for item in fields(Limits)}
+    changed: dict[str, float | int | None] = {}
+    for word in text.replace(",", " ").split():
+        name, equals, value = word.partition("=")
+        if name not in known or not equals:
+            raise ValueError(f"takes NAME=NUMBER for {', '.join(sorted(known))}, with `none` for no limit")
+        if value.lower() == "none":
+            changed[name] = None
+            continue
+        number = _number(value, f"a number above 0 for {name}, or none")
+        if not number > 0:
+            raise ValueError(f"must be a number above 0 for {name}, or none")
+        changed[name] = number if name in {"cost", "seconds", "session_cost"} else int(number)
+    return replace(limits or Limits(), **changed)  # type: ignore[arg-type]  # each is a number or None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its field in `Config`, its variable, how its text is read, and a line of help."""
+
+    field: str
+    variable: str
+    help: str
+    read: Callable[[str, Path], object] = lambda text, _directory: text
+    default: str | None = None
+
+    def value_of(self, text: str, directory: Path) -> object:
+        """What the text says. Raises `ConfigError`."""
+        try:
+            return self.read(text, directory)
+        except PlanckError as error:
+            raise ConfigError(f"{self.variable} is {text!r}: {error}") from None
+        except ValueError as error:
+            raise ConfigError(f"{self.variable} is {text!r}; it {error}.") from None
+
+
+RULES = ("deny", "allow", "ask")
+
+SETTINGS = (
+    Setting("sessions_dir", "PLANCK_NB_SESSIONS_DIR", "where sessions are kept", _path, ".planck/sessions"),
+    Setting("default_model", "PLANCK_NB_MODEL", "the model of agents that name none, as provider:model"),
+    Setting("fallbacks", "PLANCK_NB_FALLBACKS", "models to ask when that one cannot answer, in order", _words),
+    Setting(
+        "limits",
+        "PLANCK_NB_LIMITS",
+        "bounds of a turn (rounds, tokens, cost in dollars, seconds) and a session: rounds=100,cost=none",
+        lambda text, _directory: read_limits(text),
+    ),
+    Setting("allow", "PLANCK_NB_ALLOW", "calls that need no approval: read, write, bash:git status", _rules("allow")),
+    Setting("ask", "PLANCK_NB_ASK", "calls that need approval", _rules("ask")),
+    Setting("deny", "PLANCK_NB_DENY", "calls that are never run", _rules("deny")),
+    Setting("approval_deadline", "PLANCK_NB_APPROVAL_DEADLINE", "seconds to approve a call in", _seconds),
+    Setting("compact_ratio", "PLANCK_NB_COMPACT_RATIO", "how full the window may be before it is compacted", _ratio),
+    Setting(
+        "skills_dirs",
+        "PLANCK_NB_SKILLS_DIRS",
+        "folders of skills",
+        _paths,
+        f".planck/skills{os.pathsep}~/.planck/skills",
+    ),
+    Setting(
+        "tools_dirs",
+        "PLANCK_NB_TOOLS_DIRS",
+        "folders of tools that a TOOL.json describes",
+        _paths,
+        f".planck/tools{os.pathsep}~/.planck/tools",
+    ),
+    Setting("demo_pace", "PLANCK_NB_DEMO_PACE", "seconds between two words of the demo model", _seconds),
+    Setting("cassette", "PLANCK_NB_CASSETTE", "file that model traffic is recorded to or replayed from", _path),
+    Setting("cassette_mode", "PLANCK_NB_CASSETTE_MODE", "off, record, replay or auto", _mode),
+)
+"""All settings that have a variable, one table for reading and for help."""
 
 
 def _own_models(named: str | None, directory: Path) -> OwnModels:

@@ -58,8 +58,9 @@ class AgentChanged(Envelope):
 
 @dataclass(frozen=True, slots=True)
 class AgentStopped(Envelope):
-    """The agent takes no more prompts."""
+    """The agent takes no more prompts; `removed` tells that it is not to be there when the session goes on."""
 
+    removed: bool = False
     type: Literal["agent_stopped"] = "agent_stopped"
 
 
@@ -348,6 +349,14 @@ AgentEvent: TypeAlias = (
 
 TRANSIENT = frozenset({"text_delta", "thinking_delta", "tool_args_delta", "tool_progress"})
 """Types of the events that are shown and not stored: what follows them says it all."""
+
+
+_SUPERSEDING = frozenset({"turn_start", "turn_end", "aborted", "error", "rewound"})
+
+
+def supersedes_deltas(event: AgentEvent) -> bool:
+    """Whether the event stands for all deltas before it."""
+    return event.type in _SUPERSEDING or (event.type == "message" and event.message.type != "summary")
 
 
 @cache

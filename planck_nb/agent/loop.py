@@ -13,62 +13,46 @@ from dataclasses import replace
 from typing import Protocol
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.progress import Progress
-from planck_nb.agent.tool import Tool
-from planck_nb.agent.tool_output import ToolOutput
+from planck_nb.agent.calls import Caller, run_calls
 from planck_nb.ai.client import Stream
 from planck_nb.ai.events import StreamEvent
-from planck_nb.ai.messages import (
-    AssistantMessage,
-    Message,
-    ToolCallPart,
-    ToolResultMessage,
-    ToolResultPart,
-    Usage,
-    UserMessage,
-)
-from planck_nb.base.errors import PlanckError, ToolError, did_you_mean
-
-GRACE = 2.0
-"""Seconds that a tool gets to end after it was cancelled, before the turn goes on without it."""
-
-STOPPED = "The call was stopped before it returned."
+from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, Usage, UserMessage
+from planck_nb.base.errors import PlanckError
 
 
-class Host(Protocol):
+class Host(Caller, Protocol):
     """What the loop needs of its agent."""
 
-    @property
-    def id(self) -> str:
-        """The agent's id, which some tools want to know."""
+    async def make_room(self) -> None:
+        """Shorten a conversation that is about to outgrow the model's window."""
         ...
 
     def open_stream(self) -> Stream:
         """Ask the model for the next reply to the conversation so far."""
         ...
 
-    async def append(self, message: Message) -> None:
-        """Make the message durable and part of the conversation."""
+    async def recover(self, error: PlanckError) -> bool:
+        """Whether a request that failed before a word can be tried again, with another model or less to read."""
         ...
 
-    def emit(self, kind: type[ev.Envelope], *payload: object) -> None:
-        """Tell whoever watches."""
+    def heard(self, characters: int) -> bool:
+        """Take in that the model wrote so much more; whether a limit is reached and the reply must end here."""
         ...
 
     def count(self, reply: AssistantMessage) -> None:
         """Add the reply's tokens and cost to the agent's totals."""
         ...
 
+    def out_of_budget(self) -> bool:
+        """Whether a limit is reached; whoever watches is told which. Raises `LimitError` where nothing was said yet."""
+        ...
+
+    def steering(self) -> Sequence[UserMessage]:
+        """What was said since to steer the running turn."""
+        ...
+
     def correction(self, answer: AssistantMessage) -> UserMessage | None:
         """What to tell the model about its final answer, None where it is as wanted. Raises `OutputError`."""
-        ...
-
-    def tool(self, name: str) -> Tool | None:
-        """The tool of this name, as it stands now."""
-        ...
-
-    def tool_names(self) -> Sequence[str]:
-        """The names that a call may use."""
         ...
 
 
@@ -77,46 +61,73 @@ async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> tuple[Assistan
     usage = Usage()
     for prompt in prompts:
         await host.append(prompt)
+    host.out_of_budget()
     while True:
+        await host.make_room()
         reply = await _stream_reply(host)
         usage += reply.usage or Usage()
         if reply.tool_calls:
-            await _run_tools(host, reply.tool_calls)
-        elif correction := host.correction(reply):
-            await host.append(correction)
-        else:
+            await run_calls(host, reply.tool_calls)
+        if host.out_of_budget():
             return reply, usage
+        if steering := host.steering():
+            for message in steering:
+                await host.append(message)
+        elif not reply.tool_calls:
+            correction = host.correction(reply)
+            if correction is None:
+                return reply, usage
+            await host.append(correction)
 
 
 async def _stream_reply(host: Host) -> AssistantMessage:
     """One reply of the model, shown as it comes and appended when it is complete, or as far as it came."""
-    stream = host.open_stream()
-    names: dict[int, tuple[str, str]] = {}
-    try:
-        async with stream:
-            async for batch in stream.batches():
-                for event in batch:
-                    _show(host, event, names)
-    except asyncio.CancelledError:
-        await _keep_partial(host, stream, None)
-        raise
-    except PlanckError as error:
-        await _keep_partial(host, stream, str(error))
-        raise
+    while True:
+        stream = host.open_stream()
+        try:
+            complete = await _show_stream(host, stream)
+        except asyncio.CancelledError:
+            await _keep_partial(host, stream, "aborted")
+            raise
+        except PlanckError as error:
+            if await _keep_partial(host, stream, "error", str(error)) or not await host.recover(error):
+                raise
+        else:
+            break
+    if not complete:
+        await _keep_partial(host, stream, "length")
+        return replace(stream.message, content=_said(stream.message), stop_reason="length")
     reply = stream.message
     await host.append(reply)
     host.count(reply)
     return reply
 
 
-def _show(host: Host, event: StreamEvent, names: dict[int, tuple[str, str]]) -> None:
+async def _show_stream(host: Host, stream: Stream) -> bool:
+    """Show the reply as it comes; False where a limit cut it short."""
+    names: dict[int, tuple[str, str]] = {}
+    async with stream:
+        async for batch in stream.batches():
+            written = 0
+            for event in batch:
+                written += _show(host, event, names)
+            if host.heard(written):
+                return False
+    return True
+
+
+def _show(host: Host, event: StreamEvent, names: dict[int, tuple[str, str]]) -> int:
+    """Tell of one event; how many characters the model wrote in it."""
     match event.type:
         case "text_delta":
             host.emit(ev.TextDelta, event.text)
+            return len(event.text)
         case "thinking_delta":
             host.emit(ev.ThinkingDelta, event.text)
+            return len(event.text)
         case "tool_args_delta":
             host.emit(ev.ToolArgsDelta, *names[event.index], event.text)
+            return len(event.text)
         case "tool_call_start":
             names[event.index] = (event.id, event.name)
             host.emit(ev.ToolArgsDelta, event.id, event.name, "")
@@ -126,68 +137,19 @@ def _show(host: Host, event: StreamEvent, names: dict[int, tuple[str, str]]) -> 
             host.emit(ev.Warned, event.text)
         case _:
             pass
+    return 0
 
 
-async def _keep_partial(host: Host, stream: Stream, error: str | None) -> None:
-    """Append what the reply said before it was cut; its calls were never run and go."""
+async def _keep_partial(host: Host, stream: Stream, reason: StopReason, error: str | None = None) -> bool:
+    """Append what the reply said before it was cut, if anything; its calls were never run and go."""
     partial = stream.message
-    said = tuple(part for part in partial.content if part.type != "tool_call" and (part.text or part.provider_state))
-    if not said:
-        return
-    kept = replace(partial, content=said, stop_reason="aborted" if error is None else "error", error=error)
-    await host.append(kept)
-    host.count(kept)
+    said = _said(partial)
+    if said:
+        kept = replace(partial, content=said, stop_reason=reason, error=error)
+        await host.append(kept)
+        host.count(kept)
+    return bool(said)
 
 
-async def _run_tools(host: Host, calls: Sequence[ToolCallPart]) -> None:
-    """Run the calls side by side and append their results in call order, also when the turn is stopped meanwhile."""
-    tasks = [asyncio.create_task(_run_tool(host, call), name=f"planck-tool-{call.name}") for call in calls]
-    try:
-        await asyncio.wait(tasks)
-    except asyncio.CancelledError:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=GRACE)
-        await host.append(ToolResultMessage(tuple(map(_result_or_stopped, calls, tasks))))
-        raise
-    await host.append(ToolResultMessage(tuple(task.result() for task in tasks)))
-
-
-def _result_or_stopped(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -> ToolResultPart:
-    if task.done() and not task.cancelled() and task.exception() is None:
-        return task.result()
-    return ToolResultPart(call.id, call.name, STOPPED, is_error=True)
-
-
-async def _run_tool(host: Host, call: ToolCallPart) -> ToolResultPart:
-    """Run one call. Every failure becomes a result that the model can read."""
-    host.emit(ev.ToolStart, call.id, call.name, call.args)
-    try:
-        output = await _execute(host, call)
-        result = ToolResultPart(call.id, call.name, output.text, images=output.images)
-    except ToolError as error:
-        result = ToolResultPart(call.id, call.name, f"Error: {error}", is_error=True)
-    except asyncio.CancelledError:
-        if (task := asyncio.current_task()) and task.cancelling():
-            host.emit(ev.ToolEnd, call.id, call.name, STOPPED, True)
-            raise
-        result = ToolResultPart(call.id, call.name, "Error: what the tool waited for was cancelled", is_error=True)
-    except Exception as error:  # noqa: BLE001 - whatever a tool, its schema or its result does, the loop goes on
-        result = ToolResultPart(call.id, call.name, f"Error: {type(error).__name__}: {error}", is_error=True)
-    host.emit(ev.ToolEnd, call.id, call.name, result.text, result.is_error)
-    return result
-
-
-async def _execute(host: Host, call: ToolCallPart) -> ToolOutput:
-    if call.invalid is not None:
-        if not call.invalid.strip():
-            raise ToolError(f"The reply was cut off before the arguments of {call.name} came; call it again.")
-        raise ToolError(f"The arguments of {call.name} are not a JSON object: {call.invalid[:500]}")
-    tool = host.tool(call.name)
-    if tool is None:
-        raise ToolError(f"unknown tool: {call.name}. {did_you_mean(call.name, host.tool_names())}".rstrip())
-    progress = Progress(lambda text: host.emit(ev.ToolProgress, call.id, call.name, text))
-    try:
-        return await tool.run(call.args, agent_id=host.id, call_id=call.id, progress=progress)
-    finally:
-        progress.close()
+def _said(partial: AssistantMessage) -> tuple[AssistantPart, ...]:
+    return tuple(part for part in partial.content if part.type != "tool_call" and (part.text or part.provider_state))

@@ -31,7 +31,8 @@ class RunResult(Generic[T]):
     `messages` are those of the turn, the prompt included. `usage` and `cost` (US dollars, None where a price is
     unknown) sum the turn's replies. `aborted` tells that the turn was stopped: `text` is then what was said so far.
     `output` is the answer in the form that was asked for, its text where none was; None where a turn was stopped
-    before there was an answer of that form.
+    before there was an answer of that form. `limit` is the sentence on the limit that ended the turn early, empty where
+    none did.
     """
 
     messages: tuple[Message, ...]
@@ -39,6 +40,7 @@ class RunResult(Generic[T]):
     cost: float | None
     aborted: bool = False
     output: T = None  # type: ignore[assignment]  # the agent sets it; None only where a turn was stopped
+    limit: str = ""
 
     @property
     def text(self) -> str:
@@ -69,10 +71,13 @@ class Run(Generic[T]):
         prompt: UserMessage,
         stop: Callable[[Run[Any]], None],
         wanted: Wanted | None = None,
+        *,
+        steer: bool = False,
     ) -> None:
         self.id = id
         self.prompt = prompt
         self.wanted = wanted
+        self.steer = steer
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()
         """Everything the turn said, from its start, without loss."""

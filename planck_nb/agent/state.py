@@ -132,7 +132,13 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
         model=event.model,
         system_prompt=event.system_prompt,
         tools=event.tools,
+        status="idle",
+        queue=(),
+        running=(),
+        asking=(),
+        compacting=False,
         stopped=False,
+        partial=None,
     )
 
 
@@ -160,6 +166,8 @@ def _turn_start(state: AgentState, event: ev.TurnStart) -> AgentState:
 
 
 def _message(state: AgentState, event: ev.Message) -> AgentState:
+    if event.message.type == "summary":  # may come at any time, also while a reply is written
+        return replace(state, messages=(*state.messages, Entry(event.id, event.message)))
     calls = event.message.type == "assistant" and event.message.tool_calls
     return replace(
         state,

@@ -47,7 +47,10 @@ class Controller:
         mentioned = notebook.mentioned(prompt, namespace)
         functions = [name for name in mentioned if notebook.is_function(namespace[name])]
         values = [notebook.describe(name, namespace[name]) for name in mentioned if name not in functions]
-        tools = notebook.tools_named([*options.get("tools", ()), *functions], namespace)
+        named = [*options.get("tools", ()), *functions]
+        tools = notebook.tools_named(named, namespace, self.workspace.equipment) if named else []
+        for rule in (*options.get("allow", ()), *options.get("deny", ())):
+            self.workspace.approvals.remember(rule)
         async with self._making:
             agent, notice = await self._agent(options)
         for tool in tools:

@@ -34,13 +34,13 @@ class PlanckMagics:
         """Do what a `%planck` line or a `%%planck` cell asks for; what it returns is the value of the magic."""
         debug = "--debug" in line.split()
         try:
-            return await self._run(line, cell, {**self._notebook_names(), **(local_ns or {})})
+            return await self._run(line, cell, {**self.notebook_names(), **(local_ns or {})})
         except PlanckError as error:
             if not debug:
                 in_one_line(error)
             raise
 
-    def _notebook_names(self) -> dict[str, object]:
+    def notebook_names(self) -> dict[str, object]:
         """What the notebook defined, without what IPython put there."""
         hidden = self._shell.user_ns_hidden
         return {name: value for name, value in self._shell.user_ns.items() if hidden.get(name) is not value}
@@ -105,6 +105,7 @@ class PlanckMagics:
             agent=started.agent.name,
             model=str(started.agent.model),
             actions=RunActions(started.agent, started.run),
+            on_connect=self._controller.workspace.attend,
         )
         display(view)
         return view

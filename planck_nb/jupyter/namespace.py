@@ -9,6 +9,7 @@ from planck_nb.agent.functions import as_tool
 from planck_nb.agent.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import head_and_tail
+from planck_nb.workspace.equipment import Equipment
 
 _MENTION = re.compile(r"(?<![\w@.])@([A-Za-z_]\w*)")
 _SHOWN_CHARACTERS = 4_000
@@ -26,17 +27,25 @@ def is_function(value: object) -> bool:
     return isinstance(value, Tool) or (callable(value) and not isinstance(value, type))
 
 
-def tools_named(names: Iterable[str], namespace: Mapping[str, object]) -> list[Tool]:
-    """The functions of these names as tools. Raises `UsageError` for a name that is none."""
+def functions(namespace: Mapping[str, object]) -> dict[str, object]:
+    """The functions and tools of the notebook by name."""
+    return {name: value for name, value in namespace.items() if name[0] != "_" and is_function(value)}
+
+
+def tools_named(names: Iterable[str], namespace: Mapping[str, object], equipment: Equipment) -> list[Tool]:
+    """The functions of these names, or else the workspace's tools. Raises `UsageError` for a name that is neither."""
     found: list[Tool] = []
     for name in names:
-        if name not in namespace:
-            functions = (known for known, value in namespace.items() if known[0] != "_" and is_function(value))
-            raise UsageError(f"The notebook has no function named {name}. {did_you_mean(name, functions)}".rstrip())
-        if not is_function(namespace[name]):
+        if is_function(namespace.get(name)):
+            found.append(as_tool(namespace[name]))
+        elif equipment.has(name):
+            found.extend(equipment.named([name]))
+        elif name in namespace:
             kind = type(namespace[name]).__name__
             raise UsageError(f"{name} is a {kind}, not a function; only functions can be tools.")
-        found.append(as_tool(namespace[name]))
+        else:
+            known = [*functions(namespace), *equipment.names()]
+            raise UsageError(f"There is no function or tool named {name}. {did_you_mean(name, known)}".rstrip())
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
+from planck_nb.agent.policy import Action, Rule
 from planck_nb.base.errors import UsageError, did_you_mean
 
 
@@ -24,6 +25,11 @@ class Option:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip().removeprefix("@") for name in text.split(",") if name.strip())
+
+
+def rules(action: Action) -> Callable[[str], tuple[Rule, ...]]:
+    """Makes what reads approval rules that stand behind one another, separated by commas."""
+    return lambda text: tuple(Rule.parse(action, name) for name in _names(text))
 
 
 def count(text: str) -> int:
@@ -61,7 +67,9 @@ DEBUG = Option("debug", None, None, "show the whole traceback of an error")
 OPTIONS = (
     Option("model", "m", "PROVIDER:MODEL", "the model of the agent, from now on"),
     Option("base-url", None, "URL", "where the model's server is, if not at its usual address"),
-    Option("tools", "t", "F,G", "functions of the notebook that the agent can call, from now on", _names),
+    Option("tools", "t", "F,G", "functions of the notebook, and tools such as read or bash, from now on", _names),
+    Option("allow", None, "RULES", "calls that need no approval in this session: bash, write:src/**", rules("allow")),
+    Option("deny", None, "RULES", "calls that are never run in this session", rules("deny")),
     Option("system", "s", "TEXT", "the agent's system prompt, from now on"),
     Option("agent", "a", "NAME", "the agent to talk to; one that does not exist is made"),
     Option("new", None, None, "start with an empty conversation"),
@@ -119,7 +127,9 @@ def parse(line: str, known: Sequence[Option] = OPTIONS, *, of: str = "%%planck")
         if not inline:
             raise UsageError(f"{flag} needs a value: {flag} {option.value}.")
         try:
-            options[option.name] = option.read(inline)
+            value = option.read(inline)
+            before = options.get(option.name)
+            options[option.name] = (*before, *value) if isinstance(before, tuple) else value
         except ValueError:
             raise UsageError(f"{flag} cannot be {inline!r}: {option.help}.") from None
     return Parsed(options, rest)

@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from planck_nb.agent.agent import Agent
+from planck_nb.agent.approval import Approvals
+from planck_nb.agent.compaction import Compactor
 from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.limits import Ledger, Limits
+from planck_nb.agent.policy import Policy, Rule
 from planck_nb.agent.tool import Tool
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
 from planck_nb.ai.context import Options
+from planck_nb.ai.messages import UserMessage
 from planck_nb.ai.models import Model
-from planck_nb.base.errors import AgentError, did_you_mean
+from planck_nb.base.errors import AgentError, ModelError, SessionNotFoundError, did_you_mean
 from planck_nb.base.eventlog import EventLog, Subscription
 from planck_nb.config import Config
-from planck_nb.sessions import Session, SessionInfo, list_sessions, query, query_async
+from planck_nb.sessions import Session, SessionInfo, list_sessions, open_in, query, query_async
+from planck_nb.sessions.roster import Member, roster
+from planck_nb.tools.changes import Changes
 from planck_nb.workspace.default_model import choose_model, paced
+from planck_nb.workspace.equipment import Equipment
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REPLAY = 10_000
 """Events of the session that are kept for subscribers that come late."""
+
+INTERRUPTED = (
+    "Session resumed after interruption. Your last turn was cut off before it ended, and calls that had no result by "
+    "then have none. Look at what is done before you go on."
+)
+"""What an agent is told once, when the session goes on after its last turn was cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A session that agents write to, and what belongs to it."""
+
+    session: Session
+    ledger: Ledger
+    equipment: Equipment
+    changes: Changes
 
 
 class Workspace:
@@ -39,10 +65,14 @@ class Workspace:
         self.config = config or Config.load()
         self.agents: dict[str, Agent] = {}
         """The agents by name, in the order they were made."""
+        self.approvals = Approvals(Policy.allow_all(), self.config.approval_deadline, attendance=asyncio.Event())
+        """What may run; `attend` says that somebody is there who can be asked."""
+        self.approvals.policy = self._policy()
+        self.limits = self.config.limits
         self._owns_client = client is None
         self._client = client or Client(cassette=_cassette(self.config))
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
-        self._session: Session | None = None
+        self._opened: _Opened | None = None
         self._model: Model | None = None
 
     async def __aenter__(self) -> Self:
@@ -61,14 +91,33 @@ class Workspace:
     @property
     def session(self) -> Session:
         """The session that the agents write to; made when it is first asked for."""
-        if self._session is None:
-            self._session = Session.create(self.sessions_dir)
-        return self._session
+        return self._open().session
 
     @property
     def session_id(self) -> str | None:
         """The id of the session, None as long as nobody asked for one."""
-        return self._session.id if self._session else None
+        return self._opened.session.id if self._opened else None
+
+    @property
+    def equipment(self) -> Equipment:
+        """What agents can be given by name."""
+        return self._open().equipment
+
+    @property
+    def changes(self) -> Changes:
+        """The files that the agents' tools changed in this session, and how to take that back."""
+        return self._open().changes
+
+    def attend(self) -> None:
+        """Take in that somebody is there who can be asked for approval."""
+        if self.approvals.attendance is not None:
+            self.approvals.attendance.set()
+
+    def set_limits(self, limits: Limits) -> None:
+        """Bound all agents by these from their next turn on."""
+        self.limits = limits
+        for agent in self.agents.values():
+            agent.limits = limits
 
     def model(self, reference: str, *, base_url: str | None = None) -> Model:
         """The model of this name, as the configuration wants it. Raises `ModelError` for an unknown one."""
@@ -111,18 +160,7 @@ class Workspace:
         """Make an agent whose messages are stored in the session. Raises `AgentError` where the name is taken."""
         if name in self.agents:
             raise AgentError(f"An agent named {name} exists already; choose another name.")
-        agent = Agent(
-            model=model,
-            system_prompt=system_prompt,
-            tools=tools,
-            name=name,
-            session=self.session,
-            options=options,
-            client=self._client,
-            observers=(self._events,),
-        )
-        self.agents[name] = agent
-        return agent
+        return self._add(name, model, system_prompt, tools, options=options)
 
     def agent(self, name: str) -> Agent:
         """The agent of this name. Raises `AgentError` where there is none."""
@@ -132,10 +170,54 @@ class Workspace:
             raise AgentError(f"No agent is named {name}. {did_you_mean(name, self.agents)}".rstrip()) from None
 
     async def remove_agent(self, name: str) -> None:
-        """Stop the agent and forget its name; what it said stays in the session."""
+        """Stop the agent for good and forget its name; what it said stays in the session."""
         agent = self.agent(name)
         del self.agents[name]
-        await agent.stop()
+        await agent.stop(removed=True)
+
+    async def resume(self, id_or_name: str | None = None, *, functions: Mapping[str, Tool] | None = None) -> list[str]:
+        """Go on with a stored session: its agents, their history, usage, tools and remembered approvals.
+
+        By default that is the newest one that nobody has open. What ran here is stopped first. Tools are found by name
+        among `functions` and what the workspace has. An agent whose last turn was cut off is told so, once. Returns a
+        sentence about everything that could not be restored. Raises `SessionNotFoundError` and `SessionLockedError`,
+        which leave everything as it was.
+        """
+        if id_or_name is None:
+            id_or_name = self._newest()
+        if self._opened and id_or_name in (self._opened.session.id, self._opened.session.name):
+            raise AgentError(f"Session {id_or_name} is the one that is open here.")
+        session = Session.open(self.sessions_dir, id_or_name)
+        await self._leave()
+        return await self._enter(session, functions or {})
+
+    async def rewind(self, message_id: int) -> list[str]:
+        """Go back to just before the message, in all agents; those that came later are stopped. Their names.
+
+        What is taken back becomes a branch (`session.branches`). Raises `SessionError`.
+        """
+        await self.session.truncate_after(message_id)
+        staying = {member.agent_id for member in roster(self.session).members}
+        gone = [name for name, agent in self.agents.items() if agent.id not in staying]
+        for name in gone:
+            await self.remove_agent(name)
+        return gone
+
+    async def return_to(self, branch_id: int, *, functions: Mapping[str, Tool] | None = None) -> list[str]:
+        """Go on where the conversation was before it was rewound, with the agents it had. See `rewind` and `resume`."""
+        await self.session.return_to(branch_id)
+        return await self._revive(functions or {})
+
+    async def fork(
+        self, name: str | None = None, *, before: int | None = None, functions: Mapping[str, Tool] | None = None
+    ) -> list[str]:
+        """Go on in a new session that begins with what was said here, as far as the message `before`.
+
+        This session stays as it is. Returns what `resume` returns. Raises `SessionError`.
+        """
+        copy = self.session.fork(name=name, before=before)
+        await self._leave()
+        return await self._enter(copy, functions or {})
 
     def subscribe(
         self, *, session_id: str | None = None, agent_id: str | None = None, since: int | None = None
@@ -146,16 +228,20 @@ class Workspace:
         of this workspace.
         """
         if agent_id is not None:
-            for agent in self.agents.values():
-                if agent.id == agent_id:
-                    return agent.subscribe(since=since)
-            raise AgentError(f"No agent of this workspace has the id {agent_id}.")
+            return self.find_agent(agent_id).subscribe(since=since)
         if session_id is not None and session_id != self.session.id:
             raise AgentError(f"Session {session_id} is not open in this workspace.")
         return self._events.subscribe(since)
 
+    def find_agent(self, agent_id: str) -> Agent:
+        """The agent with this id. Raises `AgentError` where there is none."""
+        for agent in self.agents.values():
+            if agent.id == agent_id:
+                return agent
+        raise AgentError(f"No agent of this workspace has the id {agent_id}.")
+
     def sessions(self) -> list[SessionInfo]:
-        """All sessions in the directory, newest first."""
+        """All sessions in the directory, oldest first."""
         return list_sessions(self.sessions_dir)
 
     def query(self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None) -> pd.DataFrame:
@@ -171,20 +257,122 @@ class Workspace:
         """Like `query`, while the event loop goes on; cancelling ends the query."""
         return await query_async(self.sessions_dir, sql, frames=frames, limit=limit, session=self.session_id)
 
-    def _recorded_model(self) -> str | None:
-        cassette = self.cassette
-        return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
-
     async def close(self) -> None:
         """Stop all agents and close the session. What was acknowledged is on disk already."""
-        for name in list(self.agents):
-            await self.remove_agent(name)
+        await self._leave()
         self._events.close()
         if self._owns_client:
             await self._client.aclose()
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+
+    def _open(self, session: Session | None = None, ledger: Ledger | None = None) -> _Opened:
+        if self._opened is None:
+            session = session or Session.create(self.sessions_dir)
+            changes = Changes(session.path.with_name(f"{session.id}_{session.name}.changes"))
+            self._opened = _Opened(session, ledger or Ledger(), Equipment(self.config, changes), changes)
+        return self._opened
+
+    def _add(
+        self,
+        name: str,
+        model: Model,
+        system_prompt: str,
+        tools: Iterable[Tool | Callable[..., object]],
+        *,
+        options: Options | None = None,
+        member: Member | None = None,
+    ) -> Agent:
+        opened = self._open()
+        agent = Agent(
+            id=member.agent_id if member else None,
+            type=member.agent_type if member else None,
+            usage=member.usage if member else None,
+            cost=member.cost if member else None,
+            turn=member.turn if member else -1,
+            model=model,
+            system_prompt=system_prompt,
+            tools=[*opened.equipment.standard(), *tools],
+            name=name,
+            session=opened.session,
+            options=options,
+            on_compact=Compactor.build(ratio=self.config.compact_ratio),
+            fallbacks=[self.model(reference) for reference in self.config.fallbacks],
+            limits=self.limits,
+            ledger=opened.ledger,
+            approvals=self.approvals,
+            briefing=opened.equipment.briefing,
+            client=self._client,
+            observers=(self._events,),
+        )
+        self.agents[name] = agent
+        return agent
+
+    async def _enter(self, session: Session, functions: Mapping[str, Tool]) -> list[str]:
+        """Make `session` the one that agents write to, with the agents it has."""
+        found = roster(session)
+        spent = sum((member.usage.total_tokens for member in found.members), 0)
+        self._open(session, Ledger(spent, sum(member.cost or 0.0 for member in found.members)))
+        for rule in found.rules:
+            self.approvals.remember(Rule.parse("allow", rule))
+        return await self._revive(functions)
+
+    async def _revive(self, functions: Mapping[str, Tool]) -> list[str]:
+        """Make the agents of the session that are not here yet; a sentence about everything that is missing."""
+        problems: list[str] = []
+        here = {agent.id for agent in self.agents.values()}
+        for member in roster(self.session).members:
+            if member.removed or member.agent_id in here:
+                continue
+            name = member.name or member.agent_id
+            if name in self.agents:
+                problems.append(f"A second agent named {name} was left out.")
+                continue
+            tools, missing = self._granted(member, functions)
+            if missing:
+                problems.append(f"{name} lacks {', '.join(missing)}; hand them over again with `--tools`.")
+            agent = self._add(name, await self._model_of(member, problems), member.system_prompt, tools, member=member)
+            if member.unfinished:
+                await agent.append(UserMessage(INTERRUPTED))
+        return problems
+
+    def _granted(self, member: Member, functions: Mapping[str, Tool]) -> tuple[list[Tool], list[str]]:
+        """The tools that the agent had, and the names of those that are nowhere any more."""
+        known = {**self.equipment.tools(), **functions}
+        found = [known[name] for name in member.tools if name in known]
+        return found, [name for name in member.tools if name not in known]
+
+    async def _model_of(self, member: Member, problems: list[str]) -> Model:
+        try:
+            return self.model(member.model)
+        except ModelError as error:
+            model, _ = await self.default_model()
+            problems.append(f"{member.name} goes on with {model}: {error}")
+            return model
+
+    async def _leave(self) -> None:
+        """Stop all agents, close the session, and forget what was remembered for it."""
+        for agent in self.agents.values():
+            await agent.stop()
+        self.agents.clear()
+        if self._opened is not None:
+            self._opened.session.close()
+            self._opened = None
+        self.approvals.policy = self._policy()
+
+    def _policy(self) -> Policy:
+        policy = Policy.ask_before_changes(self.config.root)
+        for rule in self.config.rules:
+            policy = policy.with_rule(rule)
+        return policy
+
+    def _newest(self) -> str:
+        for info in reversed(self.sessions()):
+            if info.id != self.session_id and open_in(info) is None:
+                return info.id
+        raise SessionNotFoundError("There is no other session to go on with; `%planck sessions` lists them.")
+
+    def _recorded_model(self) -> str | None:
+        cassette = self.cassette
+        return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
 
 
 def _cassette(config: Config) -> Cassette | None:

@@ -123,11 +123,6 @@ async def test_a_failing_call_becomes_a_result_and_the_loop_goes_on(
     assert events[-1].type == "turn_end"
 
 
-class Unprintable:
-    def __str__(self) -> str:
-        raise RuntimeError("no text")
-
-
 async def waits_for_something_cancelled() -> None:
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     future.cancel()
@@ -137,12 +132,11 @@ async def waits_for_something_cancelled() -> None:
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        (Tool(name="odd", description="", execute_fn=lambda args: Unprintable()), "RuntimeError: no text"),
         (Tool(name="odd", description="", parameters={"type": "objekt"}, execute_fn=lambda args: 1), "objekt"),
         (Tool(name="odd", description="", parameters={"$ref": "#/nope"}, execute_fn=lambda args: 1), "nope"),
         (Tool(name="odd", description="", execute_fn=lambda args: waits_for_something_cancelled()), "was cancelled"),
     ],
-    ids=["result", "schema", "reference", "cancelled"],
+    ids=["schema", "reference", "cancelled"],
 )
 async def test_whatever_a_tool_does_its_call_has_a_result(tool: Tool, said: str) -> None:
     agent = Agent(model=scripted_model(calling(("odd", {}), ("add", {"a": 1, "b": 1}), then="fine")), tools=[tool, add])
@@ -199,7 +193,7 @@ async def test_a_raw_schema_is_enforced() -> None:
     ("text", "said"), [("{bad", r"not a JSON object: \{bad"), ("", "cut off before the arguments")]
 )
 async def test_arguments_that_are_not_json_are_never_run(text: str, said: str) -> None:
-    from planck_nb.agent.loop import _execute
+    from planck_nb.agent.calls import _execute
     from planck_nb.ai.messages import ToolCallPart
 
     agent = Agent(model=scripted_model([]), tools=[add])
@@ -219,7 +213,7 @@ async def test_a_prompt_while_busy_is_queued_and_all_that_wait_share_the_next_tu
     second, third = agent.prompt("B"), agent.prompt("C")
     assert [prompt.text for prompt in agent.state.queue] == ["B", "C"]
     assert [event.type for event in second.events.since(0)] == ["queued"]
-    assert "queued" not in [event.type for event in first.events.since(0)]
+    assert [event.text for event in first.events.since(0) if event.type == "queued"] == ["B", "C"]
     gate.set()
     assert (await first).text == "first"
     assert (await second).text == (await third).text == "second"

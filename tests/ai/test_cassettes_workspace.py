@@ -89,7 +89,7 @@ def test_settings_name_file_and_mode(tmp_path: Path) -> None:
     config = Config.load(environment=environment, directory=tmp_path, cassette="b.jsonl", cassette_mode="record")
     assert (config.cassette, config.cassette_mode) == (tmp_path / "b.jsonl", "record")
     environment["PLANCK_NB_CASSETTE_MODE"] = "rewind"
-    with pytest.raises(ConfigError, match="mode is 'rewind'; it must be one of off, record, replay, auto"):
+    with pytest.raises(ConfigError, match="MODE is 'rewind'; it must be one of off, record, replay, auto"):
         Config.load(environment=environment, directory=tmp_path)
 
 

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from planck_nb import Config
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.namespace import describe, mentioned, tools_named
 from planck_nb.jupyter.options import OPTIONS, parse, parse_header
 from planck_nb.jupyter.verbs import VERBS
+from planck_nb.tools.changes import Changes
+from planck_nb.workspace.equipment import Equipment
 
 
 def test_options_come_first_and_the_prompt_stays_as_written() -> None:
@@ -60,12 +65,15 @@ def test_a_value_is_described_within_bounds() -> None:
     assert len(describe("long", "y" * 100_000)) < 5_000
 
 
-def test_only_functions_can_be_tools() -> None:
+def test_only_functions_can_be_tools(tmp_path: Path) -> None:
     def add(a: int) -> int:
         return a
 
-    assert [tool.name for tool in tools_named(["add"], {"add": add})] == ["add"]
+    equipment = Equipment(Config(tmp_path, root=tmp_path), Changes())
+    assert [tool.name for tool in tools_named(["add"], {"add": add}, equipment)] == ["add"]
+    assert [tool.name for tool in tools_named(["read"], {"read": add}, equipment)] == ["add"]
+    assert [tool.name for tool in tools_named(["files"], {}, equipment)] == ["read", "write", "edit"]
     with pytest.raises(UsageError, match="orders is a int, not a function"):
-        tools_named(["orders"], {"orders": 1})
-    with pytest.raises(UsageError, match=r"no function named ad\. Did you mean add\?"):
-        tools_named(["ad"], {"add": add, "_hidden": add})
+        tools_named(["orders"], {"orders": 1}, equipment)
+    with pytest.raises(UsageError, match=r"no function or tool named ad\. Did you mean add"):
+        tools_named(["ad"], {"add": add, "_hidden": add}, equipment)

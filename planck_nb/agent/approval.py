@@ -1,0 +1,149 @@
+"""Calls that wait until somebody decides whether they may run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from planck_nb.agent import events as ev
+from planck_nb.agent.policy import Policy, Rule
+from planck_nb.agent.tool import Tool
+from planck_nb.agent.touch import Touch
+from planck_nb.ai.messages import ToolCallPart
+from planck_nb.base.errors import AgentError, ToolError
+from planck_nb.base.json import JsonObject
+
+DEADLINE = 300.0
+"""Seconds that somebody has to decide."""
+
+PATIENCE = 3.0
+"""Seconds that a frontend has to show up before nobody is asked."""
+
+
+@dataclass
+class Approvals:
+    """How it is decided whether a call may run; agents of one workspace share one.
+
+    `policy` decides, and what it leaves open is asked. `deadline` is in seconds. `attendance` is set once somebody is
+    there who can be asked; without one it is assumed that somebody is.
+    """
+
+    policy: Policy
+    deadline: float = DEADLINE
+    attendance: asyncio.Event | None = None
+    patience: float = PATIENCE
+
+    def remember(self, rule: Rule) -> None:
+        """Follow this rule from now on."""
+        self.policy = self.policy.with_rule(rule)
+
+    async def attended(self) -> bool:
+        """Whether there is somebody to ask, after a moment in which a frontend may still show up."""
+        if self.attendance is None or self.attendance.is_set():
+            return True
+        try:
+            await asyncio.wait_for(self.attendance.wait(), self.patience)
+        except TimeoutError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What somebody decided, as `ApprovalDecision` says it."""
+
+    allowed: bool
+    by: Literal["user", "deadline", "nobody"]
+    args: JsonObject | None = None
+    rule: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    tool: Tool
+    touches: tuple[Touch, ...]
+    answer: asyncio.Future[_Answer]
+
+
+class Gate:
+    """Lets one agent's calls through, or not.
+
+    `emit` tells whoever watches; `keep` does so and returns once what was told cannot be lost any more.
+    """
+
+    def __init__(self, approvals: Approvals, emit: Callable[..., None], keep: Callable[..., Awaitable[None]]) -> None:
+        self._approvals = approvals
+        self._emit = emit
+        self._keep = keep
+        self._waiting: dict[str, _Waiting] = {}
+
+    async def approve(self, tool: Tool, call: ToolCallPart) -> JsonObject:
+        """The arguments to run the call with, once it may run. Raises `ToolError` where it may not."""
+        tool.check(call.args)
+        touches = tool.touched(call.args)
+        verdict = self._approvals.policy.decide(tool.name, touches, call.args)
+        rule = "" if verdict.rule is None else str(verdict.rule)
+        if verdict.action == "allow":
+            if touches or rule:
+                self._emit(ev.ApprovalDecision, call.id, call.name, True, "rule", None, rule)
+            return call.args
+        if verdict.action == "deny":
+            self._emit(ev.ApprovalDecision, call.id, call.name, False, "rule", None, rule, verdict.reason)
+            raise ToolError(f"{call.name} was denied: {verdict.reason}")
+        answer = await self._ask(tool, call, touches, verdict.reason)
+        said = (answer.allowed, answer.by, answer.args, answer.rule, answer.reason)
+        await self._keep(ev.ApprovalDecision, call.id, call.name, *said)
+        if not answer.allowed:
+            raise ToolError(answer.reason)
+        return call.args if answer.args is None else answer.args
+
+    def decide(
+        self, call_id: str, *, allow: bool, args: JsonObject | None = None, remember: bool = False, reason: str = ""
+    ) -> None:
+        """Answer a request. Raises `AgentError` where none waits, `ToolError` for edited arguments that do not fit."""
+        waiting = self._waiting.get(call_id)
+        if waiting is None or waiting.answer.done():
+            raise AgentError(f"No call {call_id} waits for a decision; it was decided or stopped before.")
+        if not allow:
+            said = f"The user denied this call: {reason}" if reason else "The user denied this call."
+            waiting.answer.set_result(_Answer(False, "user", reason=said))
+            return
+        if args is not None:
+            waiting.tool.check(args)
+        rule = ""
+        if remember:
+            remembered = self._approvals.policy.remembering(waiting.tool.name, waiting.touches)
+            self._approvals.remember(remembered)
+            rule = str(remembered)
+        waiting.answer.set_result(_Answer(True, "user", args, rule))
+
+    async def _ask(self, tool: Tool, call: ToolCallPart, touches: tuple[Touch, ...], reason: str) -> _Answer:
+        seconds = self._approvals.deadline
+        answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[call.id] = _Waiting(tool, touches, answer)
+        self._emit(ev.ApprovalRequest, call.id, call.name, call.args, touches, reason, time.time() + seconds)
+        try:
+            if not await self._approvals.attended() and not answer.done():
+                return _Answer(False, "nobody", reason=_nobody(call.name))
+            await asyncio.wait([answer], timeout=seconds)
+            if answer.done():
+                return answer.result()
+            late = f"Nobody approved {call.name} within {seconds:g} s; go on without it, or ask the user."
+            return _Answer(False, "deadline", reason=late)
+        except asyncio.CancelledError:
+            said = "The turn was stopped before anybody decided."
+            self._emit(ev.ApprovalDecision, call.id, call.name, False, "stop", None, "", said)
+            raise
+        finally:
+            del self._waiting[call.id]
+
+
+def _nobody(name: str) -> str:
+    return (
+        f"{name} needs approval and there is nobody to ask; the user can allow it up front with `--allow {name}` "
+        "before the prompt."
+    )

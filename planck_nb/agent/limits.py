@@ -1,0 +1,121 @@
+"""What a turn, and a whole session, may take before it is stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from planck_nb.ai.messages import AssistantMessage
+from planck_nb.ai.models import Model
+
+CHARACTERS_PER_TOKEN = 4
+"""How the tokens of a reply are guessed while it is written; its usage replaces the guess."""
+
+CHECKED_CHARACTERS = 400
+"""How much a model writes between two looks at its limits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds; None means that there is none.
+
+    For one turn: `rounds` of model replies, `tokens` read and written, `cost` in US dollars, `seconds`. For all agents
+    of a session together: `session_tokens` and `session_cost`.
+    """
+
+    rounds: int | None = 50
+    tokens: int | None = 2_000_000
+    cost: float | None = 5.0
+    seconds: float | None = 3_600.0
+    session_tokens: int | None = 20_000_000
+    session_cost: float | None = 50.0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the agents of a session have spent: tokens, and US dollars as far as prices are known."""
+
+    tokens: int = 0
+    cost: float = 0.0
+
+    def spend(self, tokens: int, cost: float | None) -> None:
+        """Add to what was spent."""
+        self.tokens += tokens
+        self.cost += cost or 0.0
+
+
+Crossed: TypeAlias = tuple[str, str]
+"""The name of a limit, and the sentence that says it is reached."""
+
+
+class Meter:
+    """Counts one turn against its limits.
+
+    Between replies it goes by reported usage. While a reply is written, `heard` adds a guess, so that a turn ends soon
+    after a budget is crossed and not with the next reply.
+    """
+
+    def __init__(self, limits: Limits, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._ledger = ledger
+        self._clock = clock
+        self._started = clock()
+        self._tokens = 0
+        self._cost = 0.0
+        self._written = self._unchecked = 0
+        self.rounds = 0
+        """Replies so far."""
+
+    def heard(self, characters: int, model: Model) -> bool:
+        """Take in that the model wrote so much more; whether a limit is reached, looked at now and then."""
+        self._unchecked += characters
+        if self._unchecked < CHECKED_CHARACTERS:
+            return False
+        self._written += self._unchecked
+        self._unchecked = 0
+        return self.crossed(model) is not None
+
+    def counted(self, reply: AssistantMessage, model: Model) -> None:
+        """Take in a reply, complete or cut; without usage its tokens are guessed."""
+        self.rounds += 1
+        if reply.usage is not None:
+            self._spend(reply.usage.total_tokens, reply.cost or 0.0)
+        else:
+            guess = (self._written + self._unchecked) // CHARACTERS_PER_TOKEN
+            self._spend(guess, _output_cost(model, guess))
+        self._written = self._unchecked = 0
+
+    def crossed(self, model: Model) -> Crossed | None:
+        """The limit that is reached, None while all hold."""
+        limits, ledger = self._limits, self._ledger
+        guess = self._written // CHARACTERS_PER_TOKEN
+        cost = _output_cost(model, guess)
+        taken = (
+            ("rounds", limits.rounds, self.rounds, "rounds"),
+            ("tokens", limits.tokens, self._tokens + guess, "tokens"),
+            ("cost", limits.cost, self._cost + cost, "US dollars"),
+            ("seconds", limits.seconds, self._clock() - self._started, "seconds"),
+            ("session_tokens", limits.session_tokens, ledger.tokens + guess, "tokens"),
+            ("session_cost", limits.session_cost, ledger.cost + cost, "US dollars"),
+        )
+        for name, bound, value, unit in taken:
+            if bound is not None and value >= bound:
+                return name, _sentence(name, bound, unit)
+        return None
+
+    def _spend(self, tokens: int, cost: float) -> None:
+        self._tokens += tokens
+        self._cost += cost
+        self._ledger.spend(tokens, cost)
+
+
+def _output_cost(model: Model, tokens: int) -> float:
+    return 0.0 if model.pricing is None else tokens * model.pricing.output / 1_000_000
+
+
+def _sentence(name: str, bound: float, unit: str) -> str:
+    if name.startswith("session_"):
+        return f"The session has used up its {bound:,g} {unit}; raise `{name}` in its limits to go on."
+    return f"The turn has used up its {bound:,g} {unit}; prompt again to go on, or raise `{name}` in the limits."

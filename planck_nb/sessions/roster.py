@@ -1,0 +1,108 @@
+"""Who took part in a session, as it stands on disk: what it takes to go on with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from planck_nb.ai.messages import Usage
+from planck_nb.sessions.engine import literal
+from planck_nb.sessions.query import query
+from planck_nb.sessions.session import Session
+
+_AGENTS = """
+with mine as (from store.visible_events where session_id = {session}),
+bounds as (
+    select
+        agent_id,
+        arg_max(data, id) filter (type = 'agent_started') as first_state,
+        arg_max(data, id) filter (type in ('agent_started', 'agent_changed')) as state,
+        arg_max(coalesce((data->>'$.removed')::boolean, false), id)
+            filter (type in ('agent_started', 'agent_stopped')) as removed,
+        arg_max(type, id) filter (type in ('agent_started', 'turn_start', 'turn_end', 'aborted', 'error'))
+            = 'turn_start' as unfinished,
+        min(id) as first_id
+    from mine group by agent_id
+)
+select
+    agent_id,
+    first_state->>'$.name' as name,
+    first_state->>'$.agent_type' as agent_type,
+    state->>'$.model' as model,
+    state->>'$.system_prompt' as system_prompt,
+    state->'$.tools' as tools,
+    coalesce(removed, false) as removed,
+    coalesce(unfinished, false) as unfinished,
+    (select max(e.turn) from store.all_events e where e.session_id = {session} and e.agent_id = b.agent_id) as turn,
+    (
+        select arg_max(coalesce(e.data->'$.total', e.data->'$.usage'), e.id) from store.all_events e
+        where e.session_id = {session} and e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
+    ) as usage,
+    (
+        select arg_max(coalesce(e.data->>'$.total_cost', e.data->>'$.cost'), e.id) from store.all_events e
+        where e.session_id = {session} and e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
+    ) as cost
+from bounds b
+where first_state is not null
+order by first_id
+"""
+
+_RULES = """
+select distinct on (rule) rule from approvals
+where session_id = {session} and "by" = 'user' and allowed and rule <> ''
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One agent of a session. `model` is "provider:model"; `tools` are names; `cost` in US dollars.
+
+    `turn` is the index of its newest turn, -1 before the first. `removed` tells that it is not to come back,
+    `unfinished` that its last turn never ended.
+    """
+
+    agent_id: str
+    name: str
+    agent_type: str
+    model: str
+    system_prompt: str
+    tools: tuple[str, ...]
+    removed: bool
+    unfinished: bool
+    turn: int
+    usage: Usage
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The agents of a session in the order they came, and the approval rules that its user said to remember."""
+
+    members: tuple[Member, ...]
+    rules: tuple[str, ...]
+
+
+def roster(session: Session) -> Roster:
+    """The roster of a session as far as it is on disk, without agents that a rewind took back. Raises SessionError."""
+    mine = literal(session.id)
+    agents = query(session.directory, _AGENTS.format(session=mine)).astype(object)
+    rules = query(session.directory, _RULES.format(session=mine))
+    members = tuple(_member(row) for row in agents.where(agents.notna(), None).to_dict("records"))
+    return Roster(members, tuple(rules["rule"]))
+
+
+def _member(row: dict[Any, Any]) -> Member:
+    return Member(
+        agent_id=row["agent_id"],
+        name=row["name"] or "",
+        agent_type=row["agent_type"] or "",
+        model=row["model"] or "",
+        system_prompt=row["system_prompt"] or "",
+        tools=tuple(json.loads(row["tools"] or "[]")),
+        removed=bool(row["removed"]),
+        unfinished=bool(row["unfinished"]),
+        turn=-1 if row["turn"] is None else int(row["turn"]),
+        usage=Usage(**json.loads(row["usage"] or "{}")),
+        cost=None if row["cost"] is None else float(row["cost"]),
+    )
