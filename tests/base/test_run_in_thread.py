@@ -1,0 +1,147 @@
+"""Blocking functions beside the event loop: threads that are used again, and that nothing waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from contextvars import ContextVar
+
+import pytest
+
+from planck_nb.base import aio
+from planck_nb.base.aio import run_in_thread
+
+NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
+
+
+async def test_threads_are_used_again() -> None:
+    first = await run_in_thread(threading.current_thread)
+    assert first is not threading.current_thread()
+    assert first.daemon
+    assert {await run_in_thread(threading.current_thread) for _ in range(20)} == {first}
+
+
+async def test_a_function_that_hangs_keeps_its_own_thread_only() -> None:
+    hanging, release = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        hanging.set()
+        release.wait()
+
+    call = asyncio.create_task(run_in_thread(hang))
+    await asyncio.to_thread(hanging.wait)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    together = threading.Barrier(40)
+    calls = (run_in_thread(together.wait) for _ in range(40))  # each needs all others to run
+    assert len(set(await asyncio.wait_for(asyncio.gather(*calls), 20))) == 40
+    release.set()
+
+
+async def test_the_callers_context_is_seen_and_not_changed() -> None:
+    NAME.set("caller")
+
+    def rename() -> str:
+        seen = NAME.get()
+        NAME.set("thread")
+        return seen
+
+    assert [await run_in_thread(rename) for _ in range(3)] == ["caller"] * 3
+    assert NAME.get() == "caller"
+
+
+async def test_whatever_is_raised_comes_back_as_an_exception() -> None:
+    for error, kind, said in [
+        (KeyError("x"), KeyError, "x"),
+        (StopIteration(3), RuntimeError, "StopIteration: 3"),
+        (SystemExit(3), RuntimeError, "SystemExit: 3"),
+        (KeyboardInterrupt(), RuntimeError, "KeyboardInterrupt"),
+    ]:
+
+        def fail(error: BaseException = error) -> None:
+            raise error
+
+        with pytest.raises(kind, match=said):
+            await run_in_thread(fail)
+    assert await run_in_thread(lambda: 1) == 1
+
+
+async def test_an_idle_thread_keeps_no_result_alive() -> None:
+    class Result: ...
+
+    found = weakref.ref(await run_in_thread(Result))
+    await run_in_thread(lambda: None)
+    gc.collect()
+    assert found() is None
+
+
+async def test_idle_threads_end_and_no_work_is_lost_when_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aio, "IDLE", 0.001)
+    for turn in range(300):
+        calls = (run_in_thread(lambda number=number: number) for number in range(turn % 4))  # type: ignore[misc]
+        assert await asyncio.gather(*calls) == list(range(turn % 4))
+        await asyncio.sleep(0.001)
+    thread = await run_in_thread(threading.current_thread)
+    await asyncio.to_thread(thread.join, 10)
+    assert not thread.is_alive()
+
+
+def in_a_fresh_process(code: str) -> str:
+    """What the code prints; it must end by itself, and say nothing on stderr."""
+    imports = "import asyncio, os, sys, threading, time\nfrom planck_nb.base.aio import run_in_thread\n"
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", imports + code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_nothing_keeps_the_interpreter_from_its_end() -> None:
+    code = """
+async def main():
+    await run_in_thread(lambda: None)
+    asyncio.create_task(run_in_thread(threading.Event().wait))
+    await asyncio.sleep(0)
+asyncio.run(main())
+print("end")
+"""
+    assert in_a_fresh_process(code) == "end\n"
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    code = """
+asyncio.run(run_in_thread(lambda: None))
+if os.fork() == 0:
+    print(asyncio.run(asyncio.wait_for(run_in_thread(lambda: "child"), 10)), flush=True)
+    os._exit(0)
+os.wait()
+print(asyncio.run(run_in_thread(lambda: "parent")))
+"""
+    assert in_a_fresh_process(code) == "child\nparent\n"
+
+
+def test_a_result_for_a_closed_loop_is_dropped_and_the_thread_goes_on() -> None:
+    code = """
+release, threads = threading.Event(), []
+def late():
+    threads.append(threading.current_thread())
+    release.wait()
+async def main():
+    call = asyncio.create_task(run_in_thread(late))
+    while not threads:
+        await asyncio.sleep(0)
+    call.cancel()
+asyncio.run(main())
+release.set()
+async def again():
+    while (thread := await run_in_thread(threading.current_thread)) is not threads[0]:
+        await asyncio.gather(*(run_in_thread(lambda: time.sleep(0.01)) for _ in range(3)))
+    return thread
+asyncio.run(asyncio.wait_for(again(), 10))
+print("used again")
+"""
+    assert in_a_fresh_process(code) == "used again\n"
