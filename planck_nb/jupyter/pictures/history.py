@@ -13,19 +13,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def session_shown(workspace: Workspace, session: str | None) -> SessionInfo:
-    """The session with this id or name, by default the workspace's own. Raises `SessionNotFoundError`."""
-    return find_session(workspace.sessions_dir, workspace.session.id if session is None else session)
+def session_shown(workspace: Workspace, session: str | None) -> SessionInfo | None:
+    """The session with this id or name, by default the workspace's own, if it has one already.
+
+    Raises `SessionNotFoundError`.
+    """
+    wanted = workspace.session_id if session is None else session
+    return None if wanted is None else find_session(workspace.sessions_dir, wanted)
 
 
-async def rows_of(workspace: Workspace, sql: str, session: SessionInfo, agents: Iterable[str]) -> pd.DataFrame:
-    """What the query finds, of these agents only where some are named, by name or id.
+async def rows_of(workspace: Workspace, sql: str, session: SessionInfo | None, agents: Iterable[str]) -> pd.DataFrame:
+    """What the query finds, of these agents only where some are named, by name or id; nothing without a session.
 
     In the query `$session` and `$copied` stand for the session's id and for the last row that a fork copied. Raises
     `UsageError` for an agent that the session does not have.
     """
-    quoted = session.id.replace("'", "''")
-    found = await workspace.query_async(sql.replace("$session", f"'{quoted}'").replace("$copied", str(session.copied)))
+    quoted = "NULL" if session is None else "'{}'".format(session.id.replace("'", "''"))
+    copied = str(session.copied) if session else "0"
+    found = await workspace.query_async(sql.replace("$session", quoted).replace("$copied", copied))
     wanted = set(agents)
     if not wanted:
         return found

@@ -55,7 +55,8 @@ said AS (SELECT agent_id, turn, prompt FROM turns WHERE session_id = $session),
 known AS (SELECT agent_id, name FROM agents WHERE session_id = $session)
 SELECT coalesce(name, agent_id) AS agent, agent_id, model, turn, prompt, replies::bigint AS replies,
     columns('_tokens$')::bigint, cost_usd
-FROM (SELECT * FROM kept UNION ALL BY NAME SELECT * FROM gone) LEFT JOIN known USING (agent_id) LEFT JOIN said USING (agent_id, turn)
+FROM (SELECT * FROM kept UNION ALL BY NAME SELECT * FROM gone)
+    LEFT JOIN known USING (agent_id) LEFT JOIN said USING (agent_id, turn)
 ORDER BY turn NULLS LAST, agent, model, agent_id
 """
 

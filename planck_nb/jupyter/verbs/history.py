@@ -135,18 +135,9 @@ def _owners(sessions: Sequence[SessionInfo]) -> dict[str, str]:
     return {session.id: owner for session in sessions if (owner := open_in(session)) is not None}
 
 
-async def _usage(controller: Controller, argument: str, _notebook: Notebook) -> pd.DataFrame:
-    takes_nothing("usage", argument)
-    return await controller.workspace.query_async(
-        "SELECT agents.name AS agent, usage.* EXCLUDE (session_id, session_name, agent_id) "
-        "FROM usage JOIN agents USING (session_id, agent_id) WHERE session_id = getvariable('session') ORDER BY ALL"
-    )
-
-
 VERBS = {
     "sessions": Verb("sessions", "list the stored sessions, and where they are open", _sessions),
     "sql": Verb(
-        "sql [options] SELECT …", "ask the stored history; also as %%planck sql; alone: what there is", _sql, SQL
+        "sql SELECT … FROM view", "ask the stored history; also as %%planck sql; alone: what there is", _sql, SQL
     ),
-    "usage": Verb("usage", "tokens and cost of this session, by agent and model", _usage),
 }
