@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+now = time.perf_counter
+"""The clock that syncs are timed with, in seconds."""
+
 _FAST = 0.0005
 _SLOW = 0.005
 _REST = 100
@@ -26,9 +29,9 @@ class Pace:
         """A sync took so long."""
         self._average += (seconds - self._average) * _WEIGHT
         if seconds > _SLOW:
-            self._resting_until = time.monotonic() + _REST * seconds
+            self._resting_until = now() + _REST * seconds
 
     @property
     def fast(self) -> bool:
         """Whether the next sync will probably take less than half a millisecond."""
-        return self._average < _FAST and time.monotonic() >= self._resting_until
+        return self._average < _FAST and now() >= self._resting_until

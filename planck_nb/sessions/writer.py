@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from typing import TypeAlias
 
 from planck_nb.base.errors import SessionError
+from planck_nb.sessions import pace
 from planck_nb.sessions.journal import JournalFile
-from planck_nb.sessions.pace import Pace
 from planck_nb.sessions.segments import Position, start_segment
 
 Done: TypeAlias = Callable[[SessionError | None], None]
@@ -31,7 +30,7 @@ class Writer:
     def __init__(self, journal: JournalFile, on_written: Callable[[int], None]) -> None:
         self._journal = journal
         self._on_written = on_written
-        self._pace = Pace()
+        self._pace = pace.Pace()
         self._writing = threading.Lock()
         self._changed = threading.Condition()
         self._waiting: list[tuple[bytes, Done | None]] = []
@@ -139,7 +138,7 @@ class Writer:
         waiting = [done for _, done in batch if done is not None]
         lines = [*self._kept, *(line for line, _ in batch)]
         data = b"".join(lines)
-        start = time.perf_counter()
+        start = pace.now()
         error: SessionError | None = None
         try:
             self._journal.append(data, sync=sync or bool(waiting))
@@ -148,7 +147,7 @@ class Writer:
             error = failure
             self._kept.extend(line for line, done in batch if done is None)
         if waiting and data:
-            self._pace.note(time.perf_counter() - start)
+            self._pace.note(pace.now() - start)
         for done in waiting:
             done(error)
         if error is None and data:
