@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planck_nb import ai
@@ -66,7 +66,7 @@ async def compacted(compactor: Compactor, messages: Sequence[Message], at: Situa
     [
         (799, 1_000, 0.8, False),
         (800, 1_000, 0.8, True),
-        (799, 999, 0.8, True),
+        (801, 1_002, 0.8, True),
         (500, 1_000, 0.5, True),
         (999_999, None, 0.8, False),
     ],
@@ -113,6 +113,14 @@ async def test_fewer_messages_are_kept_where_ten_fill_too_much() -> None:
     assert messages[-1] in found.kept
 
 
+async def test_a_system_prompt_and_tools_that_fill_the_window_leave_less_to_keep() -> None:
+    messages = talk(8, "word " * 60)
+    alone = sum(map(estimate, messages))
+    assert await Compactor.build().compact(messages, situation(alone, int(alone * 2 / 0.8) + 2, script=[])) is None
+    with_tools = situation(2 * alone, int(alone * 2 / 0.8) + 2)
+    assert len((await compacted(Compactor.build(), messages, with_tools)).kept) < 8
+
+
 async def test_the_newest_prompt_is_kept_however_long_it_is() -> None:
     messages = [*talk(8), UserMessage("word " * 5_000)]
     assert list((await compacted(Compactor.build(), messages, situation(6_000))).kept) == messages[-1:]
@@ -135,6 +143,7 @@ async def test_without_a_known_window_the_newest_stay() -> None:
     assert list((await compacted(Compactor.build(), messages, situation(5_000, None))).kept) == messages[-10:]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(0, 12), st.integers(1, 400), st.booleans())
 async def test_what_is_kept_is_always_the_end_of_a_valid_conversation(
     count: int, keep_recent: int, words: int, tools: bool
@@ -218,6 +227,10 @@ async def test_functions_of_every_shape_are_compactors() -> None:
     def optional(messages: Sequence[Message], keep: int = 3) -> tuple[str, Sequence[Message]]:
         return "optional", messages[-keep:]
 
+    def may_be_told(messages: Sequence[Message], situation: Situation | None = None) -> tuple[str, Sequence[Message]]:
+        return f"{situation and situation.tokens} tokens", []
+
+    assert (await compacted(as_compactor(may_be_told), messages)).summary == "800 tokens"
     assert (await compacted(as_compactor(plain), messages)).kept == tuple(messages[-2:])
     assert threads != [threading.current_thread().name]
     assert (await compacted(as_compactor(told), messages)).summary == "800 tokens"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planck_nb.agent.conversation import EXCERPT, cuts, pairs, places, sent, without_old_outputs
@@ -61,6 +61,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     return messages
 
 
+@settings(deadline=None)
 @given(conversations())
 def test_no_cut_separates_a_call_from_its_result(messages: list[Message]) -> None:
     for place in cuts(messages):
@@ -87,6 +88,10 @@ def test_a_reply_is_not_cut_off_from_results_that_are_to_come() -> None:
 
 def test_calls_that_never_had_a_result_hold_nothing_together() -> None:
     assert cuts([UserMessage("go"), called("a"), said("stopped"), UserMessage("again")]) == [0, 1, 2, 3, 4]
+
+
+def test_a_conversation_is_not_cut_before_a_result_whose_call_is_over() -> None:
+    assert cuts([UserMessage("go"), called("a"), said("stopped"), answered("a")]) == [0, 1, 2, 4]
 
 
 def numbered(*messages: Message) -> list[Entry]:
@@ -171,6 +176,7 @@ def test_pictures_of_old_outputs_go_too() -> None:
     assert not _results(without_old_outputs(messages, 100))[0].images
 
 
+@settings(deadline=None)
 @given(conversations(), st.integers(0, 500))
 def test_leaving_outputs_out_keeps_calls_and_results_paired(messages: list[Message], tokens: int) -> None:
     less = without_old_outputs(messages, tokens)

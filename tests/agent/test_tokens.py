@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.recordings import body_of, recorded
 
@@ -44,6 +44,7 @@ def said(text: str, usage: Usage | None = None, **more: Any) -> AssistantMessage
     return AssistantMessage((TextPart(text),), usage=usage, **more)
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 def test_more_text_never_takes_less_and_no_more_than_its_pieces(left: str, right: str) -> None:
     whole = estimate_text(left + right)
@@ -144,7 +145,9 @@ def test_what_the_provider_counted_last_is_the_anchor() -> None:
 def test_a_reply_without_a_count_is_estimated_after_the_one_before() -> None:
     uncounted = said("a local server counts nothing")
     zero = said("nor does this one", Usage())
-    assert context_tokens([said("y", Usage(100, 20)), uncounted, zero]) == 120 + estimate(uncounted) + estimate(zero)
+    half = said("this one knows what it wrote alone", Usage(output_tokens=9_000))
+    later = [uncounted, zero, half]
+    assert context_tokens([said("y", Usage(100, 20)), *later]) == 120 + sum(map(estimate, later))
 
 
 def test_a_reply_that_was_cut_counts_at_least_what_it_says() -> None:
