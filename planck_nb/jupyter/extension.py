@@ -17,6 +17,7 @@ from planck_nb.config import Config
 from planck_nb.jupyter import syntax
 from planck_nb.jupyter.answer import Answer
 from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, OTHER_LOOP, nest_asyncio_is_active, wait_for
+from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.magics import PlanckMagics, in_one_line, interrupted
 from planck_nb.workspace import Workspace
@@ -61,14 +62,16 @@ class Extension:
         self._shell = shell
         self._controller = controller
         self._magics = PlanckMagics(shell, controller)
+        self._completion = matcher(controller, self._magics.notebook_names)
         self._thread = threading.get_ident()
 
     def install(self) -> None:
-        """Register magics, transformers and the way answers show."""
+        """Register magics, transformers, completion and the way answers show."""
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
         self._shell.input_transformers_cleanup.append(syntax.take_line_magics)
         self._shell.input_transformers_post.append(syntax.await_magics)
+        self._shell.Completer.custom_matchers.append(self._completion)
         self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
 
     def remove(self) -> None:
@@ -79,6 +82,7 @@ class Extension:
                 self._shell.magics_manager.magics[kind].pop(name, None)
         self._shell.input_transformers_cleanup.remove(syntax.take_line_magics)
         self._shell.input_transformers_post.remove(syntax.await_magics)
+        self._shell.Completer.custom_matchers.remove(self._completion)
         self._shell.display_formatter.ipython_display_formatter.pop(Answer, None)
 
     @no_var_expand

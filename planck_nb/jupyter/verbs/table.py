@@ -30,8 +30,8 @@ Answering: TypeAlias = Callable[[Controller, str, Notebook], Awaitable[object]]
 class Verb:
     """One verb: how it is written, what it is for, what it does, and the options that it has of its own.
 
-    In `usage` the words `agent`, `session`, `verb`, `provider` and `provider:model` stand for names, which completion
-    offers there.
+    In `usage` the words `agent`, `session`, `verb`, `view`, `provider` and `provider:model` stand for names, which
+    completion offers there.
     """
 
     usage: str
