@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from planck_nb.ai.messages import AssistantMessage
@@ -31,6 +31,10 @@ class Limits:
     seconds: float | None = 3_600.0
     session_tokens: int | None = 20_000_000
     session_cost: float | None = 50.0
+
+    def as_dict(self) -> dict[str, float | None]:
+        """The bounds by name."""
+        return asdict(self)
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ def _others(kept: bytes) -> bytes:
 
 
 # Hundredths of a token for each character of a kind, a character of more than one byte told by its first. Fitted to
-# replies that Anthropic, Google, OpenAI and Ollama counted; the scripts that those lack, to published ratios.
+# replies that Anthropic, Google, OpenAI and Ollama counted; guessed for the scripts that those lack.
 _WORD = 75
 _WEIGHTS = (
     (10, _others(_LETTERS)),

@@ -58,6 +58,21 @@ class Controller:
         _configure(agent, options)
         return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values])), notice)
 
+    def current_agent(self) -> Agent:
+        """The agent that was talked to last. Raises `AgentError` where nobody talked to one."""
+        return self.workspace.agent(self.current)
+
+    async def agent_to_show(self) -> Agent:
+        """The agent that the next prompt goes to, made where there is none yet."""
+        async with self._making:
+            agent, _ = await self._agent({})
+        return agent
+
+    def choose_current(self) -> None:
+        """Talk to an agent that is there: the one of before, else the first."""
+        if self.workspace.agents and self.current not in self.workspace.agents:
+            self.current = next(iter(self.workspace.agents))
+
     async def close(self) -> None:
         """Stop everything."""
         await self.workspace.close()

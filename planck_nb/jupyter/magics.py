@@ -69,7 +69,8 @@ class PlanckMagics:
     async def _answer(self, verb: str, argument: str, namespace: Mapping[str, object]) -> object:
         """Answer a verb; what it cannot make sense of may have been meant as a prompt."""
         try:
-            return await VERBS[verb].answer(self._controller, argument, self._notebook(namespace))
+            answer = await VERBS[verb].answer(self._controller, argument, self._notebook(namespace))
+            return await self._follow(answer, {}) if isinstance(answer, Started) else answer
         except (UsageError, AgentError) as error:
             if " " not in argument or " -" in f" {argument}":
                 raise

@@ -23,13 +23,14 @@ class Option:
     read: Callable[[str], Any] = str
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
+    """Reads names with commas between them."""
     return tuple(name.strip().removeprefix("@") for name in text.split(",") if name.strip())
 
 
 def rules(action: Action) -> Callable[[str], tuple[Rule, ...]]:
     """Makes what reads approval rules that stand behind one another, separated by commas."""
-    return lambda text: tuple(Rule.parse(action, name) for name in _names(text))
+    return lambda text: tuple(Rule.parse(action, name) for name in names(text))
 
 
 def count(text: str) -> int:
@@ -67,7 +68,7 @@ DEBUG = Option("debug", None, None, "show the whole traceback of an error")
 OPTIONS = (
     Option("model", "m", "PROVIDER:MODEL", "the model of the agent, from now on"),
     Option("base-url", None, "URL", "where the model's server is, if not at its usual address"),
-    Option("tools", "t", "F,G", "functions of the notebook, and tools such as read or bash, from now on", _names),
+    Option("tools", "t", "F,G", "functions of the notebook, and tools such as read or bash, from now on", names),
     Option("allow", None, "RULES", "calls that need no approval in this session: bash, write:src/**", rules("allow")),
     Option("deny", None, "RULES", "calls that are never run in this session", rules("deny")),
     Option("system", "s", "TEXT", "the agent's system prompt, from now on"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import Approvals
@@ -33,6 +33,9 @@ from planck_nb.workspace.equipment import Equipment
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Finder: TypeAlias = Callable[[str], Tool | None]
+"""Finds a tool by name among those that only the program or the notebook knows; None where it has none."""
 
 REPLAY = 10_000
 """Events of the session that are kept for subscribers that come late."""
@@ -175,11 +178,11 @@ class Workspace:
         del self.agents[name]
         await agent.stop(removed=True)
 
-    async def resume(self, id_or_name: str | None = None, *, functions: Mapping[str, Tool] | None = None) -> list[str]:
+    async def resume(self, id_or_name: str | None = None, *, find: Finder | None = None) -> list[str]:
         """Go on with a stored session: its agents, their history, usage, tools and remembered approvals.
 
-        By default that is the newest one that nobody has open. What ran here is stopped first. Tools are found by name
-        among `functions` and what the workspace has. An agent whose last turn was cut off is told so, once. Returns a
+        By default that is the newest one that nobody has open. What ran here is stopped first. Tools come from `find`,
+        by name, or else from what the workspace has. An agent whose last turn was cut off is told so, once. Returns a
         sentence about everything that could not be restored. Raises `SessionNotFoundError` and `SessionLockedError`,
         which leave everything as it was.
         """
@@ -189,7 +192,7 @@ class Workspace:
             raise AgentError(f"Session {id_or_name} is the one that is open here.")
         session = Session.open(self.sessions_dir, id_or_name)
         await self._leave()
-        return await self._enter(session, functions or {})
+        return await self._enter(session, find)
 
     async def rewind(self, message_id: int) -> list[str]:
         """Go back to just before the message, in all agents; those that came later are stopped. Their names.
@@ -203,13 +206,13 @@ class Workspace:
             await self.remove_agent(name)
         return gone
 
-    async def return_to(self, branch_id: int, *, functions: Mapping[str, Tool] | None = None) -> list[str]:
+    async def return_to(self, branch_id: int, *, find: Finder | None = None) -> list[str]:
         """Go on where the conversation was before it was rewound, with the agents it had. See `rewind` and `resume`."""
         await self.session.return_to(branch_id)
-        return await self._revive(functions or {})
+        return await self._revive(find)
 
     async def fork(
-        self, name: str | None = None, *, before: int | None = None, functions: Mapping[str, Tool] | None = None
+        self, name: str | None = None, *, before: int | None = None, find: Finder | None = None
     ) -> list[str]:
         """Go on in a new session that begins with what was said here, as far as the message `before`.
 
@@ -217,7 +220,7 @@ class Workspace:
         """
         copy = self.session.fork(name=name, before=before)
         await self._leave()
-        return await self._enter(copy, functions or {})
+        return await self._enter(copy, find)
 
     def subscribe(
         self, *, session_id: str | None = None, agent_id: str | None = None, since: int | None = None
@@ -306,16 +309,16 @@ class Workspace:
         self.agents[name] = agent
         return agent
 
-    async def _enter(self, session: Session, functions: Mapping[str, Tool]) -> list[str]:
+    async def _enter(self, session: Session, find: Finder | None) -> list[str]:
         """Make `session` the one that agents write to, with the agents it has."""
         found = roster(session)
         spent = sum((member.usage.total_tokens for member in found.members), 0)
         self._open(session, Ledger(spent, sum(member.cost or 0.0 for member in found.members)))
         for rule in found.rules:
             self.approvals.remember(Rule.parse("allow", rule))
-        return await self._revive(functions)
+        return await self._revive(find)
 
-    async def _revive(self, functions: Mapping[str, Tool]) -> list[str]:
+    async def _revive(self, find: Finder | None) -> list[str]:
         """Make the agents of the session that are not here yet; a sentence about everything that is missing."""
         problems: list[str] = []
         here = {agent.id for agent in self.agents.values()}
@@ -326,7 +329,7 @@ class Workspace:
             if name in self.agents:
                 problems.append(f"A second agent named {name} was left out.")
                 continue
-            tools, missing = self._granted(member, functions)
+            tools, missing = self._granted(member, find)
             if missing:
                 problems.append(f"{name} lacks {', '.join(missing)}; hand them over again with `--tools`.")
             agent = self._add(name, await self._model_of(member, problems), member.system_prompt, tools, member=member)
@@ -334,11 +337,11 @@ class Workspace:
                 await agent.append(UserMessage(INTERRUPTED))
         return problems
 
-    def _granted(self, member: Member, functions: Mapping[str, Tool]) -> tuple[list[Tool], list[str]]:
+    def _granted(self, member: Member, find: Finder | None) -> tuple[list[Tool], list[str]]:
         """The tools that the agent had, and the names of those that are nowhere any more."""
-        known = {**self.equipment.tools(), **functions}
-        found = [known[name] for name in member.tools if name in known]
-        return found, [name for name in member.tools if name not in known]
+        known = self.equipment.tools()
+        given = {name: (find(name) if find else None) or known.get(name) for name in member.tools}
+        return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 
     async def _model_of(self, member: Member, problems: list[str]) -> Model:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planck_nb.jupyter.verbs import basics, finding, history, pictures, store
+from planck_nb.jupyter.verbs import basics, finding, history, pictures, showing, steering, store, travel
 from planck_nb.jupyter.verbs.manual import manual
 from planck_nb.jupyter.verbs.table import Notebook, Text, Verb
 
@@ -11,4 +11,6 @@ __all__ = ["VERBS", "Notebook", "Text", "Verb"]
 VERBS: dict[str, Verb] = {}
 """All verbs by name, in the order that help shows them."""
 
-VERBS |= {"help": manual(VERBS)} | basics.VERBS | history.VERBS | pictures.VERBS | finding.VERBS | store.VERBS
+VERBS |= {"help": manual(VERBS)}
+for subject in (basics, showing, steering, history, pictures, finding, travel, store):
+    VERBS |= subject.VERBS

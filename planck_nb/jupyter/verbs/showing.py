@@ -1,0 +1,166 @@
+"""Verbs that show what agents are told and given, and what they changed on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.policy import ACTIONS
+from planck_nb.agent.tokens import estimate, estimate_request, estimate_text
+from planck_nb.ai.context import Context, ToolSpec
+from planck_nb.ai.history import prepare
+from planck_nb.ai.messages import Message, Part
+from planck_nb.base.aio import run_in_thread
+from planck_nb.base.errors import UsageError
+from planck_nb.config import SETTINGS, read_limits
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table, takes_nothing
+from planck_nb.tools.archive import Change
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+async def _show(controller: Controller, argument: str, _notebook: Notebook) -> Text:
+    what, _, name = argument.partition(" ")
+    if what != "request":
+        raise UsageError("Write `%planck show request [AGENT]`: what the next request sends.")
+    agent = controller.workspace.agent(name.strip()) if name.strip() else await controller.agent_to_show()
+    return Text(describe_request(agent))
+
+
+def describe_request(agent: Agent) -> str:
+    """What the agent's next request sends: system prompt, tools and messages, with the tokens of each, estimated."""
+    asked = agent.request()
+    request = Context(asked.system, prepare(asked.messages, agent.model), asked.tools)
+    window = f" of {agent.model.context_window:,}" if agent.model.context_window else ""
+    blocks = [f"{agent.model}, about {estimate_request(request):,} tokens{window}"]
+    if request.system:
+        blocks += [_rule("system", estimate_text(request.system)), request.system]
+    for tool in request.tools:
+        blocks += [_rule(f"tool {tool.name}", _size(tool)), tool.description, json.dumps(tool.parameters)]
+    for message in request.messages:
+        blocks += [_rule(message.type, estimate(message)), *_parts(message)]
+    return "\n".join(blocks)
+
+
+def _rule(title: str, tokens: int) -> str:
+    return f"\n── {title} · about {tokens:,} tokens"
+
+
+def _size(tool: ToolSpec) -> int:
+    return estimate_request(Context(tools=[tool]))
+
+
+def _parts(message: Message) -> Iterable[str]:
+    parts: Iterable[Part] = message.content
+    for part in parts:
+        match part.type:
+            case "text":
+                yield part.text
+            case "thinking":
+                yield f"[thinking] {part.text}" if part.text else "[thinking, sealed by the provider]"
+            case "tool_call":
+                yield f"[call {part.id}] {part.name}({json.dumps(part.args, ensure_ascii=False)})"
+            case "tool_result":
+                pictures = f" and {len(part.images)} images" if part.images else ""
+                yield f"[result {part.id}{', failed' if part.is_error else ''}{pictures}] {part.text}"
+            case "image":
+                yield f"[image {part.mime}]"
+            case "file":
+                yield f"[file {part.name}]"
+
+
+async def _skills(controller: Controller, argument: str, _notebook: Notebook) -> object:
+    takes_nothing("skills", argument)
+    equipment = controller.workspace.equipment
+    found = equipment.skills()
+    skipped = [f"{item.path}: {item.reason}" for item in equipment.skipped()]
+    if not found:
+        where = ", ".join(map(str, controller.workspace.config.skills_dirs)) or "nowhere"
+        return Text("\n".join([f"No skills. They are looked for in {where}: <name>/SKILL.md.", *skipped]))
+    rows = [{"skill": skill.name, "description": skill.description, "path": skill.path} for skill in found.values()]
+    shown = table(rows, ["skill", "description", "path"])
+    return shown if not skipped else Text("\n".join([shown.to_string(index=False), "", "Not used:", *skipped]))
+
+
+async def _changes(controller: Controller, argument: str, _notebook: Notebook) -> pd.DataFrame:
+    takes_nothing("changes", argument)
+    changes = list(controller.workspace.changes) if controller.workspace.session_id else []
+    names = {agent.id: agent.name for agent in controller.workspace.agents.values()}
+    rows = [
+        {
+            "change": change.number,
+            "path": change.path,
+            "tool": change.tool,
+            "agent": names.get(change.agent_id, change.agent_id),
+            "added": change.added,
+            "removed": change.removed,
+            "time": datetime.fromtimestamp(change.time, UTC).replace(tzinfo=None),
+        }
+        for change in changes
+    ]
+    return table(rows, ["change", "path", "tool", "agent", "added", "removed", "time"])
+
+
+async def _undo(controller: Controller, argument: str, _notebook: Notebook) -> Text:
+    if argument and argument != "all" and not argument.isdecimal():
+        raise UsageError("Write `%planck undo`, `undo all`, or `undo NUMBER` from `%planck changes`.")
+    if controller.workspace.session_id is None or not len(controller.workspace.changes):
+        return Text("There is nothing to undo: no tool has changed a file in this session.")
+    changes = controller.workspace.changes
+
+    def undo() -> list[Change]:
+        if argument == "all":
+            return [changes.undo() for _ in range(len(changes))]
+        return [changes.undo(int(argument) if argument else None)]
+
+    undone = await run_in_thread(undo)
+    return Text("\n".join(_undone(change) for change in undone))
+
+
+def _undone(change: Change) -> str:
+    if change.before is None:
+        return f"{change.path} is gone again; the {change.tool} had made it."
+    return f"{change.path} is as it was before the {change.tool}."
+
+
+async def _config(controller: Controller, argument: str, _notebook: Notebook) -> pd.DataFrame:
+    workspace = controller.workspace
+    if argument:
+        try:
+            workspace.set_limits(read_limits(argument, workspace.limits))
+        except ValueError as error:
+            raise UsageError(f"`%planck config` {error}.") from None
+    config, limits = workspace.config, workspace.limits
+    rows = []
+    for setting in SETTINGS:
+        if setting.field == "limits":
+            rows += [
+                {"setting": name, "value": "none" if value is None else f"{value:,}", "variable": setting.variable}
+                for name, value in limits.as_dict().items()
+            ]
+        else:
+            value: object = getattr(config, setting.field, None)
+            if setting.field in ACTIONS:
+                value = [str(rule) for rule in workspace.approvals.policy.rules if rule.action == setting.field]
+            rows.append({"setting": setting.field, "value": _written(value), "variable": setting.variable})
+    return table(rows, ["setting", "value", "variable"])
+
+
+def _written(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+VERBS = {
+    "show": Verb("show request [agent]", "print exactly what the next request sends, with its tokens", _show),
+    "skills": Verb("skills", "list the skills that agents can load", _skills),
+    "changes": Verb("changes", "list the files that tools changed in this session", _changes),
+    "undo": Verb("undo [NUMBER | all]", "take back what a tool did to a file, by default the newest change", _undo),
+    "config": Verb("config [NAME=NUMBER …]", "show the settings, or change limits: rounds=100 cost=none", _config),
+}

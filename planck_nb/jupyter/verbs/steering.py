@@ -1,0 +1,111 @@
+"""Verbs that act on what runs: steer it, approve what it asks for, shorten what it has said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.policy import ACTIONS, KINDS, Rule
+from planck_nb.agent.state import Asking
+from planck_nb.base.errors import AgentError, UsageError
+from planck_nb.base.text import one_line
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.options import names
+from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 100
+
+
+async def _steer(controller: Controller, argument: str, _notebook: Notebook) -> Text:
+    if not argument:
+        raise UsageError("Write `%planck steer TEXT`: what the running agent should take into account.")
+    agent = controller.current_agent()
+    if agent.status == "idle":
+        raise AgentError(f"{agent.name} does nothing that could be steered; prompt it with `%planck {argument}`.")
+    agent.steer(argument)
+    return Text(f"{agent.name} reads it once its running tools have ended.")
+
+
+async def _approve(controller: Controller, argument: str, _notebook: Notebook) -> object:
+    waiting = _waiting(controller)
+    if not argument and len(waiting) != 1:
+        return _table(waiting)
+    agent, asking = _chosen(waiting, argument)
+    agent.decide(asking.id, allow=True)
+    return Text(f"{asking.name} runs.")
+
+
+async def _deny(controller: Controller, argument: str, _notebook: Notebook) -> object:
+    waiting = _waiting(controller)
+    if not argument and len(waiting) != 1:
+        return _table(waiting)
+    call, _, reason = argument.partition(" ")
+    agent, asking = _chosen(waiting, call)
+    agent.decide(asking.id, allow=False, reason=reason.strip())
+    return Text(f"{asking.name} does not run.")
+
+
+async def _policy(controller: Controller, argument: str, _notebook: Notebook) -> pd.DataFrame:
+    approvals = controller.workspace.approvals
+    action, _, written = argument.partition(" ")
+    if action and (action not in ACTIONS or not written.strip()):
+        raise UsageError("Write `%planck policy`, or `%planck policy allow RULES` (or ask, deny), such as bash:git *.")
+    for known in ACTIONS:
+        if action == known:
+            for name in names(written):
+                approvals.remember(Rule.parse(known, name))
+    policy = approvals.policy
+    rows = [{"what": str(rule), "action": rule.action, "from": "rule"} for rule in policy.rules]
+    rows += [
+        {"what": f"{kind}, below {policy.root}" if kind == "read" else kind, "action": action, "from": "default"}
+        for kind, action in ((kind, policy.default.get(kind, "ask")) for kind in KINDS)
+    ]
+    return table(rows, ["what", "action", "from"])
+
+
+async def _compact(controller: Controller, argument: str, _notebook: Notebook) -> Text:
+    agent = controller.workspace.agent(argument) if argument else controller.current_agent()
+    before = agent.situation().tokens
+    if not await agent.compact():
+        return Text(f"{agent.name} has nothing to shorten, or could not; the conversation stays as it was.")
+    after = agent.situation().tokens
+    return Text(f"{agent.name} goes on from a summary: about {after:,} tokens instead of {before:,}.")
+
+
+def _waiting(controller: Controller) -> list[tuple[Agent, Asking]]:
+    return [(agent, asking) for agent in controller.workspace.agents.values() for asking in agent.state.asking]
+
+
+def _chosen(waiting: list[tuple[Agent, Asking]], call_id: str) -> tuple[Agent, Asking]:
+    for agent, asking in waiting:
+        if not call_id or asking.id == call_id:
+            return agent, asking
+    raise AgentError(f"No call {call_id} waits for approval; `%planck approve` lists those that do.")
+
+
+def _table(waiting: list[tuple[Agent, Asking]]) -> object:
+    if not waiting:
+        return Text("Nothing waits for approval.")
+    rows = [
+        {
+            "call": asking.id,
+            "agent": agent.name,
+            "tool": asking.name,
+            "touches": "; ".join(one_line(f"{touch.kind} {touch.target}", _SHOWN) for touch in asking.touches),
+            "why": asking.reason,
+        }
+        for agent, asking in waiting
+    ]
+    return table(rows, ["call", "agent", "tool", "touches", "why"])
+
+
+VERBS = {
+    "steer": Verb("steer TEXT", "say something to the running agent, between two of its steps", _steer),
+    "approve": Verb("approve [CALL]", "let a waiting call run; without one, list what waits", _approve),
+    "deny": Verb("deny [CALL [REASON]]", "refuse a waiting call", _deny),
+    "policy": Verb("policy [ACTION RULES]", "show what calls may do, or allow, ask about or deny some", _policy),
+    "compact": Verb("compact [agent]", "replace what was said so far by a summary", _compact),
+}

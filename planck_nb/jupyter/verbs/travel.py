@@ -1,0 +1,116 @@
+"""Verbs that move through a session's past, and from one session to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planck_nb.agent.functions import as_tool
+from planck_nb.agent.tool import Tool
+from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.namespace import is_function
+from planck_nb.jupyter.options import Option, count, parse_words
+from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table
+from planck_nb.workspace.workspace import Finder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORK = (Option("before", None, "ID", "the message that the new session does not have any more", count),)
+BRANCHES = (Option("return", "r", "BRANCH", "go on where this branch left off", count),)
+
+_PROMPTS = """
+SELECT id, agents.name AS agent, text AS prompt, ts FROM messages JOIN agents USING (session_id, agent_id)
+WHERE session_id = getvariable('session') AND role = 'user' ORDER BY id
+"""
+
+
+async def _rewind(controller: Controller, argument: str, notebook: Notebook) -> object:
+    workspace = controller.workspace
+    if not argument:
+        return await workspace.query_async(_PROMPTS)
+    word, _, prompt = argument.partition(" ")
+    known = {int(row) for row in (await workspace.query_async(_PROMPTS))["id"]}
+    if not word.isdecimal() or int(word) not in known:
+        raise UsageError(f"There is no prompt {word} to go back to; `%planck rewind` lists them with their ids.")
+    owner = await workspace.query_async(
+        f"SELECT agents.name FROM messages JOIN agents USING (session_id, agent_id) "  # noqa: S608 - a number
+        f"WHERE session_id = getvariable('session') AND id = {int(word)}"
+    )
+    gone = await workspace.rewind(int(word))
+    if prompt.strip():
+        return await controller.start(prompt, {"agent": owner["name"][0]}, notebook.names)
+    stopped = f" {', '.join(gone)} came later and stopped." if gone else ""
+    return Text(f"Back to before prompt {word}.{stopped} `%planck branches` has what was taken back.")
+
+
+async def _branches(controller: Controller, argument: str, notebook: Notebook) -> object:
+    parsed = parse_words(argument, BRANCHES, of="%planck branches")
+    if parsed.words:
+        raise UsageError("Write `%planck branches`, or `%planck branches --return BRANCH` to go on with one.")
+    workspace = controller.workspace
+    if "return" not in parsed.options:
+        return _table(controller)
+    problems = await workspace.return_to(parsed.options["return"], find=_finder(notebook))
+    return Text("\n".join([f"Back on branch {parsed.options['return']}.", *problems]))
+
+
+async def _fork(controller: Controller, argument: str, notebook: Notebook) -> Text:
+    parsed = parse_words(argument, FORK, of="%planck fork")
+    if len(parsed.words) > 1:
+        raise UsageError("Write `%planck fork [NAME]`, with a name in one word.")
+    workspace = controller.workspace
+    before = workspace.session.name
+    name = parsed.words[0] if parsed.words else None
+    problems = await workspace.fork(name, before=parsed.options.get("before"), find=_finder(notebook))
+    return Text("\n".join([f"{workspace.session.name} goes on from here; {before} stays as it is.", *problems]))
+
+
+async def _resume(controller: Controller, argument: str, notebook: Notebook) -> Text:
+    parsed = parse_words(argument, of="%planck resume")
+    if len(parsed.words) > 1:
+        raise UsageError("Write `%planck resume [SESSION]`; `%planck sessions` lists them.")
+    workspace = controller.workspace
+    problems = await workspace.resume(parsed.words[0] if parsed.words else None, find=_finder(notebook))
+    agents = [f"{agent.name} ({len(agent.state.messages)} messages)" for agent in workspace.agents.values()]
+    controller.choose_current()
+    return Text("\n".join([f"{workspace.session.name} goes on with {', '.join(agents) or 'no agent'}.", *problems]))
+
+
+async def _remove(controller: Controller, argument: str, _notebook: Notebook) -> Text:
+    if not argument:
+        raise UsageError("Write `%planck remove AGENT`; `%planck agents` lists them.")
+    await controller.workspace.remove_agent(argument)
+    return Text(f"{argument} stopped for good. What it said stays in the session.")
+
+
+def _finder(notebook: Notebook) -> Finder:
+    def find(name: str) -> Tool | None:
+        value = notebook.names.get(name)
+        return as_tool(value) if is_function(value) else None
+
+    return find
+
+
+def _table(controller: Controller) -> pd.DataFrame:
+    branches = controller.workspace.session.branches() if controller.workspace.session_id else []
+    rows = [
+        {
+            "branch": branch.id,
+            "before": branch.before_id,
+            "messages": branch.messages,
+            "last": branch.last_text,
+            "left_at": branch.left_at,
+        }
+        for branch in branches
+    ]
+    return table(rows, ["branch", "before", "messages", "last", "left_at"])
+
+
+VERBS = {
+    "rewind": Verb("rewind [ID [PROMPT]]", "go back to before a prompt, and say something else there", _rewind),
+    "branches": Verb("branches", "list what was taken back; --return BRANCH goes on with one", _branches, BRANCHES),
+    "fork": Verb("fork [NAME]", "go on in a new session that begins like this one", _fork, FORK),
+    "resume": Verb("resume [session]", "go on with a stored session, by default the newest", _resume),
+    "remove": Verb("remove agent", "stop an agent for good", _remove),
+}
