@@ -119,7 +119,7 @@ def test_bars_are_to_scale() -> None:
     rows = [{**used("a"), "input_tokens": 600, "cache_read_tokens": 200, "output_tokens": 400}, used("b", tokens=50)]
     picture = draw_usage(pd.DataFrame(rows))
     bars = [float(bar.attrib["width"]) for bar in ET.fromstring(picture.svg).iter(f"{SVG}rect")][3:]
-    assert [round(bar + 1) for bar in bars] == [112, 224, 224, 28, 28]
+    assert [round(bar + 1) for bar in bars] == [100, 200, 200, 25, 25]
 
 
 @pytest.mark.parametrize(

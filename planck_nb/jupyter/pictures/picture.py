@@ -37,6 +37,6 @@ class Picture:
         data = b64encode(self.svg.encode()).decode()
         image = (
             f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self._description)}"'
-            ' style="max-width:100%;height:auto">'
+            ' style="max-width:100%;min-width:360px;height:auto">'
         )
         return {"image/svg+xml": self.svg, "text/html": image, "text/plain": self._summary}

@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from planck_nb.base.text import one_line
 
-WIDTH = 560
-"""Width of every picture, in pixels: its text still reads when it is shown 400 wide."""
+WIDTH = 500
+"""Width of every picture, in pixels: its text still reads where there is room for three quarters of it."""
 
 FONT = 12
 DATA, HOLD, FAIL = "#1e88e5", "#e65100", "#d32f2f"
