@@ -11,9 +11,31 @@ export type Incoming =
       readonly now: number;
       readonly events: readonly RunEvent[];
     }
-  | { readonly type: 'snapshot'; readonly to: number; readonly now: number; readonly events: readonly RunEvent[] };
+  | { readonly type: 'snapshot'; readonly to: number; readonly now: number; readonly events: readonly RunEvent[] }
+  | Refusal;
 
-export type Outgoing = { readonly type: 'resync' | 'stop' };
+/** Why something could not be done, with the text that was to be sent. */
+export interface Refusal {
+  readonly type: 'refused';
+  readonly reason: string;
+  readonly text: string;
+}
+
+export interface Decision {
+  readonly id: string;
+  readonly allow: boolean;
+  /** The arguments that were edited; null for none. */
+  readonly args: Readonly<Record<string, unknown>> | null;
+  readonly remember: boolean;
+  readonly reason: string;
+}
+
+export type Outgoing =
+  | { readonly type: 'resync' | 'stop' }
+  | { readonly type: 'steer' | 'queue'; readonly text: string }
+  | { readonly type: 'edit'; readonly id: string; readonly text: string }
+  | { readonly type: 'unqueue'; readonly id: string }
+  | ({ readonly type: 'decide' } & Decision);
 
 /** An answer may be lost. As long as frames come in and no snapshot does, ask again after this long. */
 const ASK_AGAIN_MS = 3000;
@@ -25,7 +47,9 @@ export class Channel {
   /** What to add to the browser's clock to get the run's seconds. */
   private offset = 0;
   private readonly listeners = new Set<() => void>();
-  private readonly send: (message: Outgoing) => void;
+  private readonly refused = new Set<(refusal: Refusal) => void>();
+  /** Ask the kernel for something. */
+  readonly send: (message: Outgoing) => void;
   private readonly clock: () => number;
 
   constructor(send: (message: Outgoing) => void, clock: () => number = () => performance.now()) {
@@ -43,11 +67,11 @@ export class Channel {
     this.send({ type: 'resync' });
   }
 
-  stop(): void {
-    this.send({ type: 'stop' });
-  }
-
   receive(message: Incoming): void {
+    if (message.type === 'refused') {
+      for (const listener of this.refused) listener(message);
+      return;
+    }
     if (message.type === 'snapshot') {
       this.asked = null;
       this.run = foldAll(EMPTY, message.events);
@@ -69,5 +93,11 @@ export class Channel {
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** Call `listener` when something could not be done; returns what ends that. */
+  onRefusal(listener: (refusal: Refusal) => void): () => void {
+    this.refused.add(listener);
+    return () => this.refused.delete(listener);
   }
 }

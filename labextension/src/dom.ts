@@ -14,3 +14,17 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 export function say(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
+
+/** A field for a text of some lines: Enter takes it, Shift+Enter begins a new line. */
+export function textField(label: string, enter: (event: KeyboardEvent) => void): HTMLTextAreaElement {
+  const box = h('textarea', { class: 'pk-field', rows: '1', 'aria-label': label });
+  box.addEventListener('keydown', (event) => {
+    if (event.key !== 'Enter' || event.isComposing || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    // By hand: JupyterLab takes the line breaks of Shift+Enter away from whatever stands inside a cell.
+    if (event.shiftKey) box.setRangeText('\n', box.selectionStart, box.selectionEnd, 'end');
+    else enter(event);
+  });
+  return box;
+}

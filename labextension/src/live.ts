@@ -1,9 +1,9 @@
 /** The anywidget module. One call of the default export serves one model, and every view of it. */
 
+import type { Summary } from './bar.ts';
 import { Channel } from './channel.ts';
 import type { Incoming, Outgoing } from './channel.ts';
 import { RunView } from './view.ts';
-import type { Summary } from './view.ts';
 
 interface Model {
   get(name: 'phase'): 'live' | 'done';

@@ -1,28 +1,28 @@
 /** Items of a run as DOM: prose, thinking, tool calls, notes. Appends to what stands there, never rebuilds it. */
 
+import { crowds } from './crowds.ts';
 import { h, say } from './dom.ts';
-import { duration, elapsed, lastSentence } from './figures.ts';
+import { elapsed, lastSentence } from './figures.ts';
 import { icon } from './icons.ts';
-import type { Shape } from './icons.ts';
+import { CallView, CrowdView } from './lines.ts';
 import { GrowingMarkdown } from './markdown.ts';
-import { live } from './model.ts';
-import type { Call, CallState, Item, Note, Prose, Thinking } from './model.ts';
-import { keyOf, stringMembers } from './partial.ts';
+import type { Call, Cut, Item, Note, Prose, Said, Thinking } from './model.ts';
 
 interface ItemView {
   readonly element: HTMLElement;
+  /** The reader has opened or closed it. */
+  readonly touched?: boolean;
   update(item: Item): void;
   /** Move the durations of what is going on to `now`, in the run's seconds. */
   tick?(now: number): void;
 }
 
-/** A finished call stays open for this long, so that one sees what it was. */
-const FOLD_AFTER_MS = 600;
-
 export class TranscriptView {
   readonly element = h('div', { class: 'pk-flow' });
   private items: readonly Item[] = [];
   private readonly views: ItemView[] = [];
+  /** By the place of their first call. */
+  private readonly crowds = new Map<number, CrowdView>();
 
   constructor() {
     rove(this.element);
@@ -43,6 +43,26 @@ export class TranscriptView {
     });
     for (const view of this.views.splice(items.length)) view.element.remove();
     this.items = items;
+    this.gather();
+  }
+
+  /** Make one line of many calls; those that somebody reads stay as they are. */
+  private gather(): void {
+    const found = crowds(this.items);
+    for (const [from, crowd] of this.crowds) {
+      if (found.some((other) => other.from === from && other.to - from === crowd.length)) continue;
+      crowd.dissolve();
+      this.crowds.delete(from);
+    }
+    for (const { from, to } of found) {
+      const calls = this.items.slice(from, to) as Call[];
+      const views = this.views.slice(from, to);
+      const crowd = this.crowds.get(from);
+      if (crowd !== undefined) crowd.update(calls);
+      else if (!views.some((view) => view.touched || view.element.contains(document.activeElement))) {
+        this.crowds.set(from, new CrowdView(calls, views.map((view) => view.element)));
+      }
+    }
   }
 
   tick(now: number): void {
@@ -58,6 +78,10 @@ function viewOf(item: Item): ItemView {
       return new ThinkingView(item);
     case 'call':
       return new CallView(item);
+    case 'said':
+      return new SaidView(item);
+    case 'cut':
+      return new CutView(item);
     case 'note':
       return new NoteView(item);
   }
@@ -115,140 +139,27 @@ class ThinkingView implements ItemView {
   }
 }
 
-const GLYPH: Record<CallState, Shape> = {
-  form: 'dots',
-  wait: 'dots',
-  run: 'ring',
-  done: 'check',
-  bad: 'cross',
-  stop: 'square',
-};
-const WORD: Record<CallState, string> = {
-  form: 'writing arguments',
-  wait: 'waiting',
-  run: 'running',
-  done: '',
-  bad: 'failed',
-  stop: 'stopped',
-};
+class SaidView implements ItemView {
+  readonly element = h('div', { class: 'pk-said', dir: 'auto' });
 
-class CallView implements ItemView {
-  readonly element: HTMLDetailsElement;
-  private readonly mark = h('span', { class: 'pk-mark' });
-  private readonly key = h('span');
-  private readonly word = h('b');
-  private readonly figure = h('span', { class: 'pk-num' });
-  private readonly body = h('div', { class: 'pk-body' });
-  private readonly formed = new FormingWell();
-  private item: Call;
-  /** Once the reader has opened or closed it, it is theirs. */
-  private touched = false;
-  private folding = 0;
-
-  constructor(item: Call) {
-    this.item = item;
-    const what = h('span', { class: 'pk-what' }, h('b', {}, item.name), this.key);
-    const meta = h('span', { class: 'pk-meta' }, this.word, ' ', this.figure);
-    const line = h('summary', { class: 'pk-line' }, this.mark, what, meta, icon('chevron', 'pk-chev'));
-    line.addEventListener('click', () => {
-      this.touched = true;
-    });
-    this.element = h('details', { class: 'pk-tool' }, line, this.body);
-    this.element.addEventListener('toggle', () => nameOverflowing(this.body));
+  constructor(item: Said) {
     this.update(item);
   }
 
-  update(item: Call): void {
-    const before = this.element.dataset['state'];
-    this.item = item;
-    if (before !== item.state) {
-      this.element.dataset['state'] = item.state;
-      this.mark.replaceChildren(icon(GLYPH[item.state]));
-      this.word.className = item.state === 'done' ? 'pk-sr' : item.state === 'bad' || item.state === 'stop' ? '' : 'pk-wide';
-      say(this.word, WORD[item.state] || 'done,');
-    }
-    if (item.state === 'form') this.form(item);
-    else if (before !== item.state) this.fill(item);
-    this.arrange(before, item);
-    this.tick(item.until ?? item.since);
-  }
-
-  tick(now: number): void {
-    const { state, since, until, count } = this.item;
-    if (state === 'form') say(this.figure, `${count.toLocaleString('en')} chars`);
-    else say(this.figure, state === 'wait' ? '' : duration((until ?? now) - since));
-  }
-
-  private form(item: Call): void {
-    const members = stringMembers(item.forming);
-    const key = keyOf(members);
-    if (key !== '') say(this.key, key);
-    const longest = members.reduce<(typeof members)[number] | null>(
-      (best, member) => (best === null || member.text.length > best.text.length ? member : best),
-      null,
-    );
-    if (longest === null || (longest.text.length < 60 && !longest.text.includes('\n'))) return;
-    this.formed.show(longest.name, longest.text);
-    if (this.formed.element.parentElement === null) this.body.replaceChildren(this.formed.element);
-    if (!this.touched) this.element.open = true;
-  }
-
-  private fill(item: Call): void {
-    if (item.key !== '') say(this.key, item.key);
-    const wells: HTMLElement[] = [];
-    for (const [name, text] of item.args) if (text !== item.key) wells.push(well(name, text, 'code'));
-    if (item.result !== '') wells.push(well(wells.length > 0 ? 'result' : '', item.result, item.state === 'bad' ? 'bad' : ''));
-    if (wells.length > 0 || !live(item)) this.body.replaceChildren(...wells);
-  }
-
-  /** What failed is open until the agent has gone on; what formed openly folds a moment after it is done. */
-  private arrange(before: string | undefined, item: Call): void {
-    if (this.touched || this.element.contains(document.activeElement)) return;
-    if (item.state === 'bad' && before !== 'bad') {
-      clearTimeout(this.folding);
-      this.element.open = item.result !== '' && !item.past;
-    } else if (item.past && item.state === 'bad') {
-      this.element.open = false;
-    } else if ((item.state === 'done' || item.state === 'stop') && this.element.open && this.folding === 0) {
-      this.folding = window.setTimeout(() => {
-        if (!this.touched) this.element.open = false;
-      }, FOLD_AFTER_MS);
-    }
+  update(item: Said): void {
+    this.element.replaceChildren(h('span', { class: 'pk-sr' }, 'You said: '), item.text);
   }
 }
 
-/** The longest argument while it is being written. */
-class FormingWell {
-  readonly element: HTMLElement;
-  private readonly label = h('span', { class: 'pk-label' });
-  private readonly text = document.createTextNode('');
+class CutView implements ItemView {
+  readonly element = h('div', { class: 'pk-cut' });
 
-  constructor() {
-    this.element = h('pre', { class: 'pk-well', 'data-kind': 'code' }, this.label, this.text, h('span', { class: 'pk-caret' }));
+  constructor(item: Cut) {
+    this.update(item);
   }
 
-  show(name: string, text: string): void {
-    say(this.label, name);
-    if (text.startsWith(this.text.data)) this.text.appendData(text.slice(this.text.length));
-    else this.text.data = text;
-    this.element.scrollTop = this.element.scrollHeight;
-  }
-}
-
-function well(label: string, text: string, kind: '' | 'code' | 'bad'): HTMLElement {
-  const pre = h('pre', { class: 'pk-well', 'data-kind': kind, 'data-name': label || 'result' });
-  if (label !== '') pre.append(h('span', { class: 'pk-label' }, label));
-  pre.append(text);
-  return pre;
-}
-
-/** A box that scrolls must be reachable by keyboard, and then it needs a name. */
-function nameOverflowing(body: HTMLElement): void {
-  for (const box of body.querySelectorAll<HTMLElement>('.pk-well')) {
-    if (box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight) continue;
-    box.tabIndex = 0;
-    box.setAttribute('role', 'region');
-    box.setAttribute('aria-label', box.dataset['name'] ?? '');
+  update(item: Cut): void {
+    say(this.element, item.text);
   }
 }
 
@@ -261,23 +172,20 @@ class NoteView implements ItemView {
 
   update(item: Note): void {
     this.element.dataset['kind'] = item.state;
-    const glyph = icon(item.state === 'bad' ? 'cross' : 'square');
-    this.element.replaceChildren(glyph, h('h4', {}, item.title), h('p', {}, item.text));
+    const glyph = icon(({ bad: 'cross', ask: 'diamond', stop: 'square' } as const)[item.state]);
+    const text = item.text === '' ? [] : [h('p', {}, item.text)];
+    this.element.replaceChildren(glyph, h('h4', {}, item.title), ...text);
   }
 }
 
 /** The lines are one stop of the Tab key; Up, Down, Home and End move between them, Left and Right close and open. */
 function rove(flow: HTMLElement): void {
-  const lines = (): HTMLElement[] => [...flow.querySelectorAll<HTMLElement>('summary.pk-line')];
+  const every = (): HTMLElement[] => [...flow.querySelectorAll<HTMLElement>('summary.pk-line')];
+  const lines = (): HTMLElement[] => every().filter((line) => line.checkVisibility());
   new MutationObserver(() => {
     const all = lines();
-    if (all.some((line) => line.tabIndex === 0 && line.hasAttribute('tabindex'))) {
-      for (const line of all) if (!line.hasAttribute('tabindex')) line.tabIndex = -1;
-    } else {
-      all.forEach((line, at) => {
-        line.tabIndex = at === 0 ? 0 : -1;
-      });
-    }
+    const stop = all.find((line) => line.getAttribute('tabindex') === '0') ?? all[0];
+    for (const line of every()) line.tabIndex = line === stop ? 0 : -1;
   }).observe(flow, { childList: true });
   flow.addEventListener('keydown', (event) => {
     const all = lines();

@@ -62,8 +62,10 @@ def _tool_end(event: ev.ToolEnd) -> JsonObject:
 
 
 def _decision(event: ev.ApprovalDecision) -> JsonObject:
-    edited = event.args is not None
-    return {"type": "decided", "id": event.id, "allowed": event.allowed, "by": event.by, "edited": edited}
+    decided: JsonObject = {"type": "decided", "id": event.id, "allowed": event.allowed, "by": event.by}
+    if event.args is None:
+        return decided
+    return decided | {"key": key_argument(event.args), "args": shown_arguments(event.args)}
 
 
 def _compacting(_event: ev.Compacting) -> JsonObject:

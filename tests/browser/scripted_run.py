@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from planck_nb.agent import events as ev
@@ -214,3 +215,44 @@ async def stream(run: ScriptedRun, deltas: int, *, newline_every: int, burst: in
         run.text(f"w{at:05d} " if not newline_every or (at + 1) % newline_every else f"w{at:05d}\n\n")
         if at % burst == 0:
             await asyncio.sleep(pause)
+
+
+EDIT: JsonObject = {
+    "path": "sales/load.py",
+    "old_string": "    df = pd.read_csv(path)\n    df['date'] = pd.to_datetime(df['date'])\n    return df",
+    "new_string": (
+        "    df = pd.read_csv(path)\n"
+        "    iso = pd.to_datetime(df['date'], format='%Y-%m-%d', errors='coerce')\n"
+        "    till = pd.to_datetime(df['date'], format='%d/%m/%y', errors='coerce')\n"
+        "    df['date'] = iso.fillna(till)\n    assert df['date'].notna().all()\n    return df"
+    ),
+}
+SUITE: JsonObject = {"command": "pytest -q tests/ --maxfail=5", "timeout": 60}
+
+
+def ask_twice(run: ScriptedRun) -> None:
+    """Two calls of one reply that need consent."""
+    run.start()
+    run.thinking("Edit first, so that the tests see the new loader.")
+    run.text("Two steps need your consent. They are independent, so answer them in any order.")
+    run.reply("", ("1", "edit", EDIT), ("2", "bash", SUITE))
+    run.tool("1", "edit", EDIT)
+    run.ask("1", "edit", EDIT, Touch("write", str(Path.cwd() / "sales" / "load.py")))
+    run.tool("2", "bash", SUITE)
+    run.ask("2", "bash", SUITE, Touch("execute", SUITE["command"]), reason="No rule allows it.", seconds=287)
+
+
+async def work(run: ScriptedRun) -> None:
+    """One tool runs and shows what it does, the next one is being written, prompts wait."""
+    run.start()
+    run.text("That explains the gap. I will make the loader read both formats and keep the tests running meanwhile.")
+    run.reply("", ("1", "read", {"path": "sales/load.py"}), ("2", "bash", {"command": "pytest -q tests/"}))
+    run.tool("1", "read", {"path": "sales/load.py"})
+    run.tool("2", "bash", {"command": "pytest -q tests/"})
+    run.result("1", "read", "def load(path): ...")
+    for at in range(38):
+        run.progress("2", "bash", f"collected tests/test_{at:02d}.py\n")
+    run.progress("2", "bash", "\x1b[32mtests/test_clean.py ........................            [ 51%]\x1b[0m\n")
+    run.progress("2", "bash", "tests/test_features.py ..............                   [ 79%]\ntests/test_load.py ....")
+    run.queue("Then plot the corrected months next to the old ones")
+    await asyncio.sleep(0.5)

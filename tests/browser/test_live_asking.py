@@ -1,0 +1,234 @@
+"""What a person does in the live view: decides, steers, queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab, Notebook
+
+    Open = Callable[..., Notebook]
+
+pytestmark = pytest.mark.timeout(90)
+
+SETUP = "import asyncio\nfrom scripted_run import ScriptedRun, ask_twice, work, EDIT, SUITE"
+BEGIN = "run = ScriptedRun()\nview = run.view()\ndisplay(view)\n"
+END = "\nrun.end()\nview.finish(run.summary())"
+ASK = f"""{BEGIN}ask_twice(run)
+print(await run.heard.get())
+print(await run.heard.get())
+run.result("1", "edit", "Edited sales/load.py.")
+run.result("2", "bash", "96 passed")
+await run.stopped.wait()
+run.results(("1", "edit", ""), ("2", "bash", ""))
+{END}"""
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "480"])
+def test_two_calls_ask_for_consent(lab: Lab, open_notebook: Open, look: str) -> None:
+    notebook = open_notebook(lab.write(f"ask-{look}.ipynb", SETUP, ASK), width=480 if look == "480" else 1000)
+    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+    notebook.run_all()
+    output = notebook.output(1)
+    edit, bash = output.get_by_label("Approval: edit"), output.get_by_label("Approval: bash")
+    expect(edit.locator(".pk-line")).to_contain_text("edit wants to change sales/load.py")
+    expect(edit.locator(".pk-facts")).to_contain_text("4 lines added, 1 removed.")
+    assert edit.locator(".pk-diff > div").count() == 7
+    expect(bash.locator(".pk-facts").first).to_have_text(
+        "Runs a command. It can write files and use the network. No rule allows it."
+    )
+    expect(bash.locator(".pk-meta")).to_contain_text("denies in 4:4")
+    expect(output.locator(".pk-status strong")).to_have_text("Waiting for you")
+    expect(output.locator(".pk-status")).to_contain_text("2 approvals")
+    assert output.locator(".pk-tool:visible").count() == 0
+    bash.get_by_role("button", name="Edit arguments").click()
+    command = bash.get_by_label("command")
+    command.fill("pytest -q tests/ --maxfail=5 \\\n  --junitxml=build/report.xml")
+    expect(bash).to_contain_text("edited")
+    bash.get_by_label("timeout").fill("120")
+    output.locator(".pk-stop").scroll_into_view_if_needed()
+    notebook.screenshot(f"approval-{look}")
+    notebook.theme("JupyterLab Light")
+    command.press("Control+Enter")
+    expect(bash).to_have_count(0)
+    edit.get_by_role("button", name="Allow once").click()
+    expect(edit).to_have_count(0)
+    lines = output.locator(".pk-tool .pk-line")
+    expect(lines.nth(1)).to_contain_text("bashpytest -q tests/ --maxfail=5")
+    expect(lines.nth(1)).to_contain_text("edited by you")
+    expect(lines.nth(0)).to_contain_text("done,")
+    output.locator(".pk-stop").click()
+    notebook.wait_idle()
+    edited = {"command": "pytest -q tests/ --maxfail=5 \\\n  --junitxml=build/report.xml", "timeout": 120}
+    assert notebook.printed(1).splitlines() == [
+        str(("decide", "2", True, edited, False)),
+        str(("decide", "1", True, None, False)),
+    ]
+
+
+WORK = f"""{BEGIN}await work(run)
+heard = []
+while not run.stopped.is_set():
+    waits = [asyncio.ensure_future(run.heard.get()), asyncio.ensure_future(run.stopped.wait())]
+    done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    heard += [wait.result() for wait in done if wait is waits[0]]
+    waits[0].cancel(), waits[1].cancel()
+    if heard[-1:] == [("steer", "Only March,\\nplease.")]:
+        run.refusing = "Nobody listens; start another run."
+        run.steered(f"q{{run._seq - 1}}", "Only March,\\nplease.")
+print(heard){END}"""
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "480"])
+def test_one_sees_tools_work_steers_and_queues(lab: Lab, open_notebook: Open, look: str) -> None:
+    notebook = open_notebook(lab.write(f"work-{look}.ipynb", SETUP, WORK), width=480 if look == "480" else 1000)
+    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+    notebook.run_all()
+    output = notebook.output(1)
+    well = output.locator(".pk-tool[data-state=run] .pk-well")
+    expect(well).to_be_visible()
+    expect(well).to_contain_text("tests/test_load.py ....")
+    assert well.inner_text().splitlines()[0] == "31 earlier lines"
+    assert len(well.inner_text().splitlines()) == 11
+    assert "[32m" not in well.inner_text()
+    row = output.locator(".pk-queue li")
+    expect(row).to_contain_text("Then plot the corrected months")
+    output.locator(".pk-stop").scroll_into_view_if_needed()
+    notebook.screenshot(f"working-{look}")
+    notebook.theme("JupyterLab Light")
+    row.get_by_role("button", name="Edit").click()
+    row.get_by_label("Queued prompt").fill("Then plot them")
+    row.get_by_label("Queued prompt").press("Enter")
+    expect(row).to_contain_text("QueuedThen plot them")
+    box = output.get_by_label("Steer or queue")
+    box.fill("Then print it")
+    box.press("Alt+Enter")
+    expect(row).to_have_count(2)
+    row.nth(0).get_by_label("Remove from queue").click()
+    expect(row).to_have_count(1)
+    box.fill("Only March,")
+    box.press("Shift+Enter")
+    box.press_sequentially("please.")
+    box.press("Enter")
+    expect(output.locator(".pk-said")).to_have_text("You said: Only March,\nplease.")
+    expect(box).to_have_value("")
+    box.fill("Hello?")
+    box.press("Enter")
+    expect(output.locator(".pk-dock .pk-note")).to_have_text("Nobody listens; start another run.")
+    expect(box).to_have_value("Hello?")
+    if look == "light":
+        notebook.screenshot("refused")
+    box.press("Control+.")
+    notebook.wait_idle()
+    assert notebook.printed(1).strip() == str(
+        [
+            ("queue", "Then plot the corrected months next to the old ones"),
+            ("edit", "Then plot them"),
+            ("queue", "Then print it"),
+            ("remove",),
+            ("steer", "Only March,\nplease."),
+        ]
+    )
+
+
+def test_of_many_that_wait_two_show_and_a_double_click_decides_one(lab: Lab, open_notebook: Open) -> None:
+    cell = f"""{BEGIN}run.start()
+for at in range(5):
+    run.ask(str(at), "bash", {{"command": f"echo {{at}}"}}, seconds=600)
+await run.stopped.wait(){END}"""
+    notebook = open_notebook(lab.write("many.ipynb", SETUP, cell))
+    notebook.run_all()
+    output = notebook.output(1)
+    asks = output.locator(".pk-ask")
+    expect(asks).to_have_count(2)
+    expect(output.locator(".pk-asks > .pk-facts")).to_have_text("3 more wait")
+    expect(output.locator("[aria-live=polite]")).to_contain_text("Approval needed: bash wants to run.")
+    asks.nth(0).get_by_role("button", name="Allow once").dblclick()
+    expect(output.locator(".pk-asks > .pk-facts")).to_have_text("2 more wait")
+    expect(asks.nth(0).locator(".pk-well")).to_have_text("commandecho 1")
+    asks.nth(0).get_by_role("button", name="Deny").click()
+    expect(output.locator(".pk-tool[data-state=deny] .pk-line")).to_contain_text("denied")
+    notebook.save()
+    notebook.reload()
+    expect(asks.nth(0).locator(".pk-well")).to_have_text("commandecho 2")
+    expect(output.locator(".pk-status")).to_contain_text("3 approvals")
+    output.locator(".pk-stop").click()
+    expect(output.locator(".pk-bar")).to_contain_text("Done")
+
+
+def test_what_is_consented_to_cannot_hide(lab: Lab, open_notebook: Open) -> None:
+    cell = f"""{BEGIN}run.start()
+run.ask("1", "<img src=x onerror=window.hurt=1>", {{"command": "ls #\\u202e\\r\\x08 rm -rf ~ " + "x" * 500}})
+await run.stopped.wait(){END}"""
+    notebook = open_notebook(lab.write("hide.ipynb", SETUP, cell))
+    notebook.run_all()
+    output = notebook.output(1)
+    well = output.locator(".pk-ask .pk-well")
+    expect(well).to_contain_text("ls #⟨U+202E⟩⟨U+000D⟩⟨U+0008⟩ rm -rf ~")
+    assert well.evaluate("well => well.scrollWidth <= well.clientWidth")
+    assert notebook.page.evaluate("window.hurt") is None
+    output.locator(".pk-stop").click()
+    notebook.wait_idle()
+
+
+def test_edits_that_make_no_sense_are_not_sent_and_escape_discards_them(lab: Lab, open_notebook: Open) -> None:
+    cell = f"""{BEGIN}run.start()
+run.ask("1", "fetch", {{"limit": 12345678901234567890, "env": {{"a": 1}}, "dry": True, "text": "a\\r\\nb"}})
+print(await run.heard.get()){END}"""
+    notebook = open_notebook(lab.write("fields.ipynb", SETUP, cell))
+    notebook.run_all()
+    ask = notebook.output(1).locator(".pk-ask")
+    ask.get_by_role("button", name="Edit arguments").click()
+    ask.get_by_label("limit").fill("many")
+    ask.get_by_label("limit").press("Control+Enter")
+    expect(ask).to_contain_text("not a number")
+    ask.get_by_label("limit").press("Escape")
+    expect(ask.get_by_label("limit")).to_have_count(0)
+    ask.get_by_role("button", name="Edit arguments").click()
+    ask.get_by_label("env").fill('{"a": 2}')
+    ask.get_by_label("dry").select_option("false")
+    ask.get_by_role("button", name="Allow edited once").click()
+    notebook.wait_idle()
+    edited = {"limit": 12345678901234567890, "env": {"a": 2}, "dry": False, "text": "a\r\nb"}
+    assert notebook.printed(1).strip() == str(("decide", "1", True, edited, False))
+
+
+def test_many_calls_are_one_line_and_notes_say_what_happened(lab: Lab, open_notebook: Open) -> None:
+    cell = f"""from planck_nb.agent import events as ev
+{BEGIN}run.start()
+run.text("There are 34 parts. I will read them all, then check the keys.")
+calls = [(str(at), "read", {{"path": f"data/part_{{at:02d}}.csv"}}) for at in range(34)]
+run.reply("", *calls)
+for call in calls:
+    run.tool(*call)
+for at, name, _ in calls:
+    run.result(at, name, "a,b", error=at == "3")
+run.add(ev.Compacting, messages=10, tokens=90_100)
+run.add(ev.Compacted, summary_id=3, tokens_before=90_100, tokens_after=8_200)
+run.add(ev.Fallback, failed="a:b", model="demo:scripted", reason="a:b is overloaded.")
+run.text("33 parts agree on their columns.")
+run.add(ev.LimitReached, limit="session_cost", reason="The session has used up its 0.5 US dollars; raise it to go on.")
+run.add(ev.Warned, text="demo:scripted takes no temperature.")
+await run.stopped.wait(){END}"""
+    notebook = open_notebook(lab.write("crowd.ipynb", SETUP, cell))
+    notebook.run_all()
+    output = notebook.output(1)
+    crowd = output.locator(".pk-view > .pk-flow > .pk-tool > .pk-line")
+    expect(crowd).to_have_count(1)
+    assert crowd.inner_text().split("\n")[0].startswith("34 calls")
+    expect(crowd).to_contain_text("read 34")
+    expect(crowd).to_contain_text("1 failed")
+    expect(output.locator(".pk-cut")).to_have_text("What was said before was summarised: 90.1k tokens became 8.2k")
+    expect(output.locator(".pk-note").nth(0)).to_contain_text("a:b could not answer, so demo:scripted is asked")
+    expect(output.locator(".pk-note").nth(1)).to_contain_text("Limit reached: session cost")
+    notebook.screenshot("notes")
+    crowd.click()
+    expect(output.locator(".pk-tool .pk-tool:visible")).to_have_count(34)
+    crowd.press("ArrowDown")
+    assert notebook.page.evaluate("document.activeElement.textContent").startswith("readdata/part_00.csv")
+    output.locator(".pk-stop").click()
+    notebook.wait_idle()
