@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import json
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import nbformat
@@ -16,9 +19,11 @@ from support.kernel import Kernel, running_kernel
 from support.stored import converse
 
 from planck_nb.ai.messages import UserMessage
+from planck_nb.base.errors import SessionError
+from planck_nb.jupyter import extension
 from planck_nb.jupyter.verbs.history import EXAMPLES
-from planck_nb.sessions import VIEWS, Session, SessionInfo, find_session, list_sessions, query
-from planck_nb.sessions.engine import literal
+from planck_nb.sessions import VIEWS, Session, find_session, list_sessions, query
+from planck_nb.sessions.fold import Folder
 
 
 @pytest.fixture(scope="module")
@@ -265,31 +270,57 @@ def test_help_of_a_verb_has_its_options(kernel: Kernel) -> None:
     assert "--as df|pl|arrow" in said
 
 
-def folded(store: Path) -> list[SessionInfo]:
-    return [session for session in list_sessions(store) if session.database.exists()]
+PAGE = Path(inspect.getfile(extension)).with_name("README.md")
 
 
-def test_a_closed_session_opens_in_plain_duckdb(store: Path) -> None:
-    with duckdb.connect(find_session(store, "ada").database, read_only=True) as connection:
-        rows = connection.execute("SELECT agent_id, role, text FROM messages ORDER BY id").fetchall()
-    assert [role for _, role, _ in rows] == ["user", "assistant", "tool_result", "assistant"]
-    assert rows[0] == ("a1", "user", "question 0")
+def documented() -> tuple[str, str]:
+    """The Python of the page about other tools, and the query in its `%sql` line."""
+    code = "".join(
+        re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8").partition("## From other tools")[2], re.DOTALL)
+    )
+    queries = re.findall(r"^%sql (SELECT .*)$", code, re.MULTILINE)
+    assert len(queries) == 1
+    return re.sub(r"^%.*$", "", code, flags=re.MULTILINE), queries[0]
 
 
-async def test_an_open_session_opens_in_plain_duckdb_between_two_folds(store: Path) -> None:
-    with Session.open(store, "ada") as session:
-        await converse(session, turn=1)
+@pytest.fixture
+def folded_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions do not bring their files up to date by themselves."""
+    monkeypatch.setattr(Folder, "PAUSE", 600.0)
+
+
+@pytest.mark.usefixtures("folded_by_hand")
+async def test_other_tools_read_sessions_as_documented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, sql = documented()
+    with Session.create(tmp_path / ".planck" / "sessions", name="open") as session:
+        await converse(session)
+        session.fold()
+        names: dict[str, Any] = {}
+        exec(code, names)
+        said = ast.literal_eval(capsys.readouterr().out)
+        assert said[0] == ("user", "question 0")
+        assert [role for role, _ in said] == ["user", "assistant", "tool_result", "assistant"]
+        with names["store"] as store:
+            assert store.execute(sql).fetchall() == [(session.info.database.stem, 4)]
+            await converse(session, turn=1)
+            session.fold()  # nothing is in its way between two queries
+            assert store.execute(sql).fetchall() == [(session.info.database.stem, 8)]
+
+
+@pytest.mark.usefixtures("folded_by_hand")
+async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        await converse(session)
         session.fold()
         with duckdb.connect(session.info.database, read_only=True) as connection:
-            found = connection.execute("SELECT count(*) FROM messages").fetchone()
-        assert found == (8,)
-
-
-def test_many_sessions_are_read_at_once_in_plain_duckdb(store: Path) -> None:
-    files = ", ".join(literal(session.database) for session in folded(store))
-    with duckdb.connect() as connection:
-        rows = connection.execute(
-            "SELECT filename, count(*) FROM "
-            f"read_duckdb([{files}], table_name = 'messages', union_by_name = true, filename = true) GROUP BY 1"
-        ).fetchall()
-    assert {Path(name).stem.partition("_")[2]: number for name, number in rows} == {"ada": 4, "bob": 1}
+            await converse(session, turn=1)
+            with pytest.raises(SessionError, match="its journal has everything"):
+                session.fold()
+            assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(4,)]
+            assert len(query(tmp_path, "SELECT * FROM messages")) == 8
+        session.fold()
+        with duckdb.connect(session.info.database, read_only=True) as connection:
+            assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(8,)]
