@@ -110,28 +110,29 @@ class Policy:
 
     def _folder_pattern(self, path: Path) -> str:
         folder, root = folder_of(path), self._resolved_root
-        if root is None or not below(folder, root):
-            return f"{escape(str(folder)).rstrip('/')}/*"
+        if root is None or path == root or not below(folder, root):
+            return f"{escape(str(path.parent)).rstrip('/')}/*"
         inner = folder.parts[len(root.parts) :]
         return "/".join((".", *map(escape, inner), "**" if inner else "*"))
 
     def _judge(self, tool: str, touch: Touch) -> Verdict:
         rules = [rule for rule in self.rules if rule.concerns(tool, touch.kind)]
         outside = self._is_outside(touch)
-        return self._forbidden(rules, touch, outside=outside) or self._permitted(rules, touch, outside=outside)
+        if forbidden := self._forbidden(rules, touch, outside=outside):
+            return forbidden
+        verdict = self._permitted(rules, touch, outside=outside)
+        doubt = next((rule for rule in rules if rule.action == "deny" and rule.may_catch(touch, self.root)), None)
+        if doubt is None or verdict.action == "deny":
+            return verdict
+        return Verdict("ask", doubt, f"{_doing(touch)} needs approval, because the rule 'deny {doubt}' may forbid it.")
 
     def _forbidden(self, rules: list[Rule], touch: Touch, *, outside: bool) -> Verdict | None:
         """What no rule that allows can change."""
-        denying = [rule for rule in rules if rule.action == "deny"]
-        for rule in denying:
-            if rule.catches(touch, self.root):
+        for rule in rules:
+            if rule.action == "deny" and rule.catches(touch, self.root):
                 return Verdict("deny", rule, f"{_doing(touch)} is forbidden by the rule 'deny {rule}'.")
         if outside and self.outside == "deny":
             return Verdict("deny", None, f"{_doing(touch)} is forbidden, because it is outside of {self.root}.")
-        for rule in denying:
-            if rule.may_catch(touch, self.root):
-                reason = f"{_doing(touch)} needs approval, because the rule 'deny {rule}' may forbid it."
-                return Verdict("ask", rule, reason)
         return None
 
     def _permitted(self, rules: list[Rule], touch: Touch, *, outside: bool) -> Verdict:
