@@ -298,15 +298,15 @@ class Agent:
 
     async def checkpoint(self, summary: str) -> None:
         """Begin a new chapter: from now on the model is sent this summary and what follows it."""
+        await self._room.close()
         await self.append_summary(summary, (), upto=None)
 
     async def abort(self) -> None:
         """Stop the running turn and return when it has ended; prompts that wait are taken up. Idle: no effect."""
-        self._room.cancel()
         runs = list(self._runs)
-        if not runs:
-            return
-        self._cancel_work()
+        if runs:
+            self._cancel_work()
+        await self._room.close()
         await asyncio.gather(*(run.wait() for run in runs), return_exceptions=True)
 
     async def stop(self, *, removed: bool = False) -> None:
@@ -315,7 +315,7 @@ class Agent:
         `removed` says that the agent is not to be there when its session goes on.
         """
         self._stopping = True
-        self._removed = removed
+        self._removed = self._removed or removed
         self._drop_queue()
         await self._room.close()
         if self._driver is None:
@@ -335,7 +335,7 @@ class Agent:
     def request(self) -> Context:
         """Exactly what the next request would send: system prompt, tools and messages."""
         if self._driver is None:
-            self._briefed = self._briefing()
+            self._brief()
         return self._context()
 
     # What the log needs of its agent (log.LogFollower).
@@ -408,7 +408,7 @@ class Agent:
         return self._meter.heard(characters, self._asked)
 
     def out_of_budget(self) -> bool:
-        """Whether a limit is reached. Raises `LimitError` where nothing was said yet."""
+        """Whether a limit is reached. Raises `LimitError` where nothing was asked yet."""
         crossed = self._meter.crossed(self._asked)
         if crossed is None:
             return False
@@ -417,6 +417,10 @@ class Agent:
             raise LimitError(self._limit)
         self.emit(ev.LimitReached, name, self._limit)
         return True
+
+    def is_steered(self) -> bool:
+        """Whether something was said since to steer the running turn."""
+        return any(run.steer for run in self._inbox)
 
     def steering(self) -> Sequence[UserMessage]:
         """What was said since to steer the running turn."""
@@ -461,9 +465,9 @@ class Agent:
     def count(self, reply: AssistantMessage) -> None:
         """Add the reply's tokens and cost to the totals; a reply without usage adds a guess to the limits only."""
         self._meter.counted(reply, self._asked)
+        self._room.settled()
         if reply.usage is None:
             return
-        self._room.settled()
         total_cost = self._state.cost if reply.cost is None else (self._state.cost or 0.0) + reply.cost
         filled = reply.usage.total_tokens
         self.emit(ev.UsageDelta, reply.usage, self._state.usage + reply.usage, reply.cost, total_cost, filled)
@@ -529,6 +533,12 @@ class Agent:
             observer.append(event)
         return event
 
+    def _brief(self) -> None:
+        self._briefed = self._briefing()
+        for tool in self._briefed.tools:
+            if tool.name not in self._tools:
+                self.add_tool(tool)
+
     def _changed(self, text: str) -> None:
         self.emit(ev.AgentChanged, str(self._model), text, tuple(self._tools))
 
@@ -554,7 +564,6 @@ class Agent:
         self._asked = self._model
         self._failures = 0
         self._meter = Meter(self.limits, self._ledger)
-        self._briefed = self._briefing()
         for run in runs:
             run.status = "running"
         self.emit(ev.TurnStart, self._state.turn + 1, str(self._model))
@@ -574,13 +583,13 @@ class Agent:
             self._drop_queue()  # only when this task was cancelled does anything wait: the event loop goes away
             if self._stopping:
                 self._close()
-            else:
-                self._room.make_ahead()
+        if not self._stopping:
+            self._room.make_ahead()
 
     async def _take_turn(self, runs: list[Run[Any]]) -> None:
         first = len(self._state.messages)
         prompts = [run.prompt for run in runs if run.prompt.content]
-        self._work = asyncio.create_task(run_turn(self, prompts), name="planck-turn")
+        self._work = asyncio.create_task(self._answer(prompts), name="planck-turn")
         if self._aborting:  # stopped between the prompt and this task's first step
             self._work.cancel()
         try:
@@ -592,6 +601,10 @@ class Agent:
         finally:
             work, self._work = self._work, None
             self._end_turn(work, first)
+
+    async def _answer(self, prompts: Sequence[UserMessage]) -> tuple[AssistantMessage, Usage]:
+        self._brief()
+        return await run_turn(self, prompts)
 
     def _end_turn(self, work: asyncio.Task[tuple[AssistantMessage, Usage]], first: int) -> None:
         outcome: RunResult[Any] | BaseException

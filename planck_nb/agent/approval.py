@@ -89,14 +89,13 @@ class Gate:
         rule = "" if verdict.rule is None else str(verdict.rule)
         if verdict.action == "allow":
             if touches or rule:
-                self._emit(ev.ApprovalDecision, call.id, call.name, True, "rule", None, rule)
+                await self._decided(call, True, "rule", None, rule)
             return call.args
         if verdict.action == "deny":
-            self._emit(ev.ApprovalDecision, call.id, call.name, False, "rule", None, rule, verdict.reason)
+            await self._decided(call, False, "rule", None, rule, verdict.reason)
             raise ToolError(f"{call.name} was denied: {verdict.reason}")
         answer = await self._ask(tool, call, touches, verdict.reason)
-        said = (answer.allowed, answer.by, answer.args, answer.rule, answer.reason)
-        await self._keep(ev.ApprovalDecision, call.id, call.name, *said)
+        await self._decided(call, answer.allowed, answer.by, answer.args, answer.rule, answer.reason)
         if not answer.allowed:
             raise ToolError(answer.reason)
         return call.args if answer.args is None else answer.args
@@ -116,10 +115,16 @@ class Gate:
             waiting.tool.check(args)
         rule = ""
         if remember:
-            remembered = self._approvals.policy.remembering(waiting.tool.name, waiting.touches)
+            touches = waiting.touches if args is None else waiting.tool.touched(args)
+            remembered = self._approvals.policy.remembering(waiting.tool.name, touches)
             self._approvals.remember(remembered)
             rule = str(remembered)
         waiting.answer.set_result(_Answer(True, "user", args, rule))
+
+    async def _decided(self, call: ToolCallPart, *said: object) -> None:
+        """Tell of a decision; it is on disk, and nobody has stopped the call meanwhile, when this returns."""
+        await self._keep(ev.ApprovalDecision, call.id, call.name, *said)
+        await asyncio.sleep(0)  # where a stop that came while the disk was waited for is delivered
 
     async def _ask(self, tool: Tool, call: ToolCallPart, touches: tuple[Touch, ...], reason: str) -> _Answer:
         seconds = self._approvals.deadline

@@ -10,7 +10,7 @@ from planck_nb.agent.tool import Tool
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What an agent is told beyond its own system prompt.
+    """What an agent is told beyond its own system prompt, and the `tools` that it gets with that.
 
     `instructions` come before it, such as those of AGENTS.md; `skills` come last, because they change most often and
     a provider's cache holds what stays the same from the beginning.
@@ -18,6 +18,7 @@ class Briefing:
 
     instructions: str = ""
     skills: str = ""
+    tools: tuple[Tool, ...] = ()
 
 
 def identity(name: str, agent_type: str) -> str:

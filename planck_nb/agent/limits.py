@@ -69,6 +69,7 @@ class Meter:
         self._tokens = 0
         self._cost = 0.0
         self._written = self._unchecked = 0
+        self._cut: Crossed | None = None
         self.rounds = 0
         """Replies so far."""
 
@@ -79,7 +80,8 @@ class Meter:
             return False
         self._written += self._unchecked
         self._unchecked = 0
-        return self.crossed(model) is not None
+        self._cut = self.crossed(model)
+        return self._cut is not None
 
     def counted(self, reply: AssistantMessage, model: Model) -> None:
         """Take in a reply, complete or cut; without usage its tokens are guessed."""
@@ -92,7 +94,9 @@ class Meter:
         self._written = self._unchecked = 0
 
     def crossed(self, model: Model) -> Crossed | None:
-        """The limit that is reached, None while all hold."""
+        """The limit that is reached, None while all hold; one that cut a reply short counts whatever that took."""
+        if self._cut is not None:
+            return self._cut
         limits, ledger = self._limits, self._ledger
         guess = self._written // CHARACTERS_PER_TOKEN
         cost = _output_cost(model, guess)

@@ -19,6 +19,9 @@ from planck_nb.ai.events import StreamEvent
 from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, Usage, UserMessage
 from planck_nb.base.errors import PlanckError
 
+EMPTY = "The model's reply was empty."
+"""The note on a reply without content, which is stored for what it took and never sent to a model."""
+
 
 class Host(Caller, Protocol):
     """What the loop needs of its agent."""
@@ -44,7 +47,11 @@ class Host(Caller, Protocol):
         ...
 
     def out_of_budget(self) -> bool:
-        """Whether a limit is reached; whoever watches is told which. Raises `LimitError` where nothing was said yet."""
+        """Whether a limit is reached, which watchers are told. Raises `LimitError` where nothing was asked yet."""
+        ...
+
+    def is_steered(self) -> bool:
+        """Whether something was said since to steer the running turn."""
         ...
 
     def steering(self) -> Sequence[UserMessage]:
@@ -59,29 +66,31 @@ class Host(Caller, Protocol):
 async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> tuple[AssistantMessage, Usage]:
     """Answer the prompts: the final message, and the usage of all replies of the turn."""
     usage = Usage()
+    asked_again = False
     for prompt in prompts:
         await host.append(prompt)
     host.out_of_budget()
     while True:
         await host.make_room()
-        reply = await _stream_reply(host)
+        reply, complete = await _stream_reply(host)
         usage += reply.usage or Usage()
+        correction = None
         if reply.tool_calls:
             await run_calls(host, reply.tool_calls)
+        elif complete and not host.is_steered():
+            if reply.error == EMPTY and not asked_again:
+                asked_again = True
+                host.emit(ev.Warned, f"{EMPTY} It is asked once more.")
+            elif (correction := host.correction(reply)) is None:
+                return reply, usage
         if host.out_of_budget():
             return reply, usage
-        if steering := host.steering():
-            for message in steering:
-                await host.append(message)
-        elif not reply.tool_calls:
-            correction = host.correction(reply)
-            if correction is None:
-                return reply, usage
-            await host.append(correction)
+        for message in host.steering() or filter(None, [correction]):
+            await host.append(message)
 
 
-async def _stream_reply(host: Host) -> AssistantMessage:
-    """One reply of the model, shown as it comes and appended when it is complete, or as far as it came."""
+async def _stream_reply(host: Host) -> tuple[AssistantMessage, bool]:
+    """One reply of the model, shown as it comes and appended; and whether it is complete, or was cut by a limit."""
     while True:
         stream = host.open_stream()
         try:
@@ -94,13 +103,15 @@ async def _stream_reply(host: Host) -> AssistantMessage:
                 raise
         else:
             break
-    if not complete:
-        await _keep_partial(host, stream, "length")
-        return replace(stream.message, content=_said(stream.message), stop_reason="length")
     reply = stream.message
-    await host.append(reply)
+    if not complete:
+        reply = replace(reply, content=_said(reply), stop_reason="length")
+    elif reply.stop_reason == "stop" and not _said(reply):
+        reply = replace(reply, content=(), error=EMPTY)
+    if complete or reply.content:
+        await host.append(reply)
     host.count(reply)
-    return reply
+    return reply, complete
 
 
 async def _show_stream(host: Host, stream: Stream) -> bool:

@@ -56,8 +56,6 @@ class Room:
     def __init__(self, tenant: Tenant, compactor: Compactor | None) -> None:
         self._tenant = tenant
         self._compactor = compactor
-        self._foresees = compactor is not None and type(compactor).should is not Compactor.should
-        """Whether the compactor itself says when it is time; otherwise it is asked before each request."""
         self._task: asyncio.Task[bool] | None = None
         self._overflowed = False
         self._most: int | None = None
@@ -70,25 +68,22 @@ class Room:
         if self._task is not None:
             if situation.window is None or situation.tokens >= situation.window * FULL:
                 await asyncio.wait([self._task])
-        elif self._compactor.should(situation):
-            await self._compact(self._compactor, situation)
+        elif self._is_due(self._compactor, situation):
+            await self._finished(self._start(self._compactor, situation))
 
     def make_ahead(self) -> None:
         """Make room in the background, where the next request would need it."""
-        if self._compactor is None or self._task is not None or not self._foresees:
+        if self._compactor is None or self._task is not None or not self._compactor.foresees:
             return
         situation = self._tenant.situation()
-        if self._compactor.should(situation):
-            self._task = spawn(self._compact(self._compactor, situation), name="planck-compaction")
-            self._task.add_done_callback(self._forget)
+        if self._is_due(self._compactor, situation):
+            self._start(self._compactor, situation)
 
     async def compact(self) -> bool:
         """Shorten the conversation now; whether it got shorter. Raises `AgentError` without a compactor."""
         if self._compactor is None:
             raise AgentError("The agent has no compactor; give it `on_compact=Compactor.build()`.")
-        if self._task is not None:
-            return await asyncio.shield(self._task)
-        return await self._compact(self._compactor, self._tenant.situation())
+        return await self._finished(self._task or self._start(self._compactor, self._tenant.situation()))
 
     async def after_overflow(self) -> bool:
         """Make the conversation shorter after the model refused its length; whether it did."""
@@ -110,28 +105,43 @@ class Room:
         """Take in that a request was answered."""
         self._overflowed = False
 
-    def cancel(self) -> None:
-        """Stop a compaction in the background; the conversation stays as it was."""
-        if self._task is not None:
-            self._task.cancel()
-
     async def close(self) -> None:
-        """Stop a compaction in the background and return when it has ended."""
+        """Stop the compaction under way and return when it has ended; the conversation stays as it was."""
         if self._task is not None:
             await cancel_and_wait(self._task)
 
+    def _is_due(self, compactor: Compactor, situation: Situation) -> bool:
+        try:
+            return compactor.should(situation)
+        except Exception as error:  # noqa: BLE001 - the user's own compactor, as below
+            return self._unchanged(situation, f"The compactor failed: {type(error).__name__}: {error}")
+
+    def _start(self, compactor: Compactor, situation: Situation) -> asyncio.Task[bool]:
+        self._task = spawn(self._compact(compactor, situation), name="planck-compaction")
+        self._task.add_done_callback(self._forget)
+        return self._task
+
+    async def _finished(self, task: asyncio.Task[bool]) -> bool:
+        """Wait for a compaction, which ends with whoever waits for it; whether the conversation got shorter."""
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            await cancel_and_wait(task)
+            raise
+        return not task.cancelled() and task.result()
+
     async def _compact(self, compactor: Compactor, situation: Situation) -> bool:
         entries = sent(self._tenant.entries)
-        if self._foresees:
+        if compactor.foresees:
             self._tenant.emit(ev.Compacting, len(entries), situation.tokens)
         messages = [entry.message for entry in entries]
         try:
             found = checked(await compactor.compact(messages, situation), messages)
-            if found is None and not self._foresees:
+            if found is None and not compactor.foresees:
                 return False
             if found is None:
                 return self._unchanged(situation, "There is nothing to shorten.")
-            return await self._replace(entries, messages, found, situation)
+            return await self._replace(compactor, entries, messages, found, situation)
         except asyncio.CancelledError:
             self._unchanged(situation, "It was stopped.")
             raise
@@ -141,9 +151,14 @@ class Room:
             return self._unchanged(situation, f"The compactor failed: {type(error).__name__}: {error}")
 
     async def _replace(
-        self, entries: Sequence[Entry], messages: Sequence[Message], found: Compact, situation: Situation
+        self,
+        compactor: Compactor,
+        entries: Sequence[Entry],
+        messages: Sequence[Message],
+        found: Compact,
+        situation: Situation,
     ) -> bool:
-        if not self._foresees:
+        if not compactor.foresees:
             self._tenant.emit(ev.Compacting, len(entries), situation.tokens)
         kept = [entries[place].id for place in places(found.kept, messages) or ()]
         self._tenant.spend(found.usage, found.cost)

@@ -137,6 +137,8 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
         running=(),
         asking=(),
         compacting=False,
+        context_tokens=0,
+        error=None,
         stopped=False,
         partial=None,
     )
@@ -166,15 +168,11 @@ def _turn_start(state: AgentState, event: ev.TurnStart) -> AgentState:
 
 
 def _message(state: AgentState, event: ev.Message) -> AgentState:
-    if event.message.type == "summary":  # may come at any time, also while a reply is written
-        return replace(state, messages=(*state.messages, Entry(event.id, event.message)))
+    messages = (*state.messages, Entry(event.id, event.message))
+    if event.message.type == "summary" or state.status == "idle":  # may come at any time, whatever the agent does
+        return replace(state, messages=messages)
     calls = event.message.type == "assistant" and event.message.tool_calls
-    return replace(
-        state,
-        messages=(*state.messages, Entry(event.id, event.message)),
-        status="executing_tools" if calls else "streaming",
-        partial=None,
-    )
+    return replace(state, messages=messages, status="executing_tools" if calls else "streaming", partial=None)
 
 
 def _delta(state: AgentState, event: ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta) -> AgentState:
