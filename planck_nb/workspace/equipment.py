@@ -29,6 +29,7 @@ class Equipment:
         self._config = config
         self._files = Files(changes)
         self._skills = SkillPool(config.skills_dirs)
+        self._skill_tools = self._skills.tools()
 
     @cached_property
     def builtin(self) -> dict[str, Tool]:
@@ -39,7 +40,7 @@ class Equipment:
         """All tools that an agent can be given by name; one of a TOOL.json counts before a built-in one."""
         found = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root)
         external = {tool.name: tool for tool in reversed(found.tools)}
-        return {**self.builtin, **external, **{tool.name: tool for tool in self._skills.tools()}}
+        return {**self.builtin, **external, **{tool.name: tool for tool in self._skill_tools}}
 
     def names(self) -> list[str]:
         """What `named` takes."""
@@ -61,17 +62,14 @@ class Equipment:
                 found.append(tools[member])
         return found
 
-    def standard(self) -> tuple[Tool, ...]:
-        """What every agent has: the tools that load skills, where there are skills."""
-        return self._skills.tools() if self._skills.report().skills else ()
-
     def skills(self) -> Mapping[str, Skill]:
         """The skills by name, as they are now."""
         return self._skills.report().skills
 
     def briefing(self) -> Briefing:
-        """What every agent is told."""
-        return Briefing(self.instructions.text, self._skills.section())
+        """What every agent is told, and the tools that load skills, where there are skills."""
+        section = self._skills.section()
+        return Briefing(self.instructions.text, section, self._skill_tools if section else ())
 
     @cached_property
     def instructions(self) -> Instructions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -70,7 +71,7 @@ class Workspace:
         """The agents by name, in the order they were made."""
         self.approvals = Approvals(Policy.allow_all(), self.config.approval_deadline, attendance=asyncio.Event())
         """What may run; `attend` says that somebody is there who can be asked."""
-        self.approvals.policy = self._policy()
+        self.approvals.policy = self.policy()
         self.limits = self.config.limits
         self._owns_client = client is None
         self._client = client or Client(cassette=_cassette(self.config))
@@ -115,6 +116,14 @@ class Workspace:
         """Take in that somebody is there who can be asked for approval."""
         if self.approvals.attendance is not None:
             self.approvals.attendance.set()
+
+    def policy(self) -> Policy:
+        """What calls may do before anything was remembered for the session: what the settings say, and skills."""
+        skills = (Rule("allow", kind="read", pattern=f"{escape(str(folder))}/**") for folder in self.config.skills_dirs)
+        policy = Policy.ask_before_changes(self.config.root)
+        for rule in (*self.config.rules, *skills):
+            policy = policy.with_rule(rule)
+        return policy
 
     def set_limits(self, limits: Limits) -> None:
         """Bound all agents by these from their next turn on."""
@@ -293,7 +302,7 @@ class Workspace:
             turn=member.turn if member else -1,
             model=model,
             system_prompt=system_prompt,
-            tools=[*opened.equipment.standard(), *tools],
+            tools=tools,
             name=name,
             session=opened.session,
             options=options,
@@ -359,13 +368,7 @@ class Workspace:
         if self._opened is not None:
             self._opened.session.close()
             self._opened = None
-        self.approvals.policy = self._policy()
-
-    def _policy(self) -> Policy:
-        policy = Policy.ask_before_changes(self.config.root)
-        for rule in self.config.rules:
-            policy = policy.with_rule(rule)
-        return policy
+        self.approvals.policy = self.policy()
 
     def _newest(self) -> str:
         for info in reversed(self.sessions()):

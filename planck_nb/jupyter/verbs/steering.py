@@ -58,11 +58,14 @@ async def _policy(controller: Controller, argument: str, _notebook: Notebook) ->
             for name in names(written):
                 approvals.remember(Rule.parse(known, name))
     policy = approvals.policy
-    rows = [{"what": str(rule), "action": rule.action, "from": "rule"} for rule in policy.rules]
-    rows += [
-        {"what": f"{kind}, below {policy.root}" if kind == "read" else kind, "action": action, "from": "default"}
-        for kind, action in ((kind, policy.default.get(kind, "ask")) for kind in KINDS)
+    settings = set(controller.workspace.policy().rules)
+    rows = [
+        {"what": str(rule), "action": rule.action, "from": "settings" if rule in settings else "session"}
+        for rule in policy.rules
     ]
+    for kind in KINDS:
+        where = " (below the working directory)" if kind == "read" else ""
+        rows.append({"what": f"{kind}{where}", "action": policy.default.get(kind, "ask"), "from": "default"})
     return table(rows, ["what", "action", "from"])
 
 
