@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { facts, valueOf, visible, wants } from '../src/asking.ts';
 import { Channel } from '../src/channel.ts';
 import type { Outgoing } from '../src/channel.ts';
+import { crowds, namesOf, troubleOf } from '../src/crowds.ts';
 import { count, dollars, duration, elapsed, lastSentence } from '../src/figures.ts';
-import { EMPTY, foldAll } from '../src/model.ts';
-import type { Call, Run, RunEvent } from '../src/model.ts';
+import { EMPTY, fold, foldAll, statusOf } from '../src/model.ts';
+import type { Ask, Call, Run, RunEvent } from '../src/model.ts';
 import { keyOf, stringMembers } from '../src/partial.ts';
 
 const call = (run: Run, id: string): Call => run.items.find((item) => item.kind === 'call' && item.id === id) as Call;
@@ -114,4 +116,153 @@ test('figures are short', () => {
   assert.deepEqual([0.4, 41.9, 84].map(elapsed), ['0 s', '41 s', '1:24']);
   assert.deepEqual([0.12, 59.96].map(duration), ['0.1 s', '59 s']);
   assert.equal(lastSentence('One. Two is\nlonger. '), 'Two is longer');
+});
+
+const ASK: RunEvent = {
+  type: 'ask',
+  t: 8,
+  id: '1',
+  name: 'read',
+  key: 'x',
+  touches: [['write', 'a/x']],
+  folder: '~/a',
+  reason: '',
+  args: [['path', 'x', 'text']],
+  replaced: [],
+  change: null,
+  deadline: 90,
+};
+const STARTED = RUN.slice(0, 12);
+
+test('a call that needs consent waits for it, and shows what it is run with', () => {
+  const asking = foldAll(EMPTY, [...STARTED, ASK]);
+  assert.deepEqual([call(asking, '1').state, statusOf(asking), asking.asks.length], ['ask', 'Waiting for you', 1]);
+  const allowed = fold(asking, { type: 'decided', t: 20, id: '1', allowed: true, by: 'user', key: 'y', args: [['path', 'y']] });
+  assert.deepEqual(
+    [call(allowed, '1').state, call(allowed, '1').since, call(allowed, '1').key, call(allowed, '1').edited, allowed.asks],
+    ['run', 20, 'y', true, []],
+  );
+  assert.equal(statusOf(allowed), 'Running 2 tools');
+});
+
+test('a call that was denied stays so, whatever the model is told of it', () => {
+  const denied = foldAll(EMPTY, [
+    ...STARTED,
+    ASK,
+    { type: 'decided', t: 20, id: '1', allowed: false, by: 'deadline' },
+    { type: 'result', t: 20, id: '1', name: 'read', text: 'Error: nobody', error: true },
+  ]);
+  assert.deepEqual([call(denied, '1').state, call(denied, '1').result], ['deny', 'Error: nobody']);
+});
+
+test('a rule that allows a call without asking changes nothing', () => {
+  const before = foldAll(EMPTY, STARTED);
+  assert.equal(fold(before, { type: 'decided', t: 8, id: '1', allowed: true, by: 'rule' }), before);
+});
+
+test('a stopped run asks nothing any more', () => {
+  const stopped = foldAll(EMPTY, [...STARTED, ASK, { type: 'aborted', t: 9 }]);
+  assert.deepEqual([stopped.asks, call(stopped, '1').state], [[], 'stop']);
+});
+
+test('prompts wait in the queue from the run on, and the run itself does not', () => {
+  const queued = (id: string, text: string): RunEvent => ({ type: 'queued', t: 1, id, text, steer: false, whole: true });
+  const run = foldAll(EMPTY, [
+    queued('own', 'the prompt'),
+    { type: 'unqueued', t: 1, id: 'own' },
+    RUN[0] as RunEvent,
+    queued('1', 'a'),
+    queued('2', 'b'),
+    queued('1', 'c'),
+    { type: 'unqueued', t: 1, id: '2' },
+  ]);
+  assert.deepEqual(run.queue.map(({ id, text }) => [id, text]), [['1', 'c']]);
+  const said = fold(run, { type: 'said', t: 2, text: 'left' });
+  assert.deepEqual(said.items, [{ kind: 'said', text: 'left' }]);
+});
+
+test('only the newest lines of a running tool are kept', () => {
+  const run = foldAll(EMPTY, [
+    ...STARTED,
+    { type: 'progress', t: 8, id: '1', text: 'a', earlier: 0 },
+    { type: 'progress', t: 8, id: '1', text: 'b', earlier: 4 },
+    { type: 'progress', t: 8, id: 'nobody', text: 'x', earlier: 0 },
+  ]);
+  assert.deepEqual([call(run, '1').output, call(run, '1').earlier], ['b', 4]);
+});
+
+test('more than eight finished calls of one step are a crowd', () => {
+  const calls = (size: number, step: string): RunEvent[] => [
+    ...Array.from({ length: size }, (_, at): RunEvent => ({ type: 'args', t: 1, id: `${step}${at}`, name: at % 4 ? 'read' : 'ls', text: '{}', count: 2 })),
+    { type: 'message', t: 2, stop: 'tool_use' },
+    ...Array.from({ length: size }, (_, at): RunEvent => ({ type: 'result', t: 3, id: `${step}${at}`, name: 'read', text: '', error: at === 3 })),
+  ];
+  const run = foldAll(EMPTY, [...calls(8, 'a'), ...calls(9, 'b'), { type: 'text', t: 4, text: 'x' }, ...calls(9, 'c').slice(0, -1)]);
+  assert.deepEqual(crowds(run.items), [{ from: 8, to: 17 }]);
+  const held = run.items.slice(8, 17) as Call[];
+  assert.equal(namesOf(held), 'ls 3, read 6');
+  assert.equal(troubleOf(held), '1 failed');
+});
+
+test('compaction, limits and fallbacks are told in words', () => {
+  const run = foldAll(EMPTY, [
+    { type: 'compacting', t: 0 },
+    { type: 'compacted', t: 1, before: 90_100, after: 8_200, reason: '' },
+    { type: 'compacted', t: 1, before: 90_100, after: null, reason: 'Too short.' },
+    { type: 'rewound', t: 1 },
+    { type: 'limit', t: 1, limit: 'session_cost', reason: 'Spent.' },
+    { type: 'fallback', t: 1, failed: 'a:b', model: 'c:d', reason: 'Busy.' },
+  ]);
+  assert.deepEqual(
+    run.items.map((item) => (item.kind === 'cut' ? item.text : item.kind === 'note' ? item.title : '')),
+    [
+      'What was said before was summarised: 90.1k tokens became 8.2k',
+      'The conversation was not shortened',
+      'The conversation was taken back to an earlier message',
+      'Limit reached: session cost',
+      'a:b could not answer, so c:d is asked',
+    ],
+  );
+});
+
+const asked = (touches: Ask['touches'], more: Partial<Ask> = {}): Ask => ({ ...(ASK as unknown as Ask), touches, ...more });
+const words = (ask: Ask): string => facts(ask).map(([text]) => text).join('').trim();
+
+test('an approval says who wants what', () => {
+  assert.deepEqual(wants(asked([['write', 'a/x']])), { verb: 'wants to change', target: 'a/x' });
+  assert.deepEqual(wants(asked([['write', 'a'], ['write', 'b']])), { verb: 'wants to change 2 files', target: '' });
+  assert.equal(wants(asked([['write', 'a'], ['execute', 'ls']])).verb, 'wants to run a command');
+  assert.equal(wants(asked([['network', 'x.invalid']])).verb, 'wants to use the network');
+  assert.equal(wants(asked([])).verb, 'wants to run');
+  assert.equal(
+    words(asked([['write', 'a/x']], { change: [['-', 'a'], ['+', 'b'], ['+', 'c']] })),
+    'Writes 1 file in ~/a. 2 lines added, 1 removed.',
+  );
+  assert.equal(words(asked([['write', 'a'], ['write', 'b']], { folder: '' })), 'Writes 2 files: a, b.');
+  assert.equal(words(asked([['execute', 'ls']], { reason: 'No rule.' })), 'Runs a command. It can write files and use the network. No rule.');
+  assert.equal(words(asked([['network', 'x.invalid']])), 'Uses the network: x.invalid.');
+  assert.equal(words(asked([])), 'It does not say what it touches.');
+});
+
+test('fields give values of their kind', () => {
+  assert.deepEqual(
+    [valueOf('number', '1.5'), valueOf('number', ''), valueOf('number', '1e99'), valueOf('number', 'x')],
+    [1.5, undefined, undefined, undefined],
+  );
+  assert.deepEqual([valueOf('choice', 'false'), valueOf('json', '[1]'), valueOf('json', '['), valueOf('text', '')], [false, [1], undefined, '']);
+});
+
+test('what does not show is named', () => {
+  assert.equal(visible('a\tb\nc'), 'a\tb\nc');
+  assert.equal(visible('\u202ea\u200b\r\u001b'), '⟨U+202E⟩a⟨U+200B⟩⟨U+000D⟩⟨U+001B⟩');
+});
+
+test('what could not be done is told, wherever the run stands', () => {
+  const told: string[] = [];
+  const channel = new Channel(() => {});
+  const end = channel.onRefusal(({ reason }) => told.push(reason));
+  channel.receive({ type: 'refused', reason: 'no', text: '' });
+  end();
+  channel.receive({ type: 'refused', reason: 'not again', text: '' });
+  assert.deepEqual(told, ['no']);
 });

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.events import AgentEvent, Compacted, Fallback, LimitReached
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
 from planck_nb.base.json import JsonObject
 from planck_nb.jupyter.transcript import Outcome, Transcript
+from planck_nb.jupyter.transcript_blocks import Decision, Entry, Notice
+from planck_nb.jupyter.transcript_text import count
 
 
 def transcript_of(agent: str, model: str, events: Sequence[AgentEvent]) -> Transcript:
     """The transcript of a run that is over."""
-    messages: list[Message] = []
     usage: Usage | None = None
     cost: float | None = None
     outcome: Outcome = "done"
@@ -20,9 +21,6 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent]) -> Trans
     warnings: list[str] = []
     for event in events:
         match event.type:
-            case "message":
-                if not isinstance(event.message, UserMessage):
-                    messages.append(event.message)
             case "usage_delta":
                 usage = (usage or Usage()) + event.delta
                 cost = cost if event.cost is None else (cost or 0.0) + event.cost
@@ -36,7 +34,40 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent]) -> Trans
             case _:
                 pass
     seconds = events[-1].time - events[0].time if events else 0.0
-    return Transcript(agent, model, outcome, tuple(messages), usage, cost, error, seconds, tuple(warnings))
+    return Transcript(agent, model, outcome, tuple(_entries(events)), usage, cost, error, seconds, tuple(warnings))
+
+
+def _entries(events: Sequence[AgentEvent]) -> Iterator[Entry]:
+    """What is read in the transcript, in order. Of what people said it is only what steered the run."""
+    steered = False
+    for event in events:
+        match event.type:
+            case "message":
+                said = isinstance(event.message, UserMessage)
+                if steered or not said:
+                    yield event.message
+                steered = steered and not said
+            case "steered":
+                steered = True
+            case "approval_decision" if event.by != "stop" and (not event.allowed or event.args is not None):
+                yield Decision(event.id, not event.allowed, event.args)
+            case "compacted" | "limit_reached" | "fallback":
+                yield Notice(_sentence(event))
+            case _:
+                pass
+
+
+def _sentence(event: Compacted | LimitReached | Fallback) -> str:
+    match event:
+        case LimitReached():
+            return event.reason
+        case Fallback():
+            return f"{event.failed} could not answer, so {event.model} is asked. {event.reason}".rstrip()
+        case Compacted(summary_id=None):
+            return f"The conversation was not shortened. {event.reason}".rstrip()
+        case _:
+            sizes = f"{count(event.tokens_before)} tokens became {count(event.tokens_after)}"
+            return f"What was said before was summarised: {sizes}."
 
 
 class Answer:
@@ -60,7 +91,7 @@ class Answer:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Replies and tool results of the run, in order, without the prompt."""
+        """Replies, tool results and what was said into the run, in order, without the prompt."""
         return self.transcript.messages
 
     @property

@@ -19,6 +19,8 @@ WELL = (
     f"{MONO};font-size:12px;line-height:20px;white-space:pre-wrap"
 )
 
+QUOTE = f"margin:8px 0;padding:0 0 0 12px;border-left:{RULE.replace('1px', '2px')};opacity:0.8"
+
 _CELL = f"padding:4px 16px 4px 0;border-bottom:{RULE};background-color:transparent"
 _HEADING = "margin:16px 0 8px 0;font-size:16px;line-height:24px;font-weight:600;text-align:left"
 _STYLES = {
@@ -29,7 +31,7 @@ _STYLES = {
     "ul": "margin:8px 0;padding:0 0 0 20px",
     "ol": "margin:8px 0;padding:0 0 0 20px",
     "li": "margin:4px 0",
-    "blockquote": f"margin:8px 0;padding:0 0 0 12px;border-left:{RULE.replace('1px', '2px')};opacity:0.8",
+    "blockquote": QUOTE,
     "hr": f"margin:12px 0;border:0;border-top:{RULE}",
     "table": "border-collapse:collapse;margin:12px 0;font-size:12px;line-height:20px;width:auto",
     "tr": "background-color:transparent",

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from planck_nb.agent import events as ev
 from planck_nb.ai.messages import (
     AssistantMessage,
+    ImagePart,
     Message,
     TextPart,
     ThinkingPart,
@@ -17,8 +20,11 @@ from planck_nb.ai.messages import (
     ToolResultMessage,
     ToolResultPart,
     Usage,
+    UserMessage,
 )
+from planck_nb.jupyter.answer import transcript_of
 from planck_nb.jupyter.transcript import Outcome, Transcript
+from planck_nb.jupyter.transcript_blocks import Decision, Entry, Notice
 from planck_nb.jupyter.transcript_markdown import code_span, fenced, to_html, to_markdown
 from planck_nb.jupyter.transcript_text import count, dollars, key_argument, shown_arguments
 
@@ -34,7 +40,7 @@ HOSTILE = """<script>alert(1)</script> <img src=x onerror=alert(1)> `<b>code</b>
 """
 ALLOWED = {
     *("div p b span details summary pre code table thead tbody tr th td ul ol li a strong em s br hr".split()),
-    *("blockquote h1 h2 h3 h4 h5 h6".split()),
+    *("blockquote h1 h2 h3 h4 h5 h6 img".split()),
 }
 
 
@@ -50,7 +56,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs)))
-        if tag not in {"br", "hr"}:
+        if tag not in {"br", "hr", "img"}:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -63,14 +69,17 @@ class Tags(HTMLParser):
 def check_safe(html: str) -> None:
     for tag, attributes in Tags(html).found:
         assert tag in ALLOWED
-        assert set(attributes) <= {"style", "href", "rel", "title", "start"}
+        assert set(attributes) <= {"style", "href", "rel", "title", "start"} | (
+            {"src", "alt"} if tag == "img" else set()
+        )
+        assert re.match(r"data:image/(png|jpeg|gif|webp);base64,", attributes.get("src") or "data:image/png;base64,")
         style = attributes.get("style") or ""
         assert "var(" not in style
         assert not re.search(r"(?<!-)\bcolor:", style)
         assert re.match(r"https?:|mailto:", attributes.get("href") or "https:")
 
 
-def transcript(*messages: Message, outcome: Outcome = "done", error: str | None = None) -> Transcript:
+def transcript(*messages: Entry, outcome: Outcome = "done", error: str | None = None) -> Transcript:
     return Transcript("ana", "demo:x", outcome, messages, Usage(18_000, 400), 0.063, error, 41.2)
 
 
@@ -259,3 +268,148 @@ def test_warnings_stand_before_the_answer_and_show_once() -> None:
     assert bundle["text/plain"] == f"[{said}]\nHello."
     assert bundle["text/html"].count("it was &lt;left&gt; out.") == 1
     assert bundle["text/markdown"].index("takes no temperature") < bundle["text/markdown"].index("Hello.")
+
+
+def reply(*calls: ToolCallPart, text: str = "") -> AssistantMessage:
+    return AssistantMessage((TextPart(text), *calls), "tool_use")
+
+
+def test_what_was_said_into_the_run_stands_where_it_entered() -> None:
+    said = UserMessage("Only March,\n<b>please</b>.")
+    bundle = transcript(*run("First."), said, AssistantMessage((TextPart("Second."),))).bundle()
+    check_safe(bundle["text/html"])
+    assert bundle["text/plain"].endswith("First.\n> Only March,\n> <b>please</b>.\nSecond.")
+    assert "First.\n\n> Only March,\n> &lt;b>please&lt;/b>.\n\nSecond." in bundle["text/markdown"]
+    assert ">Only March,\n&lt;b&gt;please&lt;/b&gt;.</blockquote>" in bundle["text/html"]
+    assert transcript(said).messages == (said,)
+
+
+def test_denied_and_edited_calls_are_marked() -> None:
+    calls = tuple(ToolCallPart(name, "bash", {"command": f"run {name}"}) for name in ("a", "b", "c"))
+    results = ToolResultMessage((
+        ToolResultPart("a", "bash", "The user denied this call.", is_error=True),
+        ToolResultPart("b", "bash", "ok"),
+        ToolResultPart("c", "bash", "boom", is_error=True),
+    ))  # fmt: skip
+    decisions = (
+        Decision("a", denied=True),
+        Decision("b", args={"command": "ls"}),
+        Decision("c", args={"command": "x"}),
+    )
+    bundle = transcript(reply(*calls), *decisions, results).bundle()
+    check_safe(bundle["text/html"])
+    assert bundle["text/plain"] == "[bash run a: denied]\n[bash ls: edited by you]\n[bash x: edited by you, failed]"
+    for word in ("denied", "edited by you", "edited by you, failed"):
+        assert f"<b>{word}</b>" in bundle["text/html"]
+        assert f" **{word}**" in bundle["text/markdown"]
+    assert "run b" not in bundle["text/html"]
+
+
+def test_a_decision_counts_for_its_own_reply_only() -> None:
+    first = (reply(ToolCallPart("1", "bash", {})), Decision("1", denied=True), ToolResultMessage(()))
+    later = (reply(ToolCallPart("1", "bash", {})), ToolResultMessage((ToolResultPart("1", "bash", "ok"),)))
+    assert transcript(*first, *later).bundle()["text/plain"] == "[bash: denied]\n[bash]"
+
+
+def test_what_happened_is_one_line_each() -> None:
+    bundle = transcript(Notice("The <turn> was\ntoo long."), AssistantMessage((TextPart("Hello."),))).bundle()
+    check_safe(bundle["text/html"])
+    assert bundle["text/plain"] == "[The <turn> was too long.]\nHello."
+    assert "> The &lt;turn> was too long.\n\nHello." in bundle["text/markdown"]
+    assert "The &lt;turn&gt; was too long.</p>" in bundle["text/html"]
+
+
+PIXEL = b"\x89PNG not really"
+
+
+def pictured(*images: ImagePart) -> dict[str, str]:
+    result = ToolResultMessage((ToolResultPart("1", "plot", "drawn", images=images),))
+    bundle = transcript(reply(ToolCallPart("1", "plot", {"name": "march"})), result).bundle()
+    check_safe(bundle["text/html"])
+    return bundle
+
+
+def test_pictures_of_tools_are_in_the_notebook() -> None:
+    bundle = pictured(ImagePart(PIXEL), ImagePart(PIXEL, "image/webp"))
+    assert bundle["text/plain"] == "[plot march] [image] [image]"
+    assert bundle["text/markdown"].count("\\[image\\]") == 2
+    assert re.findall(r'<img src="(data:image/\w+);base64,', bundle["text/html"]) == [
+        "data:image/png",
+        "data:image/webp",
+    ]
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        ImagePart(b"<svg onload=alert(1)>", "image/svg+xml"),
+        ImagePart('" onerror="alert(1)', "image/png"),
+        ImagePart(b"x" * 2_000_000, "image/png"),
+        ImagePart(url="https://e.invalid/p.png"),
+        ImagePart(PIXEL, 'image/png" onerror="alert(1)'),
+    ],
+    ids=["svg", "not base64", "too large", "elsewhere", "strange type"],
+)
+def test_other_pictures_are_only_named(image: ImagePart) -> None:
+    html = pictured(image)["text/html"]
+    assert "<img" not in html
+    assert "[image" in html
+
+
+def test_many_calls_of_a_reply_are_one_line_that_holds_them() -> None:
+    calls = tuple(ToolCallPart(str(at), "read" if at % 4 else "ls", {"path": f"p{at}"}) for at in range(9))
+    results = ToolResultMessage(tuple(ToolResultPart(str(at), "read", "x", at == 3) for at in range(9)))
+    bundle = transcript(reply(*calls), results, AssistantMessage((TextPart("Done."),))).bundle()
+    check_safe(bundle["text/html"])
+    assert bundle["text/plain"] == "[9 calls: ls 3, read 6, 1 failed]\nDone."
+    assert bundle["text/html"].count("<details") == 10
+    assert bundle["text/markdown"].count("\n  - `") == 9
+    assert "- **9 calls** `ls 3, read 6` **1 failed**" in bundle["text/markdown"]
+    few = transcript(reply(*calls[:8]), results).bundle()
+    assert few["text/html"].count("<details") == 8
+
+
+def test_colours_of_a_terminal_are_left_out() -> None:
+    html = transcript(*run("x", "\x1b[31mred\x1b[0m")).bundle()["text/html"]
+    assert ">red</pre>" in html
+
+
+def event(kind: Any, **payload: Any) -> ev.AgentEvent:
+    made: ev.AgentEvent = kind("a", None, 0, 0, 100.0, **payload)
+    return made
+
+
+def test_the_events_of_a_run_become_its_transcript() -> None:
+    def message(content: Message) -> ev.AgentEvent:
+        return event(ev.Message, id=1, message=content)
+
+    call = ToolCallPart("1", "bash", {"command": "ls"})
+    decided = {"id": "1", "name": "bash", "by": "user"}
+    events = [
+        message(UserMessage("the prompt")),
+        message(reply(call)),
+        event(ev.ApprovalDecision, allowed=True, args={"command": "pwd"}, **decided),
+        event(ev.ApprovalDecision, allowed=True, **{**decided, "by": "rule", "id": "2"}),
+        message(ToolResultMessage((ToolResultPart("1", "bash", "/"),))),
+        event(ev.Steered, prompt_id="q"),
+        message(UserMessage("left")),
+        message(UserMessage("a correction of ours")),
+        event(ev.Compacted, summary_id=1, tokens_before=90_100, tokens_after=8_200),
+        event(ev.Compacted, summary_id=None, tokens_before=1, tokens_after=1, reason="The model said no."),
+        event(ev.Fallback, failed="a:b", model="c:d", reason="Busy."),
+        event(ev.LimitReached, limit="rounds", reason="The turn has used up its 3 rounds."),
+    ]
+    assert transcript_of("ana", "demo:x", events).bundle()["text/plain"].splitlines() == [
+        "[bash pwd: edited by you]",
+        "> left",
+        "[What was said before was summarised: 90.1k tokens became 8.2k.]",
+        "[The conversation was not shortened. The model said no.]",
+        "[a:b could not answer, so c:d is asked. Busy.]",
+        "[The turn has used up its 3 rounds.]",
+    ]
+
+
+def test_a_call_that_was_stopped_while_it_waited_was_not_denied() -> None:
+    stopped = event(ev.ApprovalDecision, id="1", name="bash", allowed=False, by="stop")
+    events = [event(ev.Message, id=1, message=reply(ToolCallPart("1", "bash", {}))), stopped, event(ev.Aborted)]
+    assert transcript_of("ana", "m", events).bundle()["text/plain"] == "[bash: stopped]\n[Stopped.]"

@@ -1,0 +1,185 @@
+"""The parts of a transcript in the order they are read: prose, thinking, calls with their results, what happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
+
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    UserMessage,
+)
+from planck_nb.base.json import JsonObject
+from planck_nb.base.text import encodable
+from planck_nb.jupyter.terminal import plain
+from planck_nb.jupyter.transcript_text import bounded, key_argument, shown_arguments
+
+CROWD = 8
+"""More calls than this in a row are one line that holds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that happened between two messages, as one sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided about the call `id`: that it may not run, or with which `args` instead of the model's."""
+
+    id: str
+    denied: bool = False
+    args: JsonObject | None = None
+
+
+Entry: TypeAlias = Message | Notice | Decision
+"""What a transcript is made of, in the order it happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What somebody said into the running turn."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call with its result, None where none came; `unfinished` is the word for that."""
+
+    part: ToolCallPart
+    result: ToolResultPart | None
+    decision: Decision | None
+    unfinished: str
+
+    @property
+    def name(self) -> str:
+        """The tool."""
+        return encodable(self.part.name)
+
+    @property
+    def key(self) -> str:
+        """What tells this call from another of the tool."""
+        return key_argument(self._args)
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong, in a word; empty for a call that went well."""
+        if self.decision is not None and self.decision.denied:
+            return "denied"
+        if self.result is None:
+            return self.unfinished
+        return "failed" if self.result.is_error else ""
+
+    @property
+    def state(self) -> str:
+        """What is to be said of it beside its result; empty for nothing."""
+        edited = "edited by you" if self.decision is not None and self.decision.args is not None else ""
+        return ", ".join(word for word in (edited, self.trouble) if word)
+
+    @property
+    def output(self) -> str:
+        """What the model was told, within bounds."""
+        return "" if self.result is None else bounded(plain(self.result.text))
+
+    @property
+    def images(self) -> tuple[ImagePart, ...]:
+        """The pictures that it gave."""
+        return () if self.result is None else self.result.images
+
+    def arguments(self) -> Iterator[tuple[str, str]]:
+        """The arguments that the key does not already show."""
+        if self.part.invalid is not None:
+            yield "arguments", bounded(self.part.invalid)
+        for name, text in shown_arguments(self._args):
+            if text != self.key:
+                yield name, text
+
+    @property
+    def _args(self) -> JsonObject:
+        """What it ran with."""
+        return self.part.args if self.decision is None or self.decision.args is None else self.decision.args
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Many calls of one reply."""
+
+    calls: tuple[Call, ...]
+
+    @property
+    def names(self) -> str:
+        """What was called how often: `read 30, bash 4`."""
+        return _counted(call.name for call in self.calls)
+
+    @property
+    def trouble(self) -> str:
+        """How many did not go well: `1 failed`; empty for none."""
+        times = Counter(call.trouble for call in self.calls if call.trouble)
+        return ", ".join(f"{count} {word}" for word, count in times.items())
+
+
+Block: TypeAlias = TextPart | ThinkingPart | Call | Crowd | Said | Notice
+
+
+def blocks(entries: Sequence[Entry], unfinished: str) -> Iterator[Block]:
+    """The blocks of a run. `unfinished` is the word for calls without a result."""
+    for index, entry in enumerate(entries):
+        match entry:
+            case AssistantMessage():
+                yield from _reply(entry, *_answers(entries[index + 1 :]), unfinished)
+            case UserMessage():
+                yield Said(encodable(entry.text))
+            case Notice():
+                yield entry
+            case _:
+                pass
+
+
+def _answers(following: Sequence[Entry]) -> tuple[Mapping[str, ToolResultPart], Mapping[str, Decision]]:
+    """What became of the calls of the reply before these entries. Ids may come back in a later reply."""
+    decisions: dict[str, Decision] = {}
+    for entry in following:
+        if isinstance(entry, AssistantMessage):
+            break
+        if isinstance(entry, Decision):
+            decisions[entry.id] = entry
+        elif not isinstance(entry, Notice) and entry.type == "tool_result":
+            return {part.id: part for part in entry.content}, decisions
+    return {}, decisions
+
+
+def _reply(
+    message: AssistantMessage,
+    results: Mapping[str, ToolResultPart],
+    decisions: Mapping[str, Decision],
+    unfinished: str,
+) -> Iterator[Block]:
+    for are_calls, parts in groupby(message.content, lambda part: part.type == "tool_call"):
+        if not are_calls:
+            yield from (part for part in parts if part.type != "tool_call" and part.text.strip())
+            continue
+        calls = tuple(
+            Call(part, results.get(part.id), decisions.get(part.id), unfinished)
+            for part in parts
+            if part.type == "tool_call"
+        )
+        if len(calls) > CROWD:
+            yield Crowd(calls)
+        else:
+            yield from calls
+
+
+def _counted(words: Iterator[str]) -> str:
+    return ", ".join(f"{word} {count}" for word, count in Counter(words).items())

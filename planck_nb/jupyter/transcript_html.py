@@ -1,0 +1,115 @@
+"""Blocks of a transcript as HTML that carries its own looks: no style sheet, no script, nothing from elsewhere.
+
+No text has a colour of its own, so that it reads on white and on black.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
+from planck_nb.base.text import encodable, one_line
+from planck_nb.jupyter import transcript_markdown as markdown
+from planck_nb.jupyter.transcript_blocks import Block, Call, Crowd, Notice, Said
+from planck_nb.jupyter.transcript_text import bounded
+
+IMAGE_CHARACTERS = 2_000_000
+"""The most that one picture may take in the notebook, as base64 text."""
+
+_MUTED = "margin:0 0 8px 0;font-size:12px;line-height:20px;opacity:0.7;text-align:left"
+_SUMMARY = "font-size:12px;line-height:24px;cursor:pointer"
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+def header(agent: str, figures: str) -> str:
+    """The first line: who, how it ended, what it took."""
+    return (
+        f'<p style="margin:0 0 8px 0;padding:0 0 4px 0;border-bottom:{markdown.RULE};font-size:12px;'
+        f'line-height:20px;text-align:left"><b>{escape(encodable(agent))}</b> '
+        f'<span style="opacity:0.7">&nbsp;{escape(figures)}</span></p>'
+    )
+
+
+def ending(title: str, sentence: str, *, bad: bool) -> str:
+    """The last lines of a run that did not end by itself."""
+    edge = "2px solid #d32f2f" if bad else "2px solid rgba(128,128,128,0.5)"
+    return (
+        f'<div style="margin:12px 0 0 0;padding:4px 0 4px 12px;border-left:{edge}"><p style="margin:0;'
+        f'font-size:13px;line-height:20px;text-align:left"><b>{escape(title)}</b><br>{escape(sentence)}</p></div>'
+    )
+
+
+def notice(text: str) -> str:
+    """A sentence on a line of its own."""
+    return f'<p style="{_MUTED}">{escape(one_line(encodable(text), 500))}</p>'
+
+
+def block(part: Block) -> str:
+    """Any block."""
+    match part:
+        case Call():
+            return _call(part)
+        case Crowd():
+            return _crowd(part)
+        case Said():
+            return (
+                f'<blockquote style="{markdown.QUOTE};white-space:pre-wrap;text-align:left">'
+                f"{escape(bounded(part.text.strip()))}</blockquote>"
+            )
+        case Notice():
+            return notice(part.text)
+        case TextPart():
+            return markdown.to_html(encodable(part.text))
+        case ThinkingPart():
+            return (
+                f'<details style="margin:0"><summary style="{_SUMMARY}">'
+                '<span style="opacity:0.7">Thinking</span></summary><div style="margin:0 0 8px 16px;font-size:13px;'
+                'line-height:20px;opacity:0.75;text-align:left;white-space:pre-wrap">'
+                f"{escape(bounded(part.text.strip()))}</div></details>"
+            )
+
+
+def _call(call: Call) -> str:
+    wells = [_well(name, text) for name, text in call.arguments()]
+    if call.output:
+        wells.append(_well("result" if wells else "", call.output))
+    pictures = "".join(_picture(image, call.name) for image in call.images)
+    return f"{_line(call.name, call.key, call.state, ''.join(wells))}{pictures}"
+
+
+def _crowd(crowd: Crowd) -> str:
+    lines = "".join(map(_call, crowd.calls))
+    inner = f'<div style="margin:0 0 0 16px">{lines}</div>'
+    return _line(f"{len(crowd.calls)} calls", crowd.names, crowd.trouble, inner)
+
+
+def _line(name: str, key: str, state: str, inner: str) -> str:
+    """A line that opens."""
+    word = f' <span style="opacity:0.7">&nbsp;<b>{state}</b></span>' if state else ""
+    return (
+        f'<details style="margin:0;padding:0"><summary style="{_SUMMARY}">'
+        f'<code style="{markdown.MONO};font-size:12px;background-color:transparent;padding:0">'
+        f"<b>{escape(name)}</b> {escape(key)}</code>{word}</summary>{inner}</details>"
+    )
+
+
+def _well(name: str, text: str) -> str:
+    label = (
+        f'<p style="margin:4px 0 0 16px;font-size:12px;line-height:16px;opacity:0.7;text-align:left">{escape(name)}</p>'
+    )
+    return f'{label if name else ""}<pre style="margin:4px 0 12px 16px;{markdown.WELL}">{escape(text)}</pre>'
+
+
+def _picture(image: ImagePart, tool: str) -> str:
+    """A picture that the notebook holds itself. One from elsewhere, or too large, is only named."""
+    data = image.data or ""
+    if image.mime in _PICTURES and len(data) <= IMAGE_CHARACTERS and _BASE64.fullmatch(data):
+        source = f"data:{image.mime};base64,{data}"
+        return (
+            f'<p style="margin:4px 0 12px 16px"><img src="{source}" alt="Image from {escape(tool)}" '
+            'style="max-width:100%;height:auto"></p>'
+        )
+    size = f", {len(data) * 3 // 4_000_000:,} MB, too large to be kept here" if len(data) > IMAGE_CHARACTERS else ""
+    return notice(f"[image{size}]")
