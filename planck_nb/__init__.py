@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from planck_nb import ai
     from planck_nb.agent.agent import Agent
+    from planck_nb.agent.approval import Approvals
+    from planck_nb.agent.compaction import Compact, Compactor
     from planck_nb.agent.functions import tool
+    from planck_nb.agent.limits import Limits
+    from planck_nb.agent.policy import Policy, Rule
     from planck_nb.agent.run import Run, RunResult
     from planck_nb.agent.tool import Tool, ToolContext
     from planck_nb.agent.tool_output import ToolOutput
@@ -29,10 +33,16 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "Approvals",
     "BuiltinTools",
+    "Compact",
+    "Compactor",
     "Config",
     "ExternalTool",
+    "Limits",
     "PlanckError",
+    "Policy",
+    "Rule",
     "Run",
     "RunResult",
     "Session",
@@ -48,10 +58,16 @@ __all__ = [
 
 _HOME = {
     "Agent": "planck_nb.agent.agent",
+    "Approvals": "planck_nb.agent.approval",
     "BuiltinTools": "planck_nb.tools.builtin",
+    "Compact": "planck_nb.agent.compaction",
+    "Compactor": "planck_nb.agent.compaction",
     "Config": "planck_nb.config",
     "ExternalTool": "planck_nb.tools.external",
+    "Limits": "planck_nb.agent.limits",
     "PlanckError": "planck_nb.base.errors",
+    "Policy": "planck_nb.agent.policy",
+    "Rule": "planck_nb.agent.policy",
     "Run": "planck_nb.agent.run",
     "RunResult": "planck_nb.agent.run",
     "Session": "planck_nb.sessions",
