@@ -4,6 +4,7 @@ from planck_nb.sessions.compaction import compact_store
 from planck_nb.sessions.export import export_session, import_session
 from planck_nb.sessions.paging import Page, Row
 from planck_nb.sessions.query import VIEWS, Query, query, query_async, query_into
+from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.search import search, search_async, terms
 from planck_nb.sessions.session import Session, SessionLog
 from planck_nb.sessions.store import (
@@ -24,6 +25,7 @@ __all__ = [
     "Session",
     "SessionInfo",
     "SessionLog",
+    "SessionReader",
     "compact_store",
     "delete_session",
     "export_session",

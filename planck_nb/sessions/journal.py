@@ -146,7 +146,7 @@ def read_lines(file: BinaryIO, *, start: int = 0, end: int | None = None) -> Ite
     """
     # A reader that met the writer half-way would see blanks where a line is being written and then a later line.
     # Lines are written in order, so whatever stands before one that is whole stays as it is.
-    end = _sound_end(file)[0] if end is None else end
+    end = sound_end(file)[0] if end is None else end
     file.seek(start)
     while start < end and (lines := file.readlines(CHUNK)):
         size = sum(map(len, lines))
@@ -165,13 +165,13 @@ def read_first_line(path: Path) -> bytes:
 def readable_end(path: Path) -> tuple[int, int]:
     """Where the last line ends that is whole, and its id. Raises SessionFormatError where there is none."""
     with path.open("rb") as file:
-        size, last_id = _sound_end(file)
+        size, last_id = sound_end(file)
     if not size:
         raise SessionFormatError(f"The journal {path.name} holds no line that can be read; restore it from a backup.")
     return size, last_id
 
 
-def _sound_end(file: BinaryIO) -> tuple[int, int]:
+def sound_end(file: BinaryIO) -> tuple[int, int]:
     """Where the last line ends that is whole, and its id; zeros where no line is."""
     end = _blank_from(file)
     while end:

@@ -23,6 +23,7 @@ from planck_nb.sessions.journal import (
     read_first_line,
     read_lines,
     readable_end,
+    sound_end,
     sync_directory,
 )
 
@@ -62,6 +63,13 @@ def read_rows(
                 with _open_old(journal, number) as old:
                     limit = WHOLE if limit is None else limit
                     yield from _numbered(read_lines(old, start=offset, end=limit), number)
+
+
+def journal_end(journal: Path) -> Position:
+    """The place after the last line that is whole at this moment."""
+    with journal.open("rb") as active:
+        segment = decode_header(active.readline()).segment
+        return Position(segment, sound_end(active)[0])
 
 
 def start_segment(journal: JournalFile) -> JournalFile:

@@ -8,10 +8,9 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,13 +22,10 @@ from planck_nb.agent.log import LogFollower
 from planck_nb.ai.messages import Message
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
-from planck_nb.base.json import JsonObject
 from planck_nb.sessions import codec
-from planck_nb.sessions.branch import Branch, hidden_in_branch, is_hidden
 from planck_nb.sessions.fold import Folder
 from planck_nb.sessions.journal import JournalFile
-from planck_nb.sessions.paging import Page, Pager, Row, row_of
-from planck_nb.sessions.records import read_records, visible_records
+from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.segments import Position
 from planck_nb.sessions.store import SessionInfo, find_by_id, find_session, lock_session, new_session_info
 from planck_nb.sessions.writer import Done, Writer
@@ -39,16 +35,16 @@ _log = logging.getLogger(__name__)
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
-class Session:
+class Session(SessionReader):
     """A conversation of one or more agents, kept in the sessions directory.
 
-    Made by `create` and `open`. Only one process has a session open at a time; any process can query it with SQL
-    meanwhile. Needs no running event loop and may be used from several. Close it when done; what is still open when
-    the interpreter exits is closed then.
+    Made by `create` and `open`. Only one process has a session open at a time; any process can `read` it meanwhile and
+    query it with SQL. Needs no running event loop and may be used from several. Close it when done; what is still open
+    when the interpreter exits is closed then.
     """
 
     def __init__(self, info: SessionInfo, lock: filelock.BaseFileLock, journal: JournalFile) -> None:
-        self._info = info
+        super().__init__(info)
         self._lock = lock
         self._last_id = journal.last_id
         self._order = threading.Lock()
@@ -56,7 +52,6 @@ class Session:
         self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
         self._folder = Folder(info, self._writer.sync, self._writer.start_segment)
-        self._pager = Pager(info)
         self._followers: weakref.WeakValueDictionary[int, LogFollower] = weakref.WeakValueDictionary()
         _open_sessions.add(self)
 
@@ -107,6 +102,14 @@ class Session:
         return session
 
     @classmethod
+    def read(cls, directory: Path, id_or_name: str) -> SessionReader:
+        """The session with this id, or the newest one with this name, only to be read, whoever has it open.
+
+        Raises SessionNotFoundError, and SessionFormatError when its journal is of a newer version.
+        """
+        return SessionReader(find_session(directory, id_or_name))
+
+    @classmethod
     def _locked(cls, info: SessionInfo, owner: str, journal: Callable[[], JournalFile]) -> Self:
         lock = lock_session(info, owner)
         try:
@@ -114,31 +117,6 @@ class Session:
         except BaseException:
             lock.release()
             raise
-
-    @property
-    def id(self) -> str:
-        """Sixteen hex characters."""
-        return self._info.id
-
-    @property
-    def name(self) -> str:
-        """What people call it; not necessarily unique."""
-        return self._info.name
-
-    @property
-    def directory(self) -> Path:
-        """The sessions directory."""
-        return self._info.path.parent
-
-    @property
-    def path(self) -> Path:
-        """The journal."""
-        return self._info.path
-
-    @property
-    def info(self) -> SessionInfo:
-        """The session as `list_sessions` shows it."""
-        return self._info
 
     def log(self, agent_id: str) -> SessionLog:
         """The log of one agent: a `MessageLog`."""
@@ -148,51 +126,12 @@ class Session:
         """Keep a message of an agent and return its id once it is on disk. Raises SessionError."""
         return await self.log(agent_id).append(message, turn=turn, time=time.time())
 
-    def messages(self, agent_id: str | None = None) -> list[Row]:
-        """The messages of all agents, or of one, in order, without those taken back. Raises SessionError."""
-        return [row_of(record) for record in self._visible(agent_id) if record["kind"] == "message"]
-
-    def messages_from_latest_checkpoint(self, agent_id: str | None = None) -> Page:
-        """The latest summary and every message after it, and the summary's id; everything and None without one.
-
-        With `agent_id`, of that agent's messages and summaries only. Raises SessionError.
-        """
-        return self._pager.chapter(None, agent_id, end=self._durable_end())
-
-    def messages_before_checkpoint(self, checkpoint_id: int, agent_id: str | None = None) -> Page:
-        """The chapter before the one that begins with the summary `checkpoint_id`.
-
-        Its first message is the summary before, whose id comes with it; None means that nothing lies before. Raises
-        SessionError.
-        """
-        return self._pager.chapter(checkpoint_id, agent_id, end=self._durable_end())
-
     async def truncate_after(self, message_id: int) -> None:
         """Take back the message and everything after it, of all agents. Nothing is lost: see `branches`.
 
         Followers are told before and after. Raises SessionError.
         """
         await self._rewind(message_id, "")
-
-    def branches(self) -> list[Branch]:
-        """The ways the conversation went before it was rewound, oldest first. Raises SessionError."""
-        records = list(read_records(self.path, end=self._durable_end()))
-        rewinds = [(record["id"], record["before_id"]) for record in records if record["kind"] == "rewind"]
-        found = []
-        for record in records:
-            if record["kind"] == "rewind":
-                hidden = hidden_in_branch(rewinds, record["id"])
-                own = [
-                    other
-                    for other in records
-                    if other["kind"] == "message"
-                    and record["before_id"] <= other["id"] < record["id"]
-                    and not is_hidden(other["id"], hidden)
-                ]
-                if own:
-                    left_at = datetime.fromisoformat(record["ts"])
-                    found.append(Branch(record["id"], record["before_id"], left_at, len(own), own[-1]["text"]))
-        return found
 
     async def return_to(self, branch_id: int) -> None:
         """Go on where the conversation was before the rewind that left this branch.
@@ -232,24 +171,6 @@ class Session:
 
         await self._put_durably(encode)
 
-    def get_metadata(self) -> JsonObject:
-        """The session's metadata; empty where none was saved. A rewind does not change it. Raises SessionError."""
-        return self._pager.metadata(end=self._durable_end())
-
-    def events(self, agent_id: str | None = None) -> list[AgentEvent]:
-        """The stored events of all agents, or of one, in order, messages among them, without those taken back.
-
-        Folding an agent's gives its state. `seq` counts the agent's stored events from 0. Raises SessionError.
-        """
-        events: list[AgentEvent] = []
-        counts: dict[str, int] = {}
-        for record in self._visible(agent_id):
-            if record["kind"] in {"message", "event"}:
-                seq = counts.get(record["agent_id"], 0)
-                counts[record["agent_id"]] = seq + 1
-                events.append(codec.event_of(record, session_id=self.id, seq=seq))
-        return events
-
     async def flush(self) -> None:
         """Return once everything recorded so far is on disk. Raises SessionError where the disk does not take it."""
         await self._put_durably(lambda _: b"")
@@ -279,7 +200,7 @@ class Session:
                 _log.info("%s", error)
         finally:
             self._writer.close()
-            self._pager.close()
+            super().close()
             self._lock.release()
 
     stop = close
@@ -320,7 +241,7 @@ class Session:
     def _written(self, lines: int) -> None:
         self._folder.written(lines)
 
-    def _durable_end(self) -> Position:
+    def _readable_end(self) -> Position:
         return self._end if self._closed else self._writer.sync()
 
     async def _rewind(self, before_id: int, agent_id: str) -> None:
@@ -332,14 +253,6 @@ class Session:
         await self._put_durably(encode)
         for follower in list(self._followers.values()):
             follower.rewound(before_id)
-
-    def _conversation(self, agent_id: str) -> list[Row]:
-        return self._pager.conversation(agent_id, end=self._durable_end())
-
-    def _visible(self, agent_id: str | None = None) -> Iterator[JsonObject]:
-        for record in visible_records(read_records(self.path, end=self._durable_end())):
-            if agent_id in {None, record["agent_id"]}:
-                yield record
 
 
 class SessionLog:

@@ -123,6 +123,10 @@ def _journals(directory: Path) -> list[Path]:
         return [path for path in directory.iterdir() if _FILE.fullmatch(path.name)]
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except PermissionError as error:
+        raise SessionError(
+            f"The sessions directory {directory} may not be read by you; choose another one or change its mode."
+        ) from error
 
 
 def _read_info(path: Path) -> SessionInfo:

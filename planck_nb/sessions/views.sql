@@ -2,6 +2,9 @@
 -- Built on what query.py prepares: store.sessions, store.all_messages, store.all_events, store.rewinds,
 -- store.hidden and store.hidden_in_branch.
 
+-- The clock may have been set back.
+create macro store.seconds(first, last) as case when last < first then 0 else epoch(last - first) end;
+
 create view store.visible_events as
 select * from store.all_events e
 where not exists (
@@ -73,7 +76,9 @@ results as (
 runs as (
     select
         c.session_id, c.agent_id, c.message_id, c.call_id,
-        epoch(max(e.ts) filter (e.type = 'tool_end') - min(e.ts) filter (e.type = 'tool_start')) as duration_s
+        store.seconds(
+            min(e.ts) filter (e.type = 'tool_start'), max(e.ts) filter (e.type = 'tool_end')
+        ) as duration_s
     from (
         select session_id, agent_id, id, ts, type, data->>'$.id' as call_id
         from store.visible_events
@@ -119,7 +124,7 @@ select
     coalesce(p.request, p.decision)->>'$.name' as name,
     coalesce(p.request->'$.args', c.args) as args,
     p.request->'$.touches' as touches,
-    p.asked, p.decided, epoch(p.decided - p.asked) as waited_s,
+    p.asked, p.decided, store.seconds(p.asked, p.decided) as waited_s,
     (p.decision->>'$.allowed')::boolean as allowed,
     p.decision->>'$.by' as by,
     case when json_type(p.decision, '$.args') = 'OBJECT' then p.decision->'$.args' end as edited_args,
@@ -169,8 +174,8 @@ create view turns as
 with bounds as (
     select
         session_id, session_name, agent_id, turn,
-        max(ts) filter (type = 'turn_start') as started,
-        max(ts) filter (type <> 'turn_start') as ended,
+        arg_max(ts, id) filter (type = 'turn_start') as started,
+        arg_max(ts, id) filter (type <> 'turn_start') as ended,
         arg_max(type, id) filter (type <> 'turn_start') as outcome
     from store.visible_events e
     where type in ('turn_start', 'turn_end', 'aborted', 'error')
@@ -195,7 +200,7 @@ calls as (
     select session_id, agent_id, turn, count(*) as tool_calls from tool_calls group by all
 )
 select
-    session_id, session_name, agent_id, turn, prompt, started, ended, epoch(ended - started) as duration_s, outcome,
+    session_id, session_name, agent_id, turn, prompt, started, ended, store.seconds(started, ended) as duration_s, outcome,
     coalesce(replies, 0) as replies,
     coalesce(tool_calls, 0) as tool_calls,
     input_tokens, output_tokens, cost_usd

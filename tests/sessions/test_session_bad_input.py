@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from support.stored import START, converse
+
+from planck_nb.agent import events
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    TextPart,
+    ToolCallPart,
+    ToolResultMessage,
+    ToolResultPart,
+    UserMessage,
+)
+from planck_nb.base.errors import SessionError, SessionFormatError, SessionNotFoundError
+from planck_nb.sessions import Session, find_by_id, find_by_name, find_session, list_sessions, query, search
+
+NAMES = ["a/b", "../../etc/passwd", "..", "*", "?", "[a]", "x" * 300, "🙂", "a\0b", "a\nb", "", " ", "C:\\x"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_is_no_file_name_is_refused_and_finds_nothing(tmp_path: Path, name: str) -> None:
+    directory = tmp_path / "sessions"
+    with Session.create(directory, name="mine"):
+        pass
+    files = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SessionError, match="name a session"):
+        Session.create(directory, name=name)
+    with pytest.raises(SessionError, match="session's id"):
+        Session.start(name, directory=directory)
+    for find in (find_session, find_by_id, find_by_name, Session.open, Session.read):
+        with pytest.raises(SessionNotFoundError):
+            find(directory, name)
+    assert sorted(tmp_path.rglob("*")) == files
+
+
+async def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="first") as session:
+        log = session.log("a")
+        log.record(events.TurnStart("a", session.id, 0, 0, START, index=0, model="demo:small"))
+        ids = [await log.append(UserMessage("question"), turn=0, time=START)]
+        call = AssistantMessage((ToolCallPart("1", "f", {}),), "tool_use")
+        ids.append(await log.append(call, turn=0, time=START - 1000))
+        log.record(events.ToolStart("a", session.id, 0, 0, START - 1000, id="1", name="f", args={}))
+        log.record(events.ToolEnd("a", session.id, 0, 0, START - 2000, id="1", name="f", result="", error=False))
+        result = ToolResultMessage((ToolResultPart("1", "f", "x"),))
+        ids.append(await log.append(result, turn=0, time=START - 2000))
+        ids.append(await log.append(AssistantMessage((TextPart("answer"),), "stop"), turn=0, time=-5.0))
+        log.record(events.Aborted("a", session.id, 0, 0, START - 3000))
+        await session.flush()
+        assert ids == sorted(ids)
+        assert [row.db_id for row in session.messages()] == ids
+        assert [row.db_id for row in session.messages_from_latest_checkpoint().rows] == ids
+        for _ in range(2):
+            assert list(query(tmp_path, "select id from messages order by id").id) == ids
+            turn = query(tmp_path, "from turns").loc[0]
+            assert (turn.outcome, turn.duration_s, turn.prompt) == ("aborted", 0, "question")
+            assert query(tmp_path, "from tool_calls").duration_s.tolist() == [0]
+            session.fold()
+
+
+async def test_a_message_of_50_mb_is_kept_found_and_shown(tmp_path: Path) -> None:
+    text = "line of words\n" * (50_000_000 // 14) + "needle"
+    with Session.create(tmp_path) as session:
+        first = await session.append("a", UserMessage("before"))
+        large = await session.append("a", UserMessage(text))
+        last = await session.append("a", UserMessage("after"))
+        for _ in range(2):
+            assert query(tmp_path, "select id, length(text) as n from messages order by id").n.tolist() == [
+                6,
+                len(text),
+                5,
+            ]
+            found = search(tmp_path, "needle")
+            assert found.id.tolist() == [large]
+            assert len(found.excerpt[0]) < 1000
+            assert [row_id for row_id, _ in session.log("a").messages()] == [first, large, last]
+            session.fold()
+    with Session.open(tmp_path, session.id) as again:
+        assert again.messages()[1].message == UserMessage(text)
+
+
+async def test_numbers_of_any_size_are_kept(tmp_path: Path) -> None:
+    args = {"big": 10**60, "small": 5e-324, "deep": deep(150)}
+    with Session.create(tmp_path) as session:
+        await session.append("a", AssistantMessage((ToolCallPart("1", "f", args),), "tool_use"))
+        for _ in range(2):
+            [row] = session.messages()
+            [part] = row.message.content
+            assert isinstance(part, ToolCallPart)
+            assert part.args == args
+            assert len(query(tmp_path, "from tool_calls")) == 1
+            assert session.messages_from_latest_checkpoint().rows == [row]
+            session.fold()
+
+
+def deep(levels: int) -> object:
+    return [deep(levels - 1)] if levels else 0
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from planck_nb.base.errors import SessionError
+from planck_nb.sessions import Session, delete_session, find_session, list_sessions, query, search
+directory = Path(sys.argv[1])
+for user in (0, 65534):
+    if os.geteuid() == 0:
+        os.setgroups([]); os.setegid(user); os.seteuid(user)
+    [info] = list_sessions(directory)
+    print(len(query(directory, "from messages")), len(search(directory, "question")))
+    with Session.read(directory, "mine") as session:
+        print(len(session.messages()), len(session.events()), len(session.export("jsonl").splitlines()))
+for write in (Session.create, lambda d: Session.open(d, "mine"), lambda d: delete_session(info, confirm="mine")):
+    try:
+        write(directory)
+        print("written")
+    except SessionError as error:
+        print(type(error).__name__, len(str(error).splitlines()))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+@pytest.mark.parametrize("folded", [True, False])
+def test_a_directory_that_is_only_to_be_read_can_be_read(folded: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own may be entered by nobody else
+        directory = Path(folder)
+        with Session.create(directory, name="mine") as session:
+            asyncio.run(converse(session))
+        if not folded:
+            session.info.database.unlink()
+        session.info.lock.unlink(missing_ok=True)
+        for path in directory.iterdir():
+            path.chmod(0o444)
+        directory.chmod(0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, folder], capture_output=True, text=True, check=False, timeout=60
+        )
+        directory.chmod(0o755)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [*["4 1", "4 7 8"] * 2, *["SessionError 1"] * 3]
+
+
+def test_a_journal_of_a_newer_version_is_refused_by_every_way_in(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="future") as session:
+        pass
+    session.path.write_bytes(session.path.read_bytes().replace(b'{"v":1', b'{"v":2'))
+    for way in (Session.open, Session.read, find_session):
+        with pytest.raises(SessionFormatError, match="newer"):
+            way(tmp_path, "future")
+    with pytest.raises(SessionFormatError, match="newer"):
+        find_by_id(tmp_path, session.id)
+    assert list_sessions(tmp_path) == []

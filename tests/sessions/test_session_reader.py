@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.stored import converse
+
+from planck_nb.ai.messages import SummaryMessage, UserMessage
+from planck_nb.base.errors import SessionError, SessionLockedError, SessionNotFoundError
+from planck_nb.sessions import Session, SessionReader, delete_session, export_session
+
+HOLD = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from planck_nb.ai.messages import SummaryMessage, UserMessage
+from planck_nb.sessions import Session
+from support.stored import converse
+
+async def run():
+    with Session.create(Path(sys.argv[1]), name="held", owner="other.ipynb") as session:
+        await converse(session)
+        await session.save_metadata({"team": "x"})
+        await session.append("a1", SummaryMessage("So far."))
+        await session.append("a1", UserMessage("wrong"))
+        await session.truncate_after(session.messages()[-1].db_id)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            print(await session.append("a1", UserMessage(line.strip())), flush=True)
+
+asyncio.run(run())
+"""
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def say(tmp_path: Path) -> Iterator[Callable[[str], int]]:
+    """Has another process, which has the session "held" open, append a message."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path), str(TESTS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        out, into = holder.stdout, holder.stdin
+        assert out.readline() == "ready\n"
+
+        def append(text: str) -> int:
+            into.write(text + "\n")
+            into.flush()
+            return int(out.readline())
+
+        yield append
+        into.close()
+        assert holder.wait(30) == 0
+
+
+def test_a_session_that_another_process_holds_can_be_read(tmp_path: Path, say: Callable[[str], int]) -> None:
+    with pytest.raises(SessionLockedError, match=r"other\.ipynb"):
+        Session.open(tmp_path, "held")
+    with Session.read(tmp_path, "held") as session:
+        assert (session.name, session.directory) == ("held", tmp_path)
+        roles = ["user", "assistant", "tool_result", "assistant", "summary"]
+        assert [row.message.type for row in session.messages()] == roles
+        assert session.get_metadata() == {"team": "x"}
+        assert len(session.branches()) == 1
+        assert [event.type for event in session.events()].count("message") == 5
+        assert [row.message for row in session.messages_from_latest_checkpoint().rows] == [SummaryMessage("So far.")]
+        for number in range(3):
+            row_id = say(f"more {number}")
+            assert session.messages()[-1].db_id == row_id, "what is acknowledged is seen at once"
+            page = session.messages_from_latest_checkpoint("a1")
+            assert page.rows[-1].message == UserMessage(f"more {number}")
+            assert page.checkpoint_id is not None
+            assert session.messages_before_checkpoint(page.checkpoint_id).checkpoint_id is None
+        assert "more 2" in session.export("markdown")
+        assert repr(session) == f"<SessionReader held {session.id}>"
+
+
+async def test_what_is_read_is_what_its_writer_sees(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session, Session.read(tmp_path, session.id) as reader:
+        for turn in range(3):
+            await converse(session, turn=turn)
+            await session.flush()
+            if turn == 1:
+                session.fold()
+            for read in (
+                SessionReader.messages,
+                SessionReader.events,
+                SessionReader.branches,
+                SessionReader.messages_from_latest_checkpoint,
+            ):
+                assert read(reader) == read(session)
+        session._writer.start_segment()
+        await converse(session, turn=3)
+        assert reader.messages() == session.messages()
+        assert reader.export("jsonl") == export_session(session.info, "jsonl")
+    assert not hasattr(reader, "append")
+
+
+def test_a_session_that_is_gone_is_said(tmp_path: Path) -> None:
+    Session.create(tmp_path, name="gone").close()
+    reader = Session.read(tmp_path, "gone")
+    delete_session(reader.info, confirm="gone")
+    for read in (SessionReader.messages, SessionReader.events, SessionReader.get_metadata):
+        with pytest.raises(SessionError, match="was it deleted"):
+            read(reader)
+    with pytest.raises(SessionNotFoundError):
+        Session.read(tmp_path, "gone")
