@@ -103,7 +103,11 @@ class Gate:
     def decide(
         self, call_id: str, *, allow: bool, args: JsonObject | None = None, remember: bool = False, reason: str = ""
     ) -> None:
-        """Answer a request. Raises `AgentError` where none waits, `ToolError` for edited arguments that do not fit."""
+        """Answer a request.
+
+        Raises `AgentError` where none waits and for edited arguments that the policy denies, `ToolError` for edited
+        arguments that do not fit.
+        """
         waiting = self._waiting.get(call_id)
         if waiting is None or waiting.answer.done():
             raise AgentError(f"No call {call_id} waits for a decision; it was decided or stopped before.")
@@ -111,11 +115,15 @@ class Gate:
             said = f"The user denied this call: {reason}" if reason else "The user denied this call."
             waiting.answer.set_result(_Answer(False, "user", reason=said))
             return
+        touches = waiting.touches
         if args is not None:
             waiting.tool.check(args)
+            touches = waiting.tool.touched(args)
+            verdict = self._approvals.policy.decide(waiting.tool.name, touches, args)
+            if verdict.action == "deny":
+                raise AgentError(f"The edited arguments cannot be approved: {verdict.reason}")
         rule = ""
         if remember:
-            touches = waiting.touches if args is None else waiting.tool.touched(args)
             remembered = self._approvals.policy.remembering(waiting.tool.name, touches)
             self._approvals.remember(remembered)
             rule = str(remembered)
