@@ -133,6 +133,8 @@ class Query:
             name = message.removeprefix("Catalog Error: Table with name ").split(" ")[0]
             frames = [name for name, value in self._frames.items() if _is_frame(value)]
             return f"There is no table {name!r}. {did_you_mean(name, [*VIEWS, *frames])} Views: {', '.join(VIEWS)}."
+        if "No module named 'pyarrow'" in message:
+            return "DuckDB reads a Polars frame by way of pyarrow; run `pip install pyarrow`."
         return message
 
 
