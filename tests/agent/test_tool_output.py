@@ -16,11 +16,12 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel
 
-from planck_nb import ToolOutput
+from planck_nb import Agent, ToolOutput
 from planck_nb.agent import tool_output
 from planck_nb.agent.pictures import MAX_IMAGE_BYTES, format_of, size_of
 from planck_nb.agent.tool_output import MAX_IMAGES, MAX_RESULT_CHARACTERS, as_output
-from planck_nb.ai.messages import ImagePart, TextPart
+from planck_nb.ai.messages import ImagePart, TextPart, ToolResultMessage
+from planck_nb.testing import Call, Reply, scripted_model
 
 
 def png(width: int, height: int, rest: bytes = b"") -> bytes:
@@ -234,3 +235,29 @@ def test_nothing_a_value_does_raises(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(tool_output, "table_text", fail)
     assert as_output(Plain()).text == "[Plain that cannot be shown: MemoryError]"
+
+
+async def test_what_tools_return_reaches_the_model_and_the_log() -> None:
+    script: list[Reply | str] = [Reply(calls=[Call("draw", {}), Call("odd", {}), Call("huge", {})]), "seen"]
+    data = png(6, 4)
+
+    def draw() -> object:
+        return ["a plot", data]
+
+    def odd() -> object:
+        return Rude()
+
+    def huge() -> str:
+        return "x" * 300_000_000
+
+    agent = Agent(model=scripted_model(script), tools=[draw, odd, huge])
+    events = [event async for event in agent.prompt("go")]
+    messages = [event.message for event in events if event.type == "message"]
+    (results,) = (message.content for message in messages if isinstance(message, ToolResultMessage))
+    drawn, strange, long = results
+    assert (drawn.text, drawn.images) == ("a plot\n[image 6x4 png]", (ImagePart(data),))
+    assert (strange.text, strange.is_error) == ("[Rude that cannot be shown: RuntimeError]", False)
+    assert len(long.text) < MAX_RESULT_CHARACTERS
+    assert "299,962,500 characters left out" in long.text
+    shown = [event.result for event in events if event.type == "tool_end"]
+    assert sorted(shown) == sorted(result.text for result in results)
