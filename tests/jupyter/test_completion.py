@@ -98,7 +98,9 @@ def test_tab_in_a_kernel(kernel: Kernel) -> None:
     assert (reply["cursor_start"], reply["cursor_end"]) == (8, 16), "the whole word gives way"
     assert "calm-fox" in tab(kernel, "%planck delete ")["matches"]
     assert tab(kernel, "%planck abort ")["matches"] == ["ann"]
-    assert tab(kernel, "x = %planck model demo:")["matches"], "a colon does not part a word"
+    reply = tab(kernel, "x = %planck model demo:")
+    assert reply["matches"], reply
+    assert reply["cursor_start"] == len("x = %planck model "), "a colon does not part a word"
     assert tab(kernel, "%%planck sql\nSELECT * FROM tool_")["matches"] == ["tool_calls"]
     assert tab(kernel, "%planck ex tra", 10)["matches"] == ["export"]
     assert tab(kernel, "impor")["matches"] == ["import"], "everything else is as before"

@@ -129,6 +129,7 @@ def test_search_finds_words_in_all_sessions(kernel: Kernel) -> None:
     html = cell.data("text/html")[0]
     assert "it&#x27;s &lt;b&gt;<mark>Łódź</mark>&lt;/b&gt; again" in html
     assert "bob · b1 · user · 20" in html
+    assert "<mark>&lt;b&gt;Łódź&lt;/b&gt;</mark>" in kernel.run("%planck search <b>łódź</b>").data("text/html")[0]
     assert "ada · Ada · user" in kernel.run("%planck search question").plain
     assert kernel.run("found = %planck search question 0 --limit 1\nlen(found), len(found.frame)").plain == "(1, 1)"
     assert kernel.run("%planck search it's O'Hara").plain.startswith("it's O'Hara: one message.")
