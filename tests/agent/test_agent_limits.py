@@ -1,0 +1,228 @@
+"""Limits: each ends a turn softly, with a sentence, and only a turn that would have gone on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from support.agents import Hold, calling, kinds, paired, said
+from support.wire import MESSAGES, client, replying, sse
+
+from planck_nb import Agent
+from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.limits import CHECKED_CHARACTERS, Ledger, Limits, Meter
+from planck_nb.ai.messages import AssistantMessage, TextPart, Usage
+from planck_nb.ai.models import Model, Pricing
+from planck_nb.base.errors import LimitError
+from planck_nb.testing import Call, Reply, scripted_model
+
+NONE = Limits(rounds=None, tokens=None, cost=None, seconds=None, session_tokens=None, session_cost=None)
+LOOP = [Reply("word " * 5, calls=[Call("tick", {})])] * 100
+
+
+def tick() -> str:
+    return "tock"
+
+
+def priced(script: Sequence[Reply | str], dollars: float = 1.0) -> Model:
+    """A model that takes so much for each word it writes, and nothing for what it reads."""
+    return replace(scripted_model(script), pricing=Pricing(input=0, output=dollars * 1_000_000))
+
+
+async def spent(agent: Agent) -> tuple[list[AgentEvent], str, str]:
+    """What a turn told, the name of the limit that ended it, and the sentence."""
+    run = agent.prompt("go")
+    result = await run
+    told = [event async for event in run]
+    reached = [event for event in told if event.type == "limit_reached"]
+    assert kinds(told)[-2:] == ["limit_reached", "turn_end"]
+    assert [event.reason for event in reached] == [result.limit]
+    assert agent.status == "idle"
+    assert paired([entry.message for entry in agent.state.messages])
+    return told, reached[0].limit, result.limit
+
+
+@pytest.mark.parametrize(
+    ("limits", "name", "sentence"),
+    [
+        (replace(NONE, rounds=3), "rounds", "The turn has used up its 3 rounds"),
+        (replace(NONE, tokens=40), "tokens", "The turn has used up its 40 tokens"),
+        (replace(NONE, cost=12.5), "cost", "The turn has used up its 12.5 US dollars"),
+        (replace(NONE, session_tokens=40), "session_tokens", "The session has used up its 40 tokens"),
+        (replace(NONE, session_cost=12.5), "session_cost", "The session has used up its 12.5 US dollars"),
+    ],
+)
+async def test_a_model_that_calls_for_ever_is_stopped(limits: Limits, name: str, sentence: str) -> None:
+    agent = Agent(model=priced(LOOP), tools=[tick], limits=limits)
+    _, reached, said_so = await spent(agent)
+    assert reached == name
+    assert said_so.startswith(sentence)
+    assert f"`{name}`" in said_so
+    rounds = sum(isinstance(entry.message, AssistantMessage) for entry in agent.state.messages)
+    assert rounds in {2, 3}
+
+
+async def test_time_is_a_limit() -> None:
+    agent = Agent(model=scripted_model(LOOP, pace=0.002), tools=[tick], limits=replace(NONE, seconds=0.05))
+    _, reached, sentence = await spent(agent)
+    assert reached == "seconds"
+    assert "0.05 seconds" in sentence
+
+
+def test_a_meter_counts_the_seconds_of_its_clock() -> None:
+    now = [100.0]
+    meter = Meter(replace(NONE, seconds=10), Ledger(), clock=lambda: now[0])
+    model = scripted_model([])
+    assert meter.crossed(model) is None
+    now[0] = 109.9
+    assert meter.crossed(model) is None
+    now[0] = 110.0
+    assert (meter.crossed(model) or ("",))[0] == "seconds"
+
+
+async def test_there_are_limits_unless_somebody_says_otherwise() -> None:
+    agent = Agent(model=scripted_model(LOOP), tools=[tick])
+    await spent(agent)
+    rounds = sum(isinstance(entry.message, AssistantMessage) for entry in agent.state.messages)
+    assert rounds == Limits().rounds == 50
+    assert all(bound is not None for bound in (Limits().tokens, Limits().cost, Limits().seconds))
+
+
+async def test_a_turn_that_is_over_is_not_called_cut() -> None:
+    agent = Agent(model=scripted_model(["the whole answer"]), limits=replace(NONE, rounds=1, tokens=1))
+    run = agent.prompt("go")
+    assert (await run).limit == ""
+    assert "limit_reached" not in kinds([event async for event in run])
+
+
+async def test_a_budget_that_is_crossed_mid_stream_cuts_the_reply_and_keeps_it() -> None:
+    agent = Agent(model=scripted_model(["word " * 2_000], pace=1e-6), limits=replace(NONE, tokens=300))
+    told, reached, _ = await spent(agent)
+    assert reached == "tokens"
+    (reply,) = [message for entry in agent.state.messages if isinstance(message := entry.message, AssistantMessage)]
+    assert reply.stop_reason == "length"
+    assert 300 * 4 <= len(reply.text) <= 300 * 4 + 2 * CHECKED_CHARACTERS
+    assert told[-1].type == "turn_end"
+    assert told[-1].message == reply
+
+
+async def test_a_cut_reply_is_called_cut_whatever_its_provider_has_counted_so_far() -> None:
+    events: list[dict[str, object]] = [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *[
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word " * 100}}
+            for _ in range(20)
+        ],
+    ]
+    chunks = [b"event: %s\n%s" % (str(item["type"]).encode(), one) for item in events for one in sse(item)]
+    agent = Agent(model=MESSAGES, client=client(replying(chunks)), limits=replace(NONE, tokens=500))
+    _, reached, _ = await spent(agent)
+    assert reached == "tokens"
+    last = agent.state.messages[-1].message
+    assert isinstance(last, AssistantMessage)
+    assert last.stop_reason == "length"
+    assert len(last.text) < 5_000
+
+
+async def test_calls_that_were_being_written_are_not_run() -> None:
+    ran: list[str] = []
+
+    def note(text: str) -> None:
+        ran.append(text)
+
+    script = [Reply("I write.", calls=[Call("note", {"text": "word " * 2_000})])]
+    agent = Agent(model=scripted_model(script, pace=1e-6), tools=[note], limits=replace(NONE, tokens=200))
+    await spent(agent)
+    assert not ran
+    assert said(agent) == ["user: go", "assistant: I write."]
+
+
+async def test_what_was_cut_before_a_word_counts_all_the_same() -> None:
+    ledger = Ledger()
+    script = [Reply(calls=[Call("note", {"text": "word " * 2_000})])]
+    agent = Agent(model=scripted_model(script, pace=1e-6), limits=replace(NONE, tokens=200), ledger=ledger)
+    await spent(agent)
+    assert said(agent) == ["user: go"]
+    assert ledger.tokens >= 200
+
+
+async def test_a_session_without_budget_says_so_before_a_word() -> None:
+    ledger = Ledger(tokens=100)
+    agent = Agent(model=scripted_model(["hi"]), limits=replace(NONE, session_tokens=100), ledger=ledger)
+    run = agent.prompt("go")
+    with pytest.raises(LimitError, match=r"The session has used up its 100 tokens; raise `session_tokens`"):
+        await run
+    assert [event async for event in run][-1].type == "error"
+    assert said(agent) == ["user: go"]
+    agent.limits = replace(NONE, session_tokens=1_000)
+    assert (await agent.prompt("again")).text == "hi"
+
+
+async def test_agents_of_a_session_share_a_ledger() -> None:
+    ledger, limits = Ledger(), replace(NONE, session_cost=8.0)
+    first = Agent(model=priced(["one two three four five"]), limits=limits, ledger=ledger)
+    second = Agent(model=priced(LOOP), tools=[tick], limits=limits, ledger=ledger)
+    await first.prompt("go")
+    assert ledger.cost == 5.0
+    _, reached, _ = await spent(second)
+    assert reached == "session_cost"
+    assert ledger.cost == 5.0 + 7.0
+    with pytest.raises(LimitError, match="session_cost"):
+        await first.prompt("more")
+
+
+async def test_what_was_said_to_steer_is_the_next_prompt_where_a_limit_ends_the_turn() -> None:
+    hold = Hold()
+    agent = Agent(
+        model=scripted_model(calling(("hold", {}), then="steered")), tools=[hold.hold], limits=replace(NONE, rounds=1)
+    )
+    run = agent.prompt("go")
+    await hold.entered.wait()
+    steer = agent.steer("left")
+    hold.release()
+    assert "rounds" in (await run).limit
+    result = await steer
+    assert (result.text, result.limit) == ("steered", "")
+    assert agent.state.turn == 1
+
+
+async def test_each_turn_has_its_budget() -> None:
+    agent = Agent(model=scripted_model(LOOP), tools=[tick], limits=replace(NONE, rounds=2))
+    for turn in range(3):
+        await spent(agent)
+        assert agent.state.turn == turn
+
+
+async def test_limits_that_change_hold_from_the_next_turn_on() -> None:
+    agent = Agent(model=scripted_model(LOOP), tools=[tick], limits=replace(NONE, rounds=1))
+    await spent(agent)
+    agent.limits = replace(NONE, rounds=4)
+    await spent(agent)
+    assert sum(isinstance(entry.message, AssistantMessage) for entry in agent.state.messages) == 5
+
+
+def test_what_nobody_counted_is_guessed() -> None:
+    ledger = Ledger()
+    meter = Meter(replace(NONE, tokens=100), ledger)
+    model = priced([])
+    assert not meter.heard(CHECKED_CHARACTERS - 1, model)
+    assert meter.heard(1, model)
+    meter.counted(AssistantMessage((TextPart("x"),)), model)
+    assert (ledger.tokens, ledger.cost) == (100, 100.0)
+    counted = Meter(NONE, ledger)
+    counted.heard(4_000, model)
+    counted.counted(AssistantMessage((TextPart("x"),), usage=Usage(3, 4), cost=0.5), model)
+    assert (ledger.tokens, ledger.cost) == (107, 100.5)
+
+
+async def test_a_reply_that_was_aborted_is_counted() -> None:
+    ledger = Ledger()
+    agent = Agent(model=scripted_model(["word " * 2_000], pace=0.0001), ledger=ledger)
+    run = agent.prompt("go")
+    async for event in run:
+        if event.type == "text_delta" and event.seq > 300:
+            run.abort()
+    await run
+    assert ledger.tokens > 0
