@@ -2,7 +2,7 @@
 
 import { facts, valueOf, visible, wants } from './asking.ts';
 import type { Decision } from './channel.ts';
-import { h, say } from './dom.ts';
+import { h, say, sentence } from './dom.ts';
 import { elapsed } from './figures.ts';
 import { icon } from './icons.ts';
 import type { Ask, AskedKind } from './model.ts';
@@ -80,7 +80,7 @@ class AskView {
     const what = h('span', { class: 'pk-what' }, h('b', {}, ask.name), ` ${verb} `);
     if (target !== '') what.append(h('code', {}, visible(target)));
     const mark = h('span', { class: 'pk-mark', 'data-state': 'ask' }, icon('diamond'));
-    const said = facts(ask).map(([text, strong]) => (strong ? h('b', {}, visible(text)) : visible(text)));
+    const said = facts(ask).flatMap(([text, strong]) => (strong ? [h('b', {}, visible(text))] : sentence(visible(text))));
     const body = h('div', { class: 'pk-body' }, h('p', { class: 'pk-facts' }, ...said), this.content, this.row);
     this.element = h(
       'section',

@@ -1,7 +1,7 @@
 /** What stands under the window of a run: what waits, what goes on, and where one speaks to it. */
 
 import type { Outgoing } from './channel.ts';
-import { h, say, textField } from './dom.ts';
+import { h, say, sentence, textField } from './dom.ts';
 import { count, dollars, elapsed } from './figures.ts';
 import { icon } from './icons.ts';
 import { statusOf } from './model.ts';
@@ -72,7 +72,7 @@ export class Dock {
   /** Say why something could not be done, and give back the text of it; an empty reason takes the sentence away. */
   refuse(reason: string, text = ''): void {
     this.refusal.hidden = reason === '';
-    this.refusal.replaceChildren(icon('cross'), h('p', {}, reason));
+    this.refusal.replaceChildren(icon('cross'), h('p', {}, ...sentence(reason)));
     if (this.box.value === '') this.box.value = text;
   }
 

@@ -15,6 +15,11 @@ export function say(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** A sentence of ours, with the code that stands in it between backticks. */
+export function sentence(text: string): (Node | string)[] {
+  return text.split(/`([^`]+)`/).map((piece, at) => (at % 2 === 1 ? h('code', {}, piece) : piece));
+}
+
 /** A field for a text of some lines: Enter takes it, Shift+Enter begins a new line. */
 export function textField(label: string, enter: (event: KeyboardEvent) => void): HTMLTextAreaElement {
   const box = h('textarea', { class: 'pk-field', rows: '1', 'aria-label': label });

@@ -1,7 +1,7 @@
 /** Items of a run as DOM: prose, thinking, tool calls, notes. Appends to what stands there, never rebuilds it. */
 
 import { crowds } from './crowds.ts';
-import { h, say } from './dom.ts';
+import { h, say, sentence } from './dom.ts';
 import { elapsed, lastSentence } from './figures.ts';
 import { icon } from './icons.ts';
 import { CallView, CrowdView } from './lines.ts';
@@ -173,8 +173,8 @@ class NoteView implements ItemView {
   update(item: Note): void {
     this.element.dataset['kind'] = item.state;
     const glyph = icon(({ bad: 'cross', ask: 'diamond', stop: 'square' } as const)[item.state]);
-    const text = item.text === '' ? [] : [h('p', {}, item.text)];
-    this.element.replaceChildren(glyph, h('h4', {}, item.title), ...text);
+    const text = item.text === '' ? [] : [h('p', {}, ...sentence(item.text))];
+    this.element.replaceChildren(glyph, h('h4', {}, ...sentence(item.title)), ...text);
   }
 }
 

@@ -258,14 +258,24 @@ os._exit(1)"""
 
 STATIC = """
 from IPython.display import display
-from planck_nb.ai.messages import AssistantMessage, TextPart, ThinkingPart, ToolCallPart
-from planck_nb.ai.messages import ToolResultMessage, ToolResultPart, Usage
+from planck_nb.ai.messages import AssistantMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart
+from planck_nb.ai.messages import ToolResultMessage, ToolResultPart, Usage, UserMessage
 from planck_nb.jupyter.transcript import Transcript
+from planck_nb.jupyter.transcript_blocks import Decision, Notice
 from scripted_run import BYTES, MARKDOWN
+picture = ImagePart("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+push = ToolCallPart("9", "bash", {"command": "git push"})
+parts = [ToolCallPart(f"p{at}", "read", {"path": f"data/part_{at:02d}.csv"}) for at in range(34)]
 messages = (
     AssistantMessage((ThinkingPart("March may be short."), TextPart(MARKDOWN),
-        ToolCallPart("1", "run_python", {"code": "orders.date"}), ToolCallPart("2", "bash", {"command": "ls"}))),
-    ToolResultMessage((ToolResultPart("1", "run_python", "10 41880", False), ToolResultPart("2", "bash", BYTES, True))),
+        ToolCallPart("1", "run_python", {"code": "orders.date"}), ToolCallPart("2", "bash", {"command": "ls"}), push)),
+    Decision("9", denied=True),
+    ToolResultMessage((ToolResultPart("1", "run_python", "10 41880", False, (picture,)),
+        ToolResultPart("2", "bash", BYTES, True), ToolResultPart("9", "bash", "The user denied this call.", True))),
+    UserMessage("Only March, please."),
+    Notice("What was said before was summarised: 90.1k tokens became 8.2k."),
+    AssistantMessage((TextPart("I read all parts."), *parts)),
+    ToolResultMessage(tuple(ToolResultPart(part.id, "read", "a,b", part.id == "p3") for part in parts)),
     AssistantMessage((TextPart("All 96 tests pass. <script>window.hurt = 1</script>"),)),
 )
 transcript = Transcript("analyst", "demo:scripted", "done", messages, Usage(18_000, 400), 0.063, None, 41.2)
@@ -300,6 +310,7 @@ view.finish(run.summary())"""
     assert "Error" not in output.inner_text()
     assert notebook.page.evaluate("window.hurt") is None
     check_styles(output.locator(".jp-RenderedHTML").last)
+    output.get_by_text("All 96 tests pass.").scroll_into_view_if_needed()
     notebook.screenshot("static-saved-light")
     notebook.theme("JupyterLab Dark")
     notebook.screenshot("static-saved-dark")
@@ -312,4 +323,5 @@ def check_styles(transcript: Any) -> None:
     assert well.evaluate("pre => getComputedStyle(pre).padding") == "8px 12px"
     assert well.evaluate("pre => getComputedStyle(pre).borderRadius") == "4px"
     assert transcript.locator("td").last.evaluate("cell => getComputedStyle(cell).textAlign") == "right"
+    assert transcript.locator("img").evaluate("image => [image.complete, image.naturalWidth]") == [True, 1]
     assert transcript.locator("summary span").first.evaluate("span => getComputedStyle(span).opacity") == "0.7"
