@@ -516,8 +516,9 @@ class Agent:
         self, runs: Sequence[Run[Any]], kind: type[ev.Envelope], *payload: object, record: bool = True
     ) -> ev.AgentEvent:
         """Tell of something that concerns these runs."""
+        turn = self._state.turn + (kind is ev.TurnStart)  # which belongs to the turn that it begins
         event: ev.AgentEvent = kind(  # type: ignore[assignment]  # every subclass of Envelope is an AgentEvent
-            self.id, self._session_id, self._state.turn, self._sequence, time.time(), *payload
+            self.id, self._session_id, turn, self._sequence, time.time(), *payload
         )
         self._sequence += 1
         if event.type in ev.TRANSIENT:

@@ -73,9 +73,9 @@ async def _delete(controller: Controller, argument: str, _notebook: Notebook) ->
         rows = await controller.workspace.query_async(
             f"SELECT messages, agents, created FROM sessions WHERE session_id = '{session.id}'"  # noqa: S608 - hex
         )
-        said = f"{rows.messages[0]} messages of {rows.agents[0]} agents, begun {rows.created[0]:%Y-%m-%d %H:%M} UTC"
+        held = f"{_number(rows.messages[0], 'message')} of {_number(rows.agents[0], 'agent')}"
         return Text(
-            f"{session.name} has {said}, and takes {size}. Nothing was deleted yet: "
+            f"{session.name} has {held}, begun {rows.created[0]:%Y-%m-%d %H:%M} UTC, and takes {size}. Nothing was deleted yet: "
             f"`%planck delete {word} --yes` deletes it for good."
         )
     await run_in_thread(partial(delete_session, session, confirm=session.name))
@@ -138,6 +138,10 @@ def _write(file: Path, text: str, *, overwrite: bool) -> None:
 def _endings() -> str:
     *first, last = FORMATS
     return f"{', '.join(first)} or {last}"
+
+
+def _number(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _size(size: float) -> str:

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORK = (Option("before", None, "ID", "the message that the new session does not have any more", count),)
-BRANCHES = (Option("return", "r", "BRANCH", "go on where this branch left off", count),)
+LAST = "last"
+"""Stands for the newest prompt or branch."""
+
+
+def _branch(text: str) -> int:
+    return 0 if text == LAST else count(text)
+
+
+BRANCHES = (Option("return", "r", "BRANCH", "go on where this branch, or the `last` one, left off", _branch),)
 
 _PROMPTS = """
 SELECT id, agents.name AS agent, text AS prompt, ts FROM messages JOIN agents USING (session_id, agent_id)
@@ -30,18 +38,16 @@ async def _rewind(controller: Controller, argument: str, notebook: Notebook) -> 
     if not argument:
         return await workspace.query_async(_PROMPTS)
     word, _, prompt = argument.partition(" ")
-    known = {int(row) for row in (await workspace.query_async(_PROMPTS))["id"]}
-    if not word.isdecimal() or int(word) not in known:
+    prompts = await workspace.query_async(_PROMPTS)
+    owners = dict(zip(map(int, prompts["id"]), prompts["agent"], strict=True))
+    wanted = max(owners, default=0) if word == LAST else int(word) if word.isdecimal() else 0
+    if wanted not in owners:
         raise UsageError(f"There is no prompt {word} to go back to; `%planck rewind` lists them with their ids.")
-    owner = await workspace.query_async(
-        f"SELECT agents.name FROM messages JOIN agents USING (session_id, agent_id) "  # noqa: S608 - a number
-        f"WHERE session_id = getvariable('session') AND id = {int(word)}"
-    )
-    gone = await workspace.rewind(int(word))
+    gone = await workspace.rewind(wanted)
     if prompt.strip():
-        return await controller.start(prompt, {"agent": owner["name"][0]}, notebook.names)
+        return await controller.start(prompt, {"agent": owners[wanted]}, notebook.names)
     stopped = f" {', '.join(gone)} came later and stopped." if gone else ""
-    return Text(f"Back to before prompt {word}.{stopped} `%planck branches` has what was taken back.")
+    return Text(f"Back to before prompt {wanted}.{stopped} `%planck branches` has what was taken back.")
 
 
 async def _branches(controller: Controller, argument: str, notebook: Notebook) -> object:
@@ -51,8 +57,9 @@ async def _branches(controller: Controller, argument: str, notebook: Notebook) -
     workspace = controller.workspace
     if "return" not in parsed.options:
         return _table(controller)
-    problems = await workspace.return_to(parsed.options["return"], find=_finder(notebook))
-    return Text("\n".join([f"Back on branch {parsed.options['return']}.", *problems]))
+    branch = parsed.options["return"] or max((branch.id for branch in workspace.session.branches()), default=0)
+    problems = await workspace.return_to(branch, find=_finder(notebook))
+    return Text("\n".join([f"Back on branch {branch}.", *problems]))
 
 
 async def _fork(controller: Controller, argument: str, notebook: Notebook) -> Text:
@@ -108,7 +115,9 @@ def _table(controller: Controller) -> pd.DataFrame:
 
 
 VERBS = {
-    "rewind": Verb("rewind [ID [PROMPT]]", "go back to before a prompt, and say something else there", _rewind),
+    "rewind": Verb(
+        "rewind [ID [PROMPT]]", "go back to before a prompt, or the `last` one, and say something else there", _rewind
+    ),
     "branches": Verb("branches", "list what was taken back; --return BRANCH goes on with one", _branches, BRANCHES),
     "fork": Verb("fork [NAME]", "go on in a new session that begins like this one", _fork, FORK),
     "resume": Verb("resume [session]", "go on with a stored session, by default the newest", _resume),
