@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 from support.stored import START, converse, reply
@@ -15,14 +16,16 @@ import planck_nb.sessions
 from planck_nb.agent import events
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultMessage, ToolResultPart
 from planck_nb.base.errors import QueryError
-from planck_nb.sessions import VIEWS, Query, Session, query, query_async
+from planck_nb.sessions import VIEWS, Query, Session, find_session, query, query_async
+
+query_module = sys.modules["planck_nb.sessions.query"]  # the package has the function under this name
 
 FOREVER = "select count(*) from range(10_000_000) a, range(10_000_000) b where a.range * b.range % 7 = 3"
 
 
-@pytest.fixture(params=["journal", "folded", "half"])
-def two_sessions(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Two sessions, in their journals, in their DuckDB files, or half in each."""
+@pytest.fixture(params=["journal", "folded", "half", "attached", "one attached"])
+def two_sessions(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two sessions, in their journals, in their DuckDB files, in files that count as large, or half in each."""
 
     async def fill() -> None:
         for name in ("first", "second"):
@@ -44,6 +47,13 @@ def two_sessions(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
                 planck_nb.sessions.session._open_sessions.discard(again)
 
     asyncio.run(fill())
+    if request.param == "attached":
+        monkeypatch.setattr(query_module, "_LARGE", 0)
+    if request.param == "one attached":
+        first = find_session(tmp_path, "first").database
+        with duckdb.connect(first) as connection:
+            connection.execute("create table padding as select random() as x from range(100000)")
+        monkeypatch.setattr(query_module, "_LARGE", first.stat().st_size)
     return tmp_path
 
 
@@ -309,7 +319,9 @@ except KeyboardInterrupt:
     assert (done.stdout, done.stderr) == ("interrupted 1\n", "")
 
 
-async def test_one_query_sees_one_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("large", [0, 2**40])
+async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int) -> None:
+    monkeypatch.setattr(query_module, "_LARGE", large)
     with Session.create(tmp_path) as session:
         log = session.log("a")
         stop = asyncio.Event()
