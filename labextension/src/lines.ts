@@ -66,6 +66,7 @@ export class CallView {
 
   update(item: Call): void {
     const before = this.element.dataset['state'];
+    const answered = item.result !== this.item.result;
     this.item = item;
     if (before !== item.state) {
       this.element.dataset['state'] = item.state;
@@ -75,7 +76,7 @@ export class CallView {
       this.nameState(item);
     }
     if (item.state === 'form') this.form(item);
-    else if (before !== item.state) this.fill(item);
+    else if (before !== item.state || answered) this.fill(item);
     if (item.state === 'run' && item.output !== '') this.showOutput(item);
     this.arrange(before, item);
     this.tick(item.until ?? item.since);

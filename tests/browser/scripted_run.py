@@ -111,6 +111,8 @@ class ScriptedRun:
     def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
         self.heard.put_nowait(("decide", call_id, allow, args, remember))
         self.add(ev.ApprovalDecision, id=call_id, name="", allowed=allow, by="user", args=args, reason=reason)
+        if not allow:
+            self.result(call_id, "", "The user denied this call.", error=True)
 
     def ask(
         self, call: str, name: str, args: JsonObject, *touches: Touch, seconds: float = 272, reason: str = ""
