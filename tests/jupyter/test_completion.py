@@ -28,8 +28,8 @@ KNOWN: Known = {
     [
         ("%planck sql -", "-", ["--output", "--as", "--limit", "--debug"]),
         ("%planck exp", "exp", ["export"]),
-        ("x = %planck comp", "comp", ["compact-store"]),
-        ("rows['a'], y = %planck comp", "comp", ["compact-store"]),
+        ("x = %planck compact-", "compact-", ["compact-store"]),
+        ("rows['a'], y = %planck compact-", "compact-", ["compact-store"]),
         ("for i in range(2):\n    %planck ag", "ag", ["agents"]),
         ("%planck abort ", "", ["ann", "bob"]),
         ("%planck delete calm-f", "calm-f", ["calm-fox"]),

@@ -168,7 +168,7 @@ def test_the_notebooks_own_session_is_exported_with_all_its_events(kernel: Kerne
 
 def test_a_session_is_deleted_once_that_was_confirmed(kernel: Kernel, store: Path) -> None:
     said = kernel.run("%planck delete ada").plain
-    assert said.startswith("ada has 4 messages of 1 agents, begun 20")
+    assert said.startswith("ada has 4 messages of 1 agent, begun 20")
     assert said.endswith("Nothing was deleted yet: `%planck delete ada --yes` deletes it for good.")
     assert find_session(store, "ada")
     assert kernel.run("%planck delete ada --yes").plain.startswith("ada is deleted, which freed ")

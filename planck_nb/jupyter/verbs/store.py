@@ -75,8 +75,8 @@ async def _delete(controller: Controller, argument: str, _notebook: Notebook) ->
         )
         held = f"{_number(rows.messages[0], 'message')} of {_number(rows.agents[0], 'agent')}"
         return Text(
-            f"{session.name} has {held}, begun {rows.created[0]:%Y-%m-%d %H:%M} UTC, and takes {size}. Nothing was deleted yet: "
-            f"`%planck delete {word} --yes` deletes it for good."
+            f"{session.name} has {held}, begun {rows.created[0]:%Y-%m-%d %H:%M} UTC, and takes {size}. "
+            f"Nothing was deleted yet: `%planck delete {word} --yes` deletes it for good."
         )
     await run_in_thread(partial(delete_session, session, confirm=session.name))
     return Text(f"{session.name} is deleted, which freed {size}.")
