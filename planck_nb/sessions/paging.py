@@ -31,6 +31,7 @@ T = TypeVar("T")
 _PATIENCE = 0.5
 _NO_END = 2**62
 _GAP = 1000
+_NEAR = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +161,13 @@ class _Moment:
     def __init__(self, session: SessionInfo, end: Position, connection: duckdb.DuckDBPyConnection | None) -> None:
         self._connection = connection
         start = START
+        self._folded_id = 0
         if connection is not None:
             progress = parse_progress(dict(connection.execute("select key, value from file.meta").fetchall()))
             if progress is None or progress.session_id != session.id or progress.position > end:
                 raise _UnusableError
             start = progress.position
+            self._folded_id = progress.last_id
         records = (
             codec.parse_line(line) for lines, _ in read_rows(session.path, start=start, end=end) for line in lines
         )
@@ -181,9 +184,15 @@ class _Moment:
         for record in reversed(self._tail):
             if self._counts(record, 0, before, agent_id) and record["role"] == "summary":
                 return int(record["id"])
+        # The latest is nearly always near the end, where a range of ids finds it without a look at the whole table.
+        near = min(before, self._folded_id + 1) - _NEAR
+        return self._folded_summary(near, before, agent_id) or self._folded_summary(0, near, agent_id)
+
+    def _folded_summary(self, first: int, before: int, agent_id: str | None) -> int | None:
         found = self._folded(
-            "select max(id) from file.messages where role = 'summary' and id < $1"  # noqa: S608 - our own numbers
-            f" and ($2 is null or agent_id = $2) {self._visible}",
+            "select max(id) from file.messages where role = 'summary' and id >= $1 and id < $2"  # noqa: S608 - our own
+            f" and ($3 is null or agent_id = $3) {self._visible}",
+            first,
             before,
             agent_id,
         )

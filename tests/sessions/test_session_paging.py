@@ -12,7 +12,7 @@ from support.stored import converse, reply
 
 from planck_nb.ai.messages import Message, SummaryMessage, UserMessage, encode_message
 from planck_nb.base.errors import SessionError, SessionNotFoundError
-from planck_nb.sessions import Session, find_by_id, find_by_name
+from planck_nb.sessions import Session, find_by_id, find_by_name, paging
 from planck_nb.sessions.codec import Header, encode_message_line
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.store import new_session_info
@@ -223,6 +223,21 @@ async def test_chapters_are_read_from_the_journal_where_the_file_cannot_be_used(
             session.info.database.write_bytes(damage)
         await session.append("a", UserMessage("2"))
         assert [row.db_id for row in session.messages_from_latest_checkpoint().rows] == [1, 2]
+
+
+async def test_a_summary_is_found_however_far_back(
+    tmp_path: Path, settle: Settle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "_NEAR", 3)
+    with Session.create(tmp_path) as session:
+        for agent, text in zip("abababbbbbb", "S.S.........", strict=False):
+            await session.append(agent, SummaryMessage(agent) if text == "S" else UserMessage(agent))
+        settle(session)
+        assert session.messages_from_latest_checkpoint().checkpoint_id == 3
+        assert session.messages_before_checkpoint(3).checkpoint_id == 1
+        assert session.messages_before_checkpoint(1).checkpoint_id is None
+        assert session.messages_from_latest_checkpoint("a").checkpoint_id == 3
+        assert session.messages_from_latest_checkpoint("b").checkpoint_id is None
 
 
 @pytest.mark.soak
