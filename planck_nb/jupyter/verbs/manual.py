@@ -21,7 +21,7 @@ def manual(verbs: Mapping[str, Verb]) -> Verb:
             raise UsageError(f"%planck has no verb {argument}. {did_you_mean(argument, verbs)}")
         return Text("\n".join([f"%planck {verb.usage}", f"    {verb.help}", *map(_line, verb.options)]))
 
-    return Verb("help [verb]", "what %planck can do", answer)
+    return Verb("help [verb]", "what %planck can do, or a verb with its options", answer)
 
 
 def _everything(verbs: Mapping[str, Verb]) -> str:
