@@ -37,13 +37,12 @@ class FrameEncoder:
         encoded: list[JsonObject] = []
         pieces: list[str] = []
         current: tuple[str, str | None] | None = None
-        progress: dict[str, ev.ToolProgress] = {}
+        progress: dict[str, list[ev.ToolProgress]] = {}
         for event in events:
             if self.origin is None:
                 self.origin = event.time
             if isinstance(event, ev.ToolProgress):
-                self._tails.setdefault(event.id, Tail()).feed(event.text)
-                progress[event.id] = event
+                progress.setdefault(event.id, []).append(event)
                 continue
             kind = _DELTAS.get(event.type)
             if kind is None:
@@ -82,12 +81,16 @@ class FrameEncoder:
         self._steered = self._steered or isinstance(event, ev.Steered)
         return None
 
-    def _progress(self, event: ev.ToolProgress) -> JsonObject:
-        text, earlier = self._tails[event.id].shown()
+    def _progress(self, events: list[ev.ToolProgress]) -> JsonObject:
+        """The newest lines of one call after more output, which is looked at only here: what has ended costs nothing."""
+        newest = events[-1]
+        tail = self._tails.setdefault(newest.id, Tail())
+        tail.feed("".join(event.text for event in events))
+        text, earlier = tail.shown()
         return {
             "type": "progress",
-            "t": self._since(event),
-            "id": event.id,
+            "t": self._since(newest),
+            "id": newest.id,
             "text": encodable(text),
             "earlier": earlier,
         }

@@ -18,6 +18,7 @@ _CONTROL = re.compile(
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 )
 _LONGEST_COMMAND = 500
+_LOOKED_AT = 100_000
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,400}\x1b?|[ -/]*)?\Z")
 
 
@@ -44,6 +45,8 @@ class Tail:
         text = self._rest + text
         cut = _UNFINISHED.search(text, max(len(text) - _LONGEST_COMMAND, 0))
         self._rest = cut.group() if cut else ""
+        if len(text) > _LOOKED_AT:
+            text = self._skip(text)
         *complete, last = plain(text[: len(text) - len(self._rest)]).split("\n")
         for part in complete:
             self._write(part)
@@ -56,6 +59,16 @@ class Tail:
             return "\n".join(self._lines), self._earlier
         lines = [*self._lines, self._line]
         return "\n".join(lines[-TAIL_LINES:]), self._earlier + max(len(lines) - TAIL_LINES, 0)
+
+    def _skip(self, text: str) -> str:
+        """Count the lines that those after them push out of sight, and give the rest."""
+        end = text.rfind("\n", 0, len(text) - _LOOKED_AT) + 1
+        if end == 0 or text.count("\n", end) <= TAIL_LINES:
+            return text
+        self._earlier += len(self._lines) + text.count("\n", 0, end)
+        self._lines.clear()
+        self._line, self._again = "", False
+        return text[end:]
 
     def _write(self, part: str) -> None:
         """Add to the newest line. A return at its end may be half of a line's end, so it counts when more comes."""

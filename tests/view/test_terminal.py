@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planck_nb.jupyter import terminal
 from planck_nb.jupyter.terminal import LINE_CHARACTERS, TAIL_LINES, Tail, plain
 
 
@@ -53,6 +54,17 @@ PIECES = st.lists(st.sampled_from(["a", "bc", "\n", "\r", "\r\n", "\x1b[1m", "\x
 def test_however_it_is_cut_it_shows_the_same(text: str, cuts: list[int]) -> None:
     edges = sorted({0, *(cut for cut in cuts if cut < len(text)), len(text)})
     assert shown(*(text[start:end] for start, end in pairwise(edges))) == shown(text)
+
+
+LINES = st.lists(st.text("ab\r\n", max_size=6), max_size=40).map("\n".join)
+
+
+@given(LINES, LINES)
+def test_what_is_not_looked_at_is_counted(before: str, text: str) -> None:
+    whole = shown(before, text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terminal, "_LOOKED_AT", 20)
+        assert shown(before, text) == whole
 
 
 @given(PIECES)
