@@ -82,7 +82,7 @@ class FrameEncoder:
         return None
 
     def _progress(self, events: list[ev.ToolProgress]) -> JsonObject:
-        """The newest lines of one call after more output, which is looked at only here: what has ended costs nothing."""
+        """The newest lines of a call after more output, which is looked at only here: what has ended costs nothing."""
         newest = events[-1]
         tail = self._tails.setdefault(newest.id, Tail())
         tail.feed("".join(event.text for event in events))

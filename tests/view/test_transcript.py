@@ -309,6 +309,8 @@ def test_a_decision_counts_for_its_own_reply_only() -> None:
     first = (reply(ToolCallPart("1", "bash", {})), Decision("1", denied=True), ToolResultMessage(()))
     later = (reply(ToolCallPart("1", "bash", {})), ToolResultMessage((ToolResultPart("1", "bash", "ok"),)))
     assert transcript(*first, *later).bundle()["text/plain"] == "[bash: denied]\n[bash]"
+    lost = reply(ToolCallPart("1", "bash", {}))
+    assert transcript(lost, *later).bundle()["text/plain"] == "[bash: not finished]\n[bash]"
 
 
 def test_what_happened_is_one_line_each() -> None:
