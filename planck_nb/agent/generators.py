@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, closing
@@ -27,9 +28,21 @@ def drain(generator: Generator[Any, Any, Any], show: Callable[[str], None], stop
 
 
 async def adrain(generator: AsyncGenerator[Any, Any], show: Callable[[str], None]) -> object:
-    """Run to the end and give what it yielded last. Cancelling closes the generator before it returns."""
+    """Run to the end and give what it yielded last. Cancelling closes the generator before it returns.
+
+    One that swallows the cancellation is closed at its next yield.
+    """
     last: object = None
+    cancelled = _cancellations()
     async with aclosing(generator):
         async for last in generator:
             show(as_output(last).text + "\n")
+            if _cancellations() > cancelled:
+                raise asyncio.CancelledError
     return last
+
+
+def _cancellations() -> int:
+    """How often the task was asked to stop."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0

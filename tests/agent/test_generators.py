@@ -89,7 +89,8 @@ async def test_a_stopped_call_closes_its_generator_at_the_next_yield() -> None:
     assert past == []
 
 
-async def test_a_stopped_call_closes_its_async_generator_before_it_ends() -> None:
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_a_stopped_call_closes_its_async_generator_before_it_ends(stubborn: bool) -> None:
     said: list[str] = []
     begun = asyncio.Event()
 
@@ -98,7 +99,13 @@ async def test_a_stopped_call_closes_its_async_generator_before_it_ends() -> Non
         try:
             yield 0
             begun.set()
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if not stubborn:
+                    raise
+            yield 1
+            said.append("went on")
         finally:
             await asyncio.sleep(0)
             said.append("closed")

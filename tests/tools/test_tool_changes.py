@@ -182,6 +182,21 @@ def test_the_index_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Mo
     assert (folder / "changes.jsonl").read_bytes().count(b"\n") < 12
 
 
+def test_no_number_is_given_twice_when_the_index_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_DEAD_LINES", 5)
+    changed = Changes(tmp_path / "kept")
+    for number in range(10):
+        put(changed, tmp_path / str(number), b"x")
+    for number in range(2, 11):
+        changed.undo(number)
+    Changes(tmp_path / "kept").undo(1)
+    last = Changes(tmp_path / "kept")
+    put(last, tmp_path / "f", b"x")
+    assert [change.number for change in last] == [11]
+
+
 def test_a_damaged_content_is_not_restored(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"old")
     changed = Changes(tmp_path / "kept")
