@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import storm
+
+from planck_nb.sessions import find_session
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+
+KILLS = 100 if os.environ.get("PLANCK_NB_SOAK") else 10
+EACH = 5
+TESTS = Path(__file__).parents[1]
+
+
+def run_and_kill(directory: Path, name: str, seed: int, lines: int, seconds: float, *, word: str = "") -> list[str]:
+    """Let a process write to the session and kill it; the lines that it printed of what was acknowledged.
+
+    It is killed so many seconds after it has printed so many lines that begin with the word.
+    """
+    command = [sys.executable, "-m", "support.storm", str(directory), name, str(seed)]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        printed: list[str] = []
+        while lines:
+            printed.append(writer.stdout.readline())
+            lines -= printed[-1].startswith(word)
+        time.sleep(seconds)  # what it is at when it is killed is left to chance
+        writer.send_signal(signal.SIGKILL)
+        printed += writer.stdout.read().splitlines(keepends=True)
+    return [line.removesuffix("\n") for line in printed if line.endswith("\n")]
+
+
+def damage(database: Path, chance: random.Random) -> str:
+    """Delete the DuckDB file, flip some of its bytes, or leave it; what was done."""
+    way = chance.choice(("nothing", "delete", "flip"))
+    if not database.exists() or way == "nothing":
+        return "nothing"
+    if way == "delete":
+        database.unlink()
+        return way
+    content = bytearray(database.read_bytes())
+    for _ in range(20):
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    database.write_bytes(content)
+    return way
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    print(f"seed {seed}")
+    printed: dict[str, list[str]] = {}
+    for number in range(KILLS):
+        name = f"session-{number // EACH}"
+        lines = run_and_kill(tmp_path, name, seed + number, chance.randrange(150), chance.uniform(0, 0.05))
+        done = damage(find_session(tmp_path, name).database, chance)
+        print(f"kill {number}: {len(lines)} acknowledged, then: {done}")
+        mine = printed.setdefault(name, [])
+        mine += lines
+        assert "full" not in mine
+        storm.check(tmp_path, name, mine)
+    everything = [line for lines in printed.values() for line in lines]
+    print(f"{KILLS} kills, {len(everything)} acknowledged, {everything.count('rewind')} rewinds among them")
+    assert len(everything) > KILLS
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of four megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("only root may mount a file system; a full disk is also tried with a limit on the size of files")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")
+def test_a_full_disk_loses_nothing_that_was_acknowledged(small_disk: Path) -> None:
+    printed: list[str] = []
+    for number in range(3):
+        printed += run_and_kill(small_disk, "full", number, 20, 0.02, word="full")
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    assert len(printed) > 3 * 20
+    storm.check(small_disk, "full", printed, gaps=True)
