@@ -317,12 +317,12 @@ class Agent:
         self._stopping = True
         self._removed = self._removed or removed
         self._drop_queue()
-        await self._room.close()
-        if self._driver is None:
-            self._close()
-        else:
+        if self._driver is not None:
             self._cancel_work()
+        await self._room.close()
+        if self._driver is not None:
             await asyncio.wait([self._driver])
+        self._close()
 
     async def rewind_to_message(self, message_id: int) -> None:
         """Go back to just before the message.
@@ -584,7 +584,7 @@ class Agent:
             self._drop_queue()  # only when this task was cancelled does anything wait: the event loop goes away
             if self._stopping:
                 self._close()
-        if not self._stopping:
+        if not (self._stopping or self._aborting):  # after a stop nothing is to be asked of a model
             self._room.make_ahead()
 
     async def _take_turn(self, runs: list[Run[Any]]) -> None:
