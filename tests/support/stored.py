@@ -71,16 +71,21 @@ async def converse(session: Session, agent_id: str = "a1", *, turn: int = 0) -> 
     return ids
 
 
-def write_forever(directory: str, name: str) -> None:
-    """Append numbered messages to a new session and print each id once it is acknowledged. For child processes."""
+def write_forever(directory: str, name: str, rate: float = float("inf")) -> None:
+    """Append numbered messages to a new session, so many a second, and print each id once it is acknowledged.
+
+    For child processes.
+    """
     import asyncio
 
     async def run() -> None:
         session = Session.create(Path(directory), name=name)
         log = session.log("writer")
         number = 0
+        start = time.monotonic()
         while True:
             number += 1
+            await asyncio.sleep(max(0.0, start + number / rate - time.monotonic()))
             log.record(events.Queued("writer", session.id, number, number, time.time(), prompt_id="p", text="x"))
             message_id = await log.append(UserMessage(f"message {number}"), turn=number, time=time.time())
             print(message_id, number, flush=True)
