@@ -116,6 +116,29 @@ async def test_a_file_that_is_no_fold_of_the_journal_is_set_aside_and_made_anew(
         assert database.with_name(database.name + ".bad").exists()
 
 
+async def test_a_file_of_an_older_layout_gets_that_of_a_new_one(tmp_path: Path) -> None:
+    with await stored(tmp_path) as session, Session.create(tmp_path / "fresh") as fresh:
+        session.fold()
+        fresh.fold()
+        before = query(tmp_path, ALL)
+        with duckdb.connect(session.info.database) as connection:
+            connection.execute("alter table messages drop column thinking_tokens")
+            connection.execute("drop table metadata")
+            connection.execute(f"update meta set value = '{schema.VERSION - 1}' where key = 'format'")
+        assert query(tmp_path, ALL).equals(before)
+        session.fold()
+        assert query(tmp_path, ALL).equals(before)
+        assert layout(session) == layout(fresh)
+
+
+def layout(session: Session) -> list[tuple[object, ...]]:
+    with duckdb.connect(session.info.database, read_only=True) as connection:
+        return connection.execute(
+            "select table_name, column_name, column_index, data_type, is_nullable, column_default"
+            " from duckdb_columns() where not internal order by all"
+        ).fetchall()
+
+
 async def test_flipped_bytes_never_change_what_is_read(tmp_path: Path) -> None:
     with await stored(tmp_path, turns=30) as session:
         session.fold()

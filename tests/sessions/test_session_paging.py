@@ -19,26 +19,6 @@ from planck_nb.sessions.store import new_session_info
 
 MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 20_000
 
-SEEDS = {
-    "Session.start(session_id, name:, dir:)": "test_start_makes_a_session_or_goes_on_with_it",
-    "<sessions_dir>/<id>_<name>": "test_start_makes_a_session_or_goes_on_with_it",
-    "several agents share a session": "test_agents_share_a_session_and_are_told_apart",
-    "append/3 is synchronous and returns the row id": "test_an_append_returns_the_id_of_the_row",
-    "messages(session_id), in insertion order": "test_agents_share_a_session_and_are_told_apart",
-    "messages(session_id, agent_id:)": "test_agents_share_a_session_and_are_told_apart",
-    "each row: db_id, agent_id, message, inserted_at": "test_a_row_says_who_what_and_when",
-    "summary messages are checkpoints": "test_a_long_conversation_is_read_a_chapter_at_a_time",
-    "messages_from_latest_checkpoint(session_id)": "test_a_long_conversation_is_read_a_chapter_at_a_time",
-    "messages_before_checkpoint(session_id, id)": "test_a_long_conversation_is_read_a_chapter_at_a_time",
-    "prev_id == nil: no more history": "test_a_long_conversation_is_read_a_chapter_at_a_time",
-    "agent_id: to either function": "test_the_chapters_of_an_agent_begin_with_its_own_summaries",
-    "the full history remains in the session": "test_a_long_conversation_is_read_a_chapter_at_a_time",
-    "rewind keeps what is strictly before the message": "test_a_rewind_takes_back_the_message_and_what_follows",
-    "save_metadata, get_metadata": "test_metadata_is_merged_and_lasts",
-    "find_by_id, find_by_name": "test_sessions_are_found_by_id_and_by_name",
-}
-"""What Planck's pages say about sessions, and the test that holds it."""
-
 Settle = Callable[[Session], None]
 
 
@@ -51,10 +31,6 @@ def settle(request: pytest.FixtureRequest) -> Settle:
 
 def rotate(session: Session) -> None:
     session._writer.start_segment()
-
-
-def test_every_statement_has_its_test() -> None:
-    assert set(SEEDS.values()) <= set(globals())
 
 
 def test_start_makes_a_session_or_goes_on_with_it(tmp_path: Path) -> None:
