@@ -143,7 +143,7 @@ class Agent:
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[tuple[AssistantMessage, Usage]] | None = None
         self._aborting = False
-        self._stopping = self._removed = False
+        self._stopping = self._removed = self._held = False
         self._sequence = 0
         self._deltas: list[ev.AgentEvent] = []
         self._state = AgentState(messages=self._stored(), turn=turn, usage=usage or Usage(), cost=cost)
@@ -267,7 +267,7 @@ class Agent:
 
     def nudge(self) -> Run[str] | None:
         """Have the model go on without saying anything to it; a busy agent ignores it and gives None."""
-        return self._accept(UserMessage(())) if self._driver is None else None
+        return None if self._driver or self._held else self._accept(UserMessage(()))
 
     def edit_queued(self, prompt_id: str, content: str | Sequence[UserPart]) -> None:
         """Change a prompt that waits. Raises `AgentError` where none of this id does."""
@@ -341,16 +341,22 @@ class Agent:
     # What the log needs of its agent (log.LogFollower).
 
     async def rewinding(self) -> None:
-        """Stop what runs and drop what waits."""
+        """Stop what runs and drop what waits; what is said from now on waits for `rewound`."""
+        self._held = True
         self._drop_queue()
         await self.abort()
         await self._room.close()
 
-    def rewound(self, message_id: int) -> None:
+    def rewound(self, message_id: int | None) -> None:
         """Go on from what is left in the log."""
-        self.emit(ev.Rewound, message_id, self._state.usage, self._state.cost)
-        self._state = replace(self._state, messages=self._stored())
-        self._changed(self.system_prompt)
+        self._held = False
+        if message_id is not None:
+            self.emit(ev.Rewound, message_id, self._state.usage, self._state.cost)
+            self._state = replace(self._state, messages=self._stored())
+            self._changed(self.system_prompt)
+        if self._inbox:
+            self._next_turn()
+            self._start()
 
     # What the room for the conversation needs of its agent (room.Tenant).
 
@@ -499,9 +505,9 @@ class Agent:
         if self._stopping:
             raise AgentStoppedError(f"Agent {self.name or self.id} was stopped; make a new one.")
         run: Run[Any] = Run(new_id(), prompt, self._stop_run, form, steer=steer)
-        if self._driver is None:
+        if self._driver is None and not self._held:
             self._begin_turn([run])
-            self._driver = spawn(self._drive(), name=f"planck-agent-{self.name or self.id}")
+            self._start()
         else:
             self._inbox.put(run)
             self._tell([*self._runs, run], ev.Queued, run.id, run.prompt.text, steer)
@@ -569,19 +575,27 @@ class Agent:
             run.status = "running"
         self.emit(ev.TurnStart, self._state.turn + 1, str(self._model))
 
+    def _next_turn(self) -> None:
+        """Take up what waits."""
+        runs = self._inbox.take_turn()
+        for run in runs:
+            self._tell([run], ev.Unqueued, run.id)
+        self._begin_turn(runs)
+
+    def _start(self) -> None:
+        self._driver = spawn(self._drive(), name=f"planck-agent-{self.name or self.id}")
+
     async def _drive(self) -> None:
         """Take turns until nothing waits."""
         try:
             while self._runs:
                 await self._take_turn(self._runs)
-                if self._inbox:
-                    runs = self._inbox.take_turn()
-                    for run in runs:
-                        self._tell([run], ev.Unqueued, run.id)
-                    self._begin_turn(runs)
+                if self._inbox and not self._held:
+                    self._next_turn()
         finally:
             self._driver = None
-            self._drop_queue()  # only when this task was cancelled does anything wait: the event loop goes away
+            if not self._held:
+                self._drop_queue()  # only when this task was cancelled does anything wait: the event loop goes away
             if self._stopping:
                 self._close()
         if not (self._stopping or self._aborting):  # after a stop nothing is to be asked of a model

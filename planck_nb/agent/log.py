@@ -12,11 +12,11 @@ class LogFollower(Protocol):
     """Somebody who goes by a log and must know when it is taken back."""
 
     async def rewinding(self) -> None:
-        """The log is about to be taken back: stop what writes to it."""
+        """The log is about to be taken back: stop what writes to it, until `rewound` is called."""
         ...
 
-    def rewound(self, message_id: int) -> None:
-        """The message and everything after it is gone; what is left is in the log."""
+    def rewound(self, message_id: int | None) -> None:
+        """The message and everything after it is gone, what is left is in the log; None: nothing was taken back."""
         ...
 
 

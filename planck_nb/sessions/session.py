@@ -248,11 +248,16 @@ class Session(SessionReader):
         def encode(row_id: int) -> bytes:
             return codec.encode_rewind_line(row_id, agent_id, before_id=before_id, time=time.time())
 
-        for follower in list(self._followers.values()):
-            await follower.rewinding()
-        await self._put_durably(encode)
-        for follower in list(self._followers.values()):
-            follower.rewound(before_id)
+        followers = list(self._followers.values())
+        rewound: int | None = None
+        try:
+            for follower in followers:
+                await follower.rewinding()
+            await self._put_durably(encode)
+            rewound = before_id
+        finally:
+            for follower in followers:
+                follower.rewound(rewound)
 
 
 class SessionLog:
