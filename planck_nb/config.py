@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -134,10 +135,12 @@ def read_limits(text: str, limits: Limits | None = None) -> Limits:
         if value.lower() == "none":
             changed[name] = None
             continue
-        number = _number(value, f"a number above 0 for {name}, or none")
-        if not number > 0:
-            raise ValueError(f"must be a number above 0 for {name}, or none")
-        changed[name] = number if name in {"cost", "seconds", "session_cost"} else int(number)
+        whole = name not in {"cost", "seconds", "session_cost"}
+        wanted = f"{'a whole number' if whole else 'a number above 0'} for {name}, or none"
+        number = _number(value, wanted)
+        if not 0 < number < inf or (whole and not number.is_integer()):
+            raise ValueError(f"must be {wanted}")
+        changed[name] = int(number) if whole else number
     return replace(limits or Limits(), **changed)  # type: ignore[arg-type]  # each is a number or None
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.workspace import Workspace
 
@@ -58,15 +58,23 @@ class Controller:
         _configure(agent, options)
         return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values])), notice)
 
-    def current_agent(self) -> Agent:
-        """The agent that was talked to last. Raises `AgentError` where nobody talked to one."""
-        return self.workspace.agent(self.current)
+    def agent(self, written: str = "") -> Agent:
+        """The agent of this name, in quotes or without; with no name the one talked to last. Raises `AgentError`."""
+        agents = self.workspace.agents
+        if not agents:
+            raise AgentError("There is no agent yet; the first prompt makes one.")
+        name = written or self.current
+        if name not in agents and name[0] == name[-1] and name[0] in "'\"":
+            name = name[1:-1]
+        return self.workspace.agent(name)
 
-    async def agent_to_show(self) -> Agent:
-        """The agent that the next prompt goes to, made where there is none yet."""
-        async with self._making:
-            agent, _ = await self._agent({})
-        return agent
+    async def agent_to_show(self, written: str = "") -> Agent:
+        """The agent of this name, else the one that the next prompt goes to; where it would be made, one like it."""
+        if written or self.current in self.workspace.agents:
+            return self.agent(written)
+        model, _ = await self.workspace.default_model()
+        briefing = self.workspace.equipment.briefing
+        return Agent(name=self.current, model=model, system_prompt=SYSTEM_PROMPT, briefing=briefing)
 
     def choose_current(self) -> None:
         """Talk to an agent that is there: the one of before, else the first."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from IPython.core.async_helpers import get_asyncio_loop
 from IPython.core.interactiveshell import InteractiveShell
@@ -16,11 +18,14 @@ from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.config import Config
 from planck_nb.jupyter import syntax
 from planck_nb.jupyter.answer import Answer
-from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, OTHER_LOOP, nest_asyncio_is_active, wait_for
+from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, OTHER_LOOP, awake, nest_asyncio_is_active, wait_for
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.magics import PlanckMagics, in_one_line, interrupted
 from planck_nb.workspace import Workspace
+
+NOTEBOOK = "JPY_SESSION_NAME"
+"""The variable in which Jupyter Server tells a kernel the path of its notebook."""
 
 NATURAL_PACE = 0.02
 """Seconds between two words of the demo model in a notebook, unless the configuration says otherwise."""
@@ -43,7 +48,7 @@ def load(shell: InteractiveShell) -> None:
         print(warning)  # noqa: T201 - a line in the cell's output
     if config.demo_pace is None:
         config = replace(config, demo_pace=NATURAL_PACE)
-    extension = Extension(shell, Controller(Workspace(config)))
+    extension = Extension(shell, Controller(Workspace(config, owner=Path(os.environ.get(NOTEBOOK, "")).name)))
     extension.install()
     _loaded[id(shell)] = extension
 
@@ -94,7 +99,8 @@ class Extension:
         if threading.get_ident() != self._thread:
             raise in_one_line(UsageError(OTHER_LOOP))
         try:
-            return await self._magics.run(line, cell, local_ns)
+            with awake():
+                return await self._magics.run(line, cell, local_ns)
         except asyncio.CancelledError:
             if _is_the_cells_own_task():
                 raise interrupted() from None

@@ -61,10 +61,7 @@ class PlanckMagics:
             options, prompt = parsed.options, parsed.rest
         else:
             options, prompt = parse_header(line), cell
-        started = await self._controller.start(prompt, options, namespace)
-        if started.notice:
-            print(started.notice)  # noqa: T201 - a line in the cell's output
-        return await self._follow(started, options)
+        return await self._follow(await self._controller.start(prompt, options, namespace), options)
 
     async def _answer(self, verb: str, argument: str, namespace: Mapping[str, object]) -> object:
         """Answer a verb; what it cannot make sense of may have been meant as a prompt."""
@@ -77,6 +74,8 @@ class PlanckMagics:
             raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb} {argument}`.") from None
 
     async def _follow(self, started: Started, options: Mapping[str, Any]) -> object:
+        if started.notice:
+            print(started.notice)  # noqa: T201 - a line in the cell's output
         view = None if options.get("quiet") else self._live_view(started)
         if options.get("background"):
             spawn(self._finish_later(started, view), name="planck-background")

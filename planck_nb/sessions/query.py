@@ -54,7 +54,7 @@ class Query:
 
     `frames` are values that the statement may use as tables by their names: DataFrames of pandas or Polars and Arrow
     tables; the rest of a namespace may be there too. `limit` bounds the number of rows. `session` is the id that
-    `getvariable('session')` stands for.
+    `getvariable('session')` stands for. With `only` the statement sees no other session.
     """
 
     def __init__(
@@ -65,12 +65,14 @@ class Query:
         frames: Mapping[str, object] | None = None,
         limit: int | None = None,
         session: str | None = None,
+        only: SessionInfo | None = None,
     ) -> None:
         self._directory = directory
         self._sql = sql
         self._frames = {} if frames is None else frames
         self._limit = limit
         self._session = session
+        self._only = only
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._interrupted = threading.Event()
 
@@ -115,7 +117,8 @@ class Query:
             self._connection = connection
             try:
                 tables = _tables_read(connection, self._sql)
-                _prepare(connection, list_sessions(self._directory), trust_files=trust_files)
+                sessions = list_sessions(self._directory) if self._only is None else [self._only]
+                _prepare(connection, sessions, trust_files=trust_files)
                 if self._session is not None:
                     connection.execute(f"set variable session = {literal(self._session)}")
                 for name, frame in self._frames.items():
@@ -168,9 +171,10 @@ async def query_async(
     frames: Mapping[str, object] | None = None,
     limit: int | None = None,
     session: str | None = None,
+    only: SessionInfo | None = None,
 ) -> pd.DataFrame:
     """Like `query`, on a thread of its own while the event loop goes on. Cancelling ends the query."""
-    return await query_into(directory, sql, _data_frame, frames=frames, limit=limit, session=session)
+    return await query_into(directory, sql, _data_frame, frames=frames, limit=limit, session=session, only=only)
 
 
 async def query_into(
@@ -181,9 +185,10 @@ async def query_into(
     frames: Mapping[str, object] | None = None,
     limit: int | None = None,
     session: str | None = None,
+    only: SessionInfo | None = None,
 ) -> T:
     """Like `query_async`, as what `into` makes of the result; see `Query.run_into`."""
-    running = Query(directory, sql, frames=frames, limit=limit, session=session)
+    running = Query(directory, sql, frames=frames, limit=limit, session=session, only=only)
     try:
         return await run_in_thread(partial(running.run_into, into))
     except asyncio.CancelledError:

@@ -6,24 +6,25 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
+
 from planck_nb.ai.messages import Usage
-from planck_nb.sessions.engine import literal
-from planck_nb.sessions.query import query
+from planck_nb.sessions.query import query_into
 from planck_nb.sessions.session import Session
 
 _AGENTS = """
-with mine as (from store.visible_events where session_id = {session}),
-bounds as (
+with bounds as (
     select
         agent_id,
         arg_max(data, id) filter (type = 'agent_started') as first_state,
         arg_max(data, id) filter (type in ('agent_started', 'agent_changed')) as state,
         arg_max(coalesce((data->>'$.removed')::boolean, false), id)
             filter (type in ('agent_started', 'agent_stopped')) as removed,
-        arg_max(type, id) filter (type in ('agent_started', 'turn_start', 'turn_end', 'aborted', 'error'))
+        arg_max(type, id) filter (type in ('agent_started', 'turn_start', 'turn_end', 'aborted', 'error', 'rewound'))
             = 'turn_start' as unfinished,
+        max(id) filter (type = 'turn_start') as turn_id,
         min(id) as first_id
-    from mine group by agent_id
+    from store.visible_events group by agent_id
 )
 select
     agent_id,
@@ -33,24 +34,22 @@ select
     state->>'$.system_prompt' as system_prompt,
     state->'$.tools' as tools,
     coalesce(removed, false) as removed,
-    coalesce(unfinished, false) as unfinished,
-    (select max(e.turn) from store.all_events e where e.session_id = {session} and e.agent_id = b.agent_id) as turn,
+    coalesce(unfinished, false) and exists (
+        select 1 from messages m where m.agent_id = b.agent_id and m.id > b.turn_id
+    ) as unfinished,
+    (select max(e.turn) from store.all_events e where e.agent_id = b.agent_id) as turn,
     (
         select arg_max(coalesce(e.data->'$.total', e.data->'$.usage'), e.id) from store.all_events e
-        where e.session_id = {session} and e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
+        where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
     ) as usage,
     (
         select arg_max(coalesce(e.data->>'$.total_cost', e.data->>'$.cost'), e.id) from store.all_events e
-        where e.session_id = {session} and e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
-    ) as cost
+        where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
+    ) as cost,
+    (select list(distinct rule) from approvals where "by" = 'user' and allowed and rule <> '') as rules
 from bounds b
 where first_state is not null
 order by first_id
-"""
-
-_RULES = """
-select distinct on (rule) rule from approvals
-where session_id = {session} and "by" = 'user' and allowed and rule <> ''
 """
 
 
@@ -59,7 +58,7 @@ class Member:
     """One agent of a session. `model` is "provider:model"; `tools` are names; `cost` in US dollars.
 
     `turn` is the index of its newest turn, -1 before the first. `removed` tells that it is not to come back,
-    `unfinished` that its last turn never ended.
+    `unfinished` that its last turn never ended, though something was said in it.
     """
 
     agent_id: str
@@ -83,16 +82,18 @@ class Roster:
     rules: tuple[str, ...]
 
 
-def roster(session: Session) -> Roster:
+async def roster(session: Session) -> Roster:
     """The roster of a session as far as it is on disk, without agents that a rewind took back. Raises SessionError."""
-    mine = literal(session.id)
-    agents = query(session.directory, _AGENTS.format(session=mine)).astype(object)
-    rules = query(session.directory, _RULES.format(session=mine))
-    members = tuple(_member(row) for row in agents.where(agents.notna(), None).to_dict("records"))
-    return Roster(members, tuple(rules["rule"]))
+    rows = await query_into(session.directory, _AGENTS, _records, only=session.info)
+    rules = sorted(rows[0]["rules"] or ()) if rows else ()
+    return Roster(tuple(map(_member, rows)), tuple(rules))
 
 
-def _member(row: dict[Any, Any]) -> Member:
+def _records(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
+    return [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()]
+
+
+def _member(row: dict[str, Any]) -> Member:
     return Member(
         agent_id=row["agent_id"],
         name=row["name"] or "",

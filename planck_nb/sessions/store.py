@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
@@ -113,9 +114,21 @@ def find_by_name(directory: Path, name: str) -> SessionInfo:
 
 
 def session_files(session: SessionInfo) -> list[Path]:
-    """The files of a session that exist, its lock left out."""
+    """The files of a session that exist, with those in its folders; its lock is left out."""
+    files: list[Path] = []
+    for path in _own_paths(session):
+        inner = path.rglob("*") if _is_folder(path) else (path,)
+        files += (file for file in inner if not _is_folder(file))
+    return sorted(files)
+
+
+def _own_paths(session: SessionInfo) -> list[Path]:
     stem = session.path.name.removesuffix(_SUFFIX)
-    return sorted(path for path in session.path.parent.iterdir() if path.name.startswith(f"{stem}."))
+    return [path for path in session.path.parent.iterdir() if path.name.startswith(f"{stem}.")]
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _journals(directory: Path) -> list[Path]:
@@ -148,8 +161,11 @@ def delete_session(session: SessionInfo, *, confirm: str) -> None:
     lock = lock_session(session, "deleting")
     try:
         # The journal goes last: as long as it is there, the session is, and deleting can be tried again.
-        for path in sorted(session_files(session), key=lambda path: path == session.path):
-            path.unlink(missing_ok=True)
+        for path in sorted(_own_paths(session), key=lambda path: path == session.path):
+            if _is_folder(path):
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
         session.lock.unlink(missing_ok=True)
     except OSError as error:
         raise SessionError(f"Session {session.name!r} could not be deleted ({error.strerror}).") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -23,11 +24,12 @@ from planck_nb.ai.client import Client
 from planck_nb.ai.context import Options
 from planck_nb.ai.messages import UserMessage
 from planck_nb.ai.models import Model
-from planck_nb.base.errors import AgentError, ModelError, SessionNotFoundError, did_you_mean
+from planck_nb.base.errors import AgentError, ModelError, SessionLockedError, SessionNotFoundError, did_you_mean
 from planck_nb.base.eventlog import EventLog, Subscription
+from planck_nb.base.ids import new_id, readable_name
 from planck_nb.config import Config
-from planck_nb.sessions import Session, SessionInfo, list_sessions, open_in, query, query_async
-from planck_nb.sessions.roster import Member, roster
+from planck_nb.sessions import Session, SessionInfo, list_sessions, query, query_async
+from planck_nb.sessions.roster import Member, Roster, roster
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.default_model import choose_model, paced
 from planck_nb.workspace.equipment import Equipment
@@ -50,23 +52,22 @@ INTERRUPTED = (
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A session that agents write to, and what belongs to it."""
+    """A session that agents write to, and what it has spent."""
 
     session: Session
     ledger: Ledger
-    equipment: Equipment
-    changes: Changes
 
 
 class Workspace:
     """Agents that share a session. Builds what it needs on first use and closes it all with `close()`.
 
     `client` is who asks the models, by default one of the workspace's own, which has the cassette that the
-    configuration names.
+    configuration names. `owner` tells people elsewhere who has the session open: the notebook's name, say.
     """
 
-    def __init__(self, config: Config | None = None, *, client: Client | None = None) -> None:
+    def __init__(self, config: Config | None = None, *, client: Client | None = None, owner: str = "") -> None:
         self.config = config or Config.load()
+        self.owner = owner
         self.agents: dict[str, Agent] = {}
         """The agents by name, in the order they were made."""
         self.approvals = Approvals(Policy.allow_all(), self.config.approval_deadline, attendance=asyncio.Event())
@@ -78,6 +79,7 @@ class Workspace:
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
         self._opened: _Opened | None = None
         self._model: Model | None = None
+        self._reserve()
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,16 +103,6 @@ class Workspace:
     def session_id(self) -> str | None:
         """The id of the session, None as long as nobody asked for one."""
         return self._opened.session.id if self._opened else None
-
-    @property
-    def equipment(self) -> Equipment:
-        """What agents can be given by name."""
-        return self._open().equipment
-
-    @property
-    def changes(self) -> Changes:
-        """The files that the agents' tools changed in this session, and how to take that back."""
-        return self._open().changes
 
     def attend(self) -> None:
         """Take in that somebody is there who can be asked for approval."""
@@ -195,30 +187,24 @@ class Workspace:
         sentence about everything that could not be restored. Raises `SessionNotFoundError` and `SessionLockedError`,
         which leave everything as it was.
         """
-        if id_or_name is None:
-            id_or_name = self._newest()
         if self._opened and id_or_name in (self._opened.session.id, self._opened.session.name):
             raise AgentError(f"Session {id_or_name} is the one that is open here.")
-        session = Session.open(self.sessions_dir, id_or_name)
-        await self._leave()
-        return await self._enter(session, find)
+        session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
+        return await self._move_to(session, find)
 
-    async def rewind(self, message_id: int) -> list[str]:
-        """Go back to just before the message, in all agents; those that came later are stopped. Their names.
+    async def rewind(self, message_id: int, *, find: Finder | None = None) -> list[str]:
+        """Go back to just before the message, in all agents; those that came later stop, those removed later return.
 
-        What is taken back becomes a branch (`session.branches`). Raises `SessionError`.
+        What is taken back becomes a branch (`session.branches`). Returns a sentence about everyone who stopped, and
+        what `resume` returns. Raises `SessionError`.
         """
         await self.session.truncate_after(message_id)
-        staying = {member.agent_id for member in roster(self.session).members}
-        gone = [name for name, agent in self.agents.items() if agent.id not in staying]
-        for name in gone:
-            await self.remove_agent(name)
-        return gone
+        return await self._follow(await roster(self.session), find)
 
     async def return_to(self, branch_id: int, *, find: Finder | None = None) -> list[str]:
-        """Go on where the conversation was before it was rewound, with the agents it had. See `rewind` and `resume`."""
+        """Go on where the conversation was before it was rewound, with the agents it had. See `rewind`."""
         await self.session.return_to(branch_id)
-        return await self._revive(find)
+        return await self._follow(await roster(self.session), find)
 
     async def fork(
         self, name: str | None = None, *, before: int | None = None, find: Finder | None = None
@@ -227,9 +213,7 @@ class Workspace:
 
         This session stays as it is. Returns what `resume` returns. Raises `SessionError`.
         """
-        copy = self.session.fork(name=name, before=before)
-        await self._leave()
-        return await self._enter(copy, find)
+        return await self._move_to(self.session.fork(name=name, before=before, owner=self.owner), find)
 
     def subscribe(
         self, *, session_id: str | None = None, agent_id: str | None = None, since: int | None = None
@@ -278,10 +262,24 @@ class Workspace:
 
     def _open(self, session: Session | None = None, ledger: Ledger | None = None) -> _Opened:
         if self._opened is None:
-            session = session or Session.create(self.sessions_dir)
-            changes = Changes(session.path.with_name(f"{session.id}_{session.name}.changes"))
-            self._opened = _Opened(session, ledger or Ledger(), Equipment(self.config, changes), changes)
+            if session is None:
+                session_id, name = self._reserved
+                session = Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner)
+            else:
+                self._equip(session.id, session.name)
+            self._opened = _Opened(session, ledger or Ledger())
         return self._opened
+
+    def _reserve(self) -> None:
+        """Settle what the next session will be called, so that its equipment can be looked at before it is made."""
+        self._reserved = new_id(), readable_name()
+        self._equip(*self._reserved)
+
+    def _equip(self, session_id: str, name: str) -> None:
+        self.changes = Changes(self.sessions_dir / f"{session_id}_{name}.changes")
+        """The files that the agents' tools changed in this session, and how to take that back."""
+        self.equipment = Equipment(self.config, self.changes)
+        """What agents can be given by name."""
 
     def _add(
         self,
@@ -311,28 +309,40 @@ class Workspace:
             limits=self.limits,
             ledger=opened.ledger,
             approvals=self.approvals,
-            briefing=opened.equipment.briefing,
+            briefing=self.equipment.briefing,
             client=self._client,
             observers=(self._events,),
         )
         self.agents[name] = agent
         return agent
 
-    async def _enter(self, session: Session, find: Finder | None) -> list[str]:
+    async def _move_to(self, session: Session, find: Finder | None) -> list[str]:
         """Make `session` the one that agents write to, with the agents it has."""
-        found = roster(session)
+        try:
+            found = await roster(session)
+            await self._leave()
+        except BaseException:
+            session.close()
+            raise
         spent = sum((member.usage.total_tokens for member in found.members), 0)
         self._open(session, Ledger(spent, sum(member.cost or 0.0 for member in found.members)))
         for rule in found.rules:
             self.approvals.remember(Rule.parse("allow", rule))
-        return await self._revive(find)
+        return await self._follow(found, find)
 
-    async def _revive(self, find: Finder | None) -> list[str]:
-        """Make the agents of the session that are not here yet; a sentence about everything that is missing."""
-        problems: list[str] = []
+    async def _follow(self, found: Roster, find: Finder | None) -> list[str]:
+        """Stop the agents that are not of this roster and make those that are missing.
+
+        Returns a sentence about everyone who stopped and everything that could not be restored.
+        """
+        staying = {member.agent_id: member for member in found.members if not member.removed}
+        gone = [name for name, agent in self.agents.items() if agent.id not in staying]
+        for name in gone:
+            await self.remove_agent(name)
+        problems = [f"{name} has no part in this and stopped." for name in gone]
         here = {agent.id for agent in self.agents.values()}
-        for member in roster(self.session).members:
-            if member.removed or member.agent_id in here:
+        for member in staying.values():
+            if member.agent_id in here:
                 continue
             name = member.name or member.agent_id
             if name in self.agents:
@@ -368,12 +378,16 @@ class Workspace:
         if self._opened is not None:
             self._opened.session.close()
             self._opened = None
+            self._reserve()
         self.approvals.policy = self.policy()
 
-    def _newest(self) -> str:
+    def _open_stored(self, id_or_name: str) -> Session:
+        return Session.open(self.sessions_dir, id_or_name, owner=self.owner)
+
+    def _open_newest(self) -> Session:
         for info in reversed(self.sessions()):
-            if info.id != self.session_id and open_in(info) is None:
-                return info.id
+            with suppress(SessionLockedError):
+                return self._open_stored(info.id)
         raise SessionNotFoundError("There is no other session to go on with; `%planck sessions` lists them.")
 
     def _recorded_model(self) -> str | None:

@@ -14,11 +14,12 @@ from planck_nb.ai.context import Context, ToolSpec
 from planck_nb.ai.history import prepare
 from planck_nb.ai.messages import Message, Part
 from planck_nb.base.aio import run_in_thread
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.config import SETTINGS, read_limits
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table, takes_nothing
 from planck_nb.tools.archive import Change
+from planck_nb.tools.changes import Changes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +29,7 @@ async def _show(controller: Controller, argument: str, _notebook: Notebook) -> T
     what, _, name = argument.partition(" ")
     if what != "request":
         raise UsageError("Write `%planck show request [AGENT]`: what the next request sends.")
-    agent = controller.workspace.agent(name.strip()) if name.strip() else await controller.agent_to_show()
-    return Text(describe_request(agent))
+    return Text(describe_request(await controller.agent_to_show(name.strip())))
 
 
 def describe_request(agent: Agent) -> str:
@@ -89,7 +89,6 @@ async def _skills(controller: Controller, argument: str, _notebook: Notebook) ->
 
 async def _changes(controller: Controller, argument: str, _notebook: Notebook) -> pd.DataFrame:
     takes_nothing("changes", argument)
-    changes = list(controller.workspace.changes) if controller.workspace.session_id else []
     names = {agent.id: agent.name for agent in controller.workspace.agents.values()}
     rows = [
         {
@@ -101,7 +100,7 @@ async def _changes(controller: Controller, argument: str, _notebook: Notebook) -
             "removed": change.removed,
             "time": datetime.fromtimestamp(change.time, UTC).replace(tzinfo=None),
         }
-        for change in changes
+        for change in controller.workspace.changes
     ]
     return table(rows, ["change", "path", "tool", "agent", "added", "removed", "time"])
 
@@ -109,17 +108,23 @@ async def _changes(controller: Controller, argument: str, _notebook: Notebook) -
 async def _undo(controller: Controller, argument: str, _notebook: Notebook) -> Text:
     if argument and argument != "all" and not argument.isdecimal():
         raise UsageError("Write `%planck undo`, `undo all`, or `undo NUMBER` from `%planck changes`.")
-    if controller.workspace.session_id is None or not len(controller.workspace.changes):
-        return Text("There is nothing to undo: no tool has changed a file in this session.")
     changes = controller.workspace.changes
 
-    def undo() -> list[Change]:
+    def undo() -> list[str]:
+        if not len(changes):
+            return ["There is nothing to undo: no change of this session is left."]
         if argument == "all":
-            return [changes.undo() for _ in range(len(changes))]
-        return [changes.undo(int(argument) if argument else None)]
+            return [_undo_if_possible(changes, change) for change in reversed(list(changes))]
+        return [_undone(changes.undo(int(argument) if argument else None))]
 
-    undone = await run_in_thread(undo)
-    return Text("\n".join(_undone(change) for change in undone))
+    return Text("\n".join(await run_in_thread(undo)))
+
+
+def _undo_if_possible(changes: Changes, change: Change) -> str:
+    try:
+        return _undone(changes.undo(change))
+    except ToolError as error:
+        return str(error)
 
 
 def _undone(change: Change) -> str:
@@ -134,7 +139,7 @@ async def _config(controller: Controller, argument: str, _notebook: Notebook) ->
         try:
             workspace.set_limits(read_limits(argument, workspace.limits))
         except ValueError as error:
-            raise UsageError(f"`%planck config` {error}.") from None
+            raise UsageError(f"`%planck config {argument}`: it {error}.") from None
     config, limits = workspace.config, workspace.limits
     rows = []
     for setting in SETTINGS:

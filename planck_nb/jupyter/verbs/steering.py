@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.policy import ACTIONS, KINDS, Rule
+from planck_nb.agent.policy import ACTIONS, KINDS
 from planck_nb.agent.state import Asking
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.text import one_line
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.options import names
+from planck_nb.jupyter.options import rules
 from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table
 
 if TYPE_CHECKING:
@@ -22,11 +22,21 @@ _SHOWN = 100
 async def _steer(controller: Controller, argument: str, _notebook: Notebook) -> Text:
     if not argument:
         raise UsageError("Write `%planck steer TEXT`: what the running agent should take into account.")
-    agent = controller.current_agent()
-    if agent.status == "idle":
-        raise AgentError(f"{agent.name} does nothing that could be steered; prompt it with `%planck {argument}`.")
+    agent = _running(controller)
     agent.steer(argument)
     return Text(f"{agent.name} reads it once its running tools have ended.")
+
+
+def _running(controller: Controller) -> Agent:
+    """The agent that was talked to last, where it runs, else the only one that does. Raises `AgentError`."""
+    running = {name: agent for name, agent in controller.workspace.agents.items() if agent.status != "idle"}
+    if controller.current in running:
+        return running[controller.current]
+    if not running:
+        raise AgentError("No agent runs that could be steered; say it in a prompt.")
+    if len(running) > 1:
+        raise AgentError(f"{', '.join(running)} run; talk to one of them first, or steer it in its live view.")
+    return next(iter(running.values()))
 
 
 async def _approve(controller: Controller, argument: str, _notebook: Notebook) -> object:
@@ -55,8 +65,8 @@ async def _policy(controller: Controller, argument: str, _notebook: Notebook) ->
         raise UsageError("Write `%planck policy`, or `%planck policy allow RULES` (or ask, deny), such as bash:git *.")
     for known in ACTIONS:
         if action == known:
-            for name in names(written):
-                approvals.remember(Rule.parse(known, name))
+            for rule in rules(known)(written):
+                approvals.remember(rule)
     policy = approvals.policy
     settings = set(controller.workspace.policy().rules)
     rows = [
@@ -70,7 +80,7 @@ async def _policy(controller: Controller, argument: str, _notebook: Notebook) ->
 
 
 async def _compact(controller: Controller, argument: str, _notebook: Notebook) -> Text:
-    agent = controller.workspace.agent(argument) if argument else controller.current_agent()
+    agent = controller.agent(argument)
     before = agent.situation().tokens
     if not await agent.compact():
         return Text(f"{agent.name} has nothing to shorten, or could not; the conversation stays as it was.")
@@ -107,7 +117,7 @@ def _table(waiting: list[tuple[Agent, Asking]]) -> object:
 
 VERBS = {
     "steer": Verb("steer TEXT", "say something to the running agent, between two of its steps", _steer),
-    "approve": Verb("approve [CALL]", "let a waiting call run; without one, list what waits", _approve),
+    "approve": Verb("approve [CALL]", "let the waiting call run; where several wait, list them or name one", _approve),
     "deny": Verb("deny [CALL [REASON]]", "refuse a waiting call", _deny),
     "policy": Verb("policy [ACTION RULES]", "show what calls may do, or allow, ask about or deny some", _policy),
     "compact": Verb("compact [agent]", "replace what was said so far by a summary", _compact),

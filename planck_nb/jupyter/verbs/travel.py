@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from planck_nb.agent.agent import Agent
 from planck_nb.agent.functions import as_tool
 from planck_nb.agent.tool import Tool
 from planck_nb.base.errors import UsageError
@@ -11,12 +15,14 @@ from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.namespace import is_function
 from planck_nb.jupyter.options import Option, count, parse_words
 from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table
+from planck_nb.sessions.branch import Branch
 from planck_nb.workspace.workspace import Finder
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORK = (Option("before", None, "ID", "the message that the new session does not have any more", count),)
+_SHOWN = 20
 LAST = "last"
 """Stands for the newest prompt or branch."""
 
@@ -28,7 +34,7 @@ def _branch(text: str) -> int:
 BRANCHES = (Option("return", "r", "BRANCH", "go on where this branch, or the `last` one, left off", _branch),)
 
 _PROMPTS = """
-SELECT id, agents.name AS agent, text AS prompt, ts FROM messages JOIN agents USING (session_id, agent_id)
+SELECT id, agents.name AS agent, text AS prompt, ts, agent_id FROM messages JOIN agents USING (session_id, agent_id)
 WHERE session_id = getvariable('session') AND role = 'user' ORDER BY id
 """
 
@@ -36,18 +42,21 @@ WHERE session_id = getvariable('session') AND role = 'user' ORDER BY id
 async def _rewind(controller: Controller, argument: str, notebook: Notebook) -> object:
     workspace = controller.workspace
     if not argument:
-        return await workspace.query_async(_PROMPTS)
+        return (await workspace.query_async(_PROMPTS)).drop(columns="agent_id")
     word, _, prompt = argument.partition(" ")
     prompts = await workspace.query_async(_PROMPTS)
-    owners = dict(zip(map(int, prompts["id"]), prompts["agent"], strict=True))
+    owners = dict(zip(map(int, prompts["id"]), prompts["agent_id"], strict=True))
     wanted = max(owners, default=0) if word == LAST else int(word) if word.isdecimal() else 0
     if wanted not in owners:
         raise UsageError(f"There is no prompt {word} to go back to; `%planck rewind` lists them with their ids.")
-    gone = await workspace.rewind(wanted)
+    said = await workspace.rewind(wanted, find=_finder(notebook))
+    controller.choose_current()
     if prompt.strip():
-        return await controller.start(prompt, {"agent": owners[wanted]}, notebook.names)
-    stopped = f" {', '.join(gone)} came later and stopped." if gone else ""
-    return Text(f"Back to before prompt {wanted}.{stopped} `%planck branches` has what was taken back.")
+        name = workspace.find_agent(owners[wanted]).name
+        started = await controller.start(prompt, {"agent": name}, notebook.names)
+        return replace(started, notice="\n".join([*said, started.notice]).strip())
+    back = f"Back to before prompt {wanted}. `%planck branches` has what was taken back."
+    return Text("\n".join([back, *said]))
 
 
 async def _branches(controller: Controller, argument: str, notebook: Notebook) -> object:
@@ -57,8 +66,13 @@ async def _branches(controller: Controller, argument: str, notebook: Notebook) -
     workspace = controller.workspace
     if "return" not in parsed.options:
         return _table(controller)
-    branch = parsed.options["return"] or max((branch.id for branch in workspace.session.branches()), default=0)
+    known = [branch.id for branch in _known_branches(controller)]
+    branch = parsed.options["return"] or max(known, default=0)
+    if branch not in known:
+        said = f"There is no branch {branch}" if branch else "Nothing was taken back"
+        raise UsageError(f"{said} in this session; `%planck branches` lists what there is to return to.")
     problems = await workspace.return_to(branch, find=_finder(notebook))
+    controller.choose_current()
     return Text("\n".join([f"Back on branch {branch}.", *problems]))
 
 
@@ -67,9 +81,12 @@ async def _fork(controller: Controller, argument: str, notebook: Notebook) -> Te
     if len(parsed.words) > 1:
         raise UsageError("Write `%planck fork [NAME]`, with a name in one word.")
     workspace = controller.workspace
+    if workspace.session_id is None:
+        raise UsageError("This notebook has no session to fork yet; the first prompt makes one.")
     before = workspace.session.name
     name = parsed.words[0] if parsed.words else None
     problems = await workspace.fork(name, before=parsed.options.get("before"), find=_finder(notebook))
+    controller.choose_current()
     return Text("\n".join([f"{workspace.session.name} goes on from here; {before} stays as it is.", *problems]))
 
 
@@ -79,16 +96,27 @@ async def _resume(controller: Controller, argument: str, notebook: Notebook) -> 
         raise UsageError("Write `%planck resume [SESSION]`; `%planck sessions` lists them.")
     workspace = controller.workspace
     problems = await workspace.resume(parsed.words[0] if parsed.words else None, find=_finder(notebook))
-    agents = [f"{agent.name} ({len(agent.state.messages)} messages)" for agent in workspace.agents.values()]
     controller.choose_current()
-    return Text("\n".join([f"{workspace.session.name} goes on with {', '.join(agents) or 'no agent'}.", *problems]))
+    return Text("\n".join([f"{workspace.session.name} goes on with {_listed(workspace.agents.values())}.", *problems]))
+
+
+def _listed(agents: Collection[Agent]) -> str:
+    shown = [f"{agent.name} ({_count(len(agent.state.messages), 'message')})" for agent in islice(agents, _SHOWN)]
+    more = len(agents) - len(shown)
+    return ", ".join(shown) + (f" and {_count(more, 'other agent')}" if more else "") or "no agent"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 async def _remove(controller: Controller, argument: str, _notebook: Notebook) -> Text:
     if not argument:
         raise UsageError("Write `%planck remove AGENT`; `%planck agents` lists them.")
-    await controller.workspace.remove_agent(argument)
-    return Text(f"{argument} stopped for good. What it said stays in the session.")
+    name = controller.agent(argument).name
+    await controller.workspace.remove_agent(name)
+    controller.choose_current()
+    return Text(f"{name} stopped for good. What it said stays in the session.")
 
 
 def _finder(notebook: Notebook) -> Finder:
@@ -99,8 +127,11 @@ def _finder(notebook: Notebook) -> Finder:
     return find
 
 
+def _known_branches(controller: Controller) -> list[Branch]:
+    return controller.workspace.session.branches() if controller.workspace.session_id else []
+
+
 def _table(controller: Controller) -> pd.DataFrame:
-    branches = controller.workspace.session.branches() if controller.workspace.session_id else []
     rows = [
         {
             "branch": branch.id,
@@ -109,7 +140,7 @@ def _table(controller: Controller) -> pd.DataFrame:
             "last": branch.last_text,
             "left_at": branch.left_at,
         }
-        for branch in branches
+        for branch in _known_branches(controller)
     ]
     return table(rows, ["branch", "before", "messages", "last", "left_at"])
 
