@@ -18,6 +18,8 @@ OTHER_LOOP = (
     "use %planck in a cell or in an `async def` that the cell awaits."
 )
 
+_PULSE = 0.1
+
 NEST_ASYNCIO_WARNING = (
     "nest_asyncio is active in this kernel: messages that arrive while it runs a nested loop are lost and "
     "`Run All` hangs; restart the kernel and use nest_asyncio2 instead."
@@ -27,6 +29,26 @@ NEST_ASYNCIO_WARNING = (
 def nest_asyncio_is_active() -> bool:
     """Whether somebody applied the old nest_asyncio, which loses messages under ipykernel 7."""
     return "nest_asyncio" in sys.modules and hasattr(asyncio, "_nest_patched")
+
+
+@contextmanager
+def awake() -> Iterator[None]:
+    """Keep the running loop turning, so that a cell that waits while nothing else happens hears ■ at once.
+
+    ipykernel gives an interrupt to the loop without waking it.
+    """
+    loop = asyncio.get_running_loop()
+    next_turn: asyncio.TimerHandle
+
+    def turn() -> None:
+        nonlocal next_turn
+        next_turn = loop.call_later(_PULSE, turn)
+
+    next_turn = loop.call_later(_PULSE, turn)
+    try:
+        yield
+    finally:
+        next_turn.cancel()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.AbstractEventLoop]) -> T:

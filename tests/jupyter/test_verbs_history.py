@@ -89,6 +89,25 @@ def test_a_limit_bounds_the_rows(kernel: Kernel) -> None:
     assert kernel.run("rows = %planck sql -n 2 SELECT * FROM range(9)\nlen(rows)").plain == "2"
 
 
+@pytest.mark.parametrize("options", ["", "--limit 3 -o rows"])
+def test_a_query_that_never_ends_is_interrupted(kernel: Kernel, options: str) -> None:
+    kernel.run("import threading\nbefore = threading.active_count()")
+
+    def press(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "stream":
+            kernel.interrupt()
+
+    endless = "SELECT sum(a.range * b.range) FROM range(1000000000) a, range(1000000000) b"
+    cell = kernel.finish(kernel.start(f"print('go')\n%planck sql {options} {endless}"), on_message=press)
+    assert cell.error.startswith("KeyboardInterrupt"), cell
+    assert cell.seconds < 10
+    ended = (
+        "import time\nend = time.monotonic() + 20\n"
+        "while threading.active_count() > before:\n    assert time.monotonic() < end"
+    )
+    assert kernel.run(ended).status == "ok", "the query goes on without anybody waiting for it"
+
+
 @pytest.mark.parametrize(("kind", "package", "made"), [("pl", "polars", "DataFrame"), ("arrow", "pyarrow", "Table")])
 def test_a_result_of_another_kind(kernel: Kernel, kind: str, package: str, made: str) -> None:
     cell = kernel.run(
