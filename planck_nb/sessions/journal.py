@@ -11,7 +11,8 @@ from typing import BinaryIO, Self
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions.codec import Header, check_version, decode_header, encode_header, parse_line
 
-CHUNK = 16 * 1024 * 1024
+CHUNK = 2 * 1024 * 1024
+"""Bytes that are read at a time. DuckDB takes them in some milliseconds, for which no other thread can run."""
 WHOLE = sys.maxsize
 """An end for a file that is read to its last line."""
 
@@ -140,7 +141,7 @@ class JournalFile:
 
 
 def read_lines(file: BinaryIO, *, start: int = 0, end: int | None = None) -> Iterator[tuple[list[bytes], int]]:
-    """The complete lines between two offsets in bytes, some megabytes at a time, each with the offset it ends at.
+    """The complete lines between two offsets in bytes, a few megabytes at a time, each with the offset it ends at.
 
     Without `end`, up to the last line that is whole at this moment, while another process may be writing.
     """

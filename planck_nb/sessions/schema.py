@@ -51,11 +51,12 @@ def create_tables(connection: duckdb.DuckDBPyConnection, catalog: str, extra: st
 
 def stage(connection: duckdb.DuckDBPyConnection, lines: Iterable[bytes]) -> None:
     """Parse journal lines into the temporary table `line`; damaged ones are left out."""
-    texts = [line.decode("utf-8", "replace") for line in lines]
+    # One text, not a list of them: making DuckDB's list of Python's holds up all other threads, the event loop's too.
+    text = b"".join(lines).decode("utf-8", "replace")
     connection.execute(
         f"create or replace temp table line as select unnest(json_transform(text, '{_LINE}'))"  # noqa: S608 - our own
-        " from (select unnest($1::varchar[]) as text) where json_valid(text)",
-        [texts],
+        " from (select unnest(string_split($1::varchar, chr(10))) as text) where json_valid(text)",
+        [text],
     )
 
 

@@ -14,6 +14,7 @@ from support.stored import converse
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, query, schema
 from planck_nb.sessions.codec import decode_line
+from planck_nb.sessions.fold import Folder
 from planck_nb.sessions.segments import read_rows
 
 ALL = "select id, agent_id, turn, role, stop_reason, output_tokens, cost_usd, text, content from messages order by id"
@@ -89,8 +90,9 @@ async def test_a_missing_file_is_made_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"junk" * 5000, "foreign", "other session", "no meta", "ahead"])
 async def test_a_file_that_is_no_fold_of_the_journal_is_set_aside_and_made_anew(
-    tmp_path: Path, content: bytes | str
+    tmp_path: Path, content: bytes | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Folder, "PAUSE", 3600.0)
     with await stored(tmp_path) as session:
         database = session.info.database
         before = query(tmp_path, ALL)
@@ -116,7 +118,10 @@ async def test_a_file_that_is_no_fold_of_the_journal_is_set_aside_and_made_anew(
         assert database.with_name(database.name + ".bad").exists()
 
 
-async def test_a_file_of_an_older_layout_gets_that_of_a_new_one(tmp_path: Path) -> None:
+async def test_a_file_of_an_older_layout_gets_that_of_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Folder, "PAUSE", 3600.0)
     with await stored(tmp_path) as session, Session.create(tmp_path / "fresh") as fresh:
         session.fold()
         fresh.fold()
