@@ -106,8 +106,16 @@ class Writer:
         if not self._suits_a_loop() or not self._writing.acquire(blocking=False):
             self._wake_thread()
             return
+        batch, size = self._take(), self._journal.size
         try:
-            self._write(self._take())
+            self._write(batch)
+        except BaseException:
+            # Ctrl-C comes in the main thread at any moment. The thread, which it cannot reach, finishes the work.
+            written = self._journal.size > size
+            with self._changed:
+                self._waiting[:0] = [(b"" if written else line, done) for line, done in batch]
+            self._wake_thread()
+            raise
         finally:
             self._writing.release()
 

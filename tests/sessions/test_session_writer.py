@@ -11,6 +11,7 @@ import pytest
 from planck_nb.agent import events
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import Session, journal, pace
+from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.session import SessionLog
 
 
@@ -154,6 +155,27 @@ async def test_what_is_cancelled_on_the_loop_is_kept(tmp_path: Path, disk: Disk)
         assert isinstance(ended[2], asyncio.CancelledError)
         await append(log, 1)
         assert [row.db_id for row in session.messages()] == list(range(1, len(session.messages()) + 1))
+
+
+@pytest.mark.parametrize("method", ["_write", "append"])
+def test_a_ctrl_c_while_the_loop_writes_loses_and_doubles_nothing(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    real = getattr(JournalFile, method)
+
+    def interrupted(*args: object, **options: object) -> None:
+        real(*args, **options)
+        if threading.current_thread() is threading.main_thread():
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+    with Session.create(tmp_path) as session:
+        asyncio.run(append(session.log("a"), 40))
+        monkeypatch.setattr(JournalFile, method, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(append(session.log("a"), 1))
+        asyncio.run(append(session.log("a"), 2))
+        assert [row.db_id for row in session.messages()] == list(range(1, 44))
 
 
 def test_loops_in_several_threads_write_one_session(tmp_path: Path, disk: Disk) -> None:
