@@ -69,6 +69,11 @@ export class Dock {
     say(this.time, run.since === null ? '' : elapsed((run.until ?? now) - run.since));
   }
 
+  /** What somebody was still writing. */
+  get unsent(): string {
+    return this.box.value.trim();
+  }
+
   /** Say why something could not be done, and give back the text of it; an empty reason takes the sentence away. */
   refuse(reason: string, text = ''): void {
     this.refusal.hidden = reason === '';

@@ -187,7 +187,8 @@ export class CrowdView {
     this.trouble.className = trouble === '' ? 'pk-sr' : '';
     const since = Math.min(...calls.map((call) => call.since));
     say(this.figure, duration(Math.max(...calls.map((call) => call.until ?? call.since)) - since));
-    if (!this.touched) this.element.open = failed && calls.some((call) => call.state === 'bad' && !call.past);
+    const read = this.touched || this.element.contains(document.activeElement);
+    if (!read) this.element.open = failed && calls.some((call) => call.state === 'bad' && !call.past);
   }
 
   /** Give the lines their place back. */

@@ -76,8 +76,12 @@ export class RunView {
     cancelAnimationFrame(this.frame);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
     const watched = inSight(this.dock.element);
+    const inside = this.root.contains(document.activeElement);
     for (const part of [this.window, this.latest, this.asks.element, this.dock.element]) part.remove();
     this.root.prepend(bar(summary, this.voice));
+    const { unsent } = this.dock;
+    if (unsent !== '') this.root.append(h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), unsent));
+    if (inside) this.leave();
     // The notebook may now stand scrolled past its end, with nothing to see.
     if (watched) this.root.scrollIntoView({ block: 'nearest' });
     const cost = summary.cost === null ? '' : `, ${dollars(summary.cost)}`;
@@ -172,9 +176,14 @@ export class RunView {
     this.cleanups.push(() => document.removeEventListener('selectionchange', selecting));
   }
 
+  /** The keys go back to the cell. */
+  private leave(): void {
+    this.root.closest<HTMLElement>('.jp-Cell, .jp-Notebook')?.focus({ preventScroll: true });
+  }
+
   private key(event: KeyboardEvent): void {
     if (event.key === '.' && (event.ctrlKey || event.metaKey)) this.send({ type: 'stop' });
-    else if (event.key === 'Escape') this.root.closest<HTMLElement>('.jp-Cell, .jp-Notebook')?.focus();
+    else if (event.key === 'Escape') this.leave();
     else return;
     event.preventDefault();
     event.stopPropagation();

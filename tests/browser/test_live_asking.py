@@ -125,6 +125,8 @@ def test_one_sees_tools_work_steers_and_queues(lab: Lab, open_notebook: Open, lo
         notebook.screenshot("refused")
     box.press("Control+.")
     notebook.wait_idle()
+    assert notebook.page.evaluate("document.activeElement.closest('.jp-Notebook') !== null")
+    expect(output.locator(".pk-unsent")).to_have_text("Not sent: Hello?")
     assert notebook.printed(1).strip() == str(
         [
             ("queue", "Then plot the corrected months next to the old ones"),
