@@ -106,21 +106,13 @@ class Writer:
         if not self._suits_a_loop() or not self._writing.acquire(blocking=False):
             self._wake_thread()
             return
-        batch, size = self._take(), self._journal.size
         try:
-            self._write(batch)
-        except BaseException:
-            # Ctrl-C comes in the main thread at any moment. The thread, which it cannot reach, finishes the work.
-            written = self._journal.size > size
-            with self._changed:
-                self._waiting[:0] = [(b"" if written else line, done) for line, done in batch]
-            self._wake_thread()
-            raise
+            self._write_waiting()
         finally:
             self._writing.release()
 
     def _write_all(self) -> None:
-        error = self._write(self._take(), sync=True)
+        error = self._write_waiting(sync=True)
         if error is not None:
             raise error
 
@@ -133,7 +125,20 @@ class Writer:
                 self._changed.wait_for(lambda: self._urgent or self._closing, _GATHER)
                 closing = self._closing
             with self._writing:
-                self._write(self._take())
+                self._write_waiting()
+
+    def _write_waiting(self, *, sync: bool = False) -> SessionError | None:
+        """Write what waits, while holding `_writing`; what prevented it."""
+        batch, size = self._take(), self._journal.size
+        try:
+            return self._write(batch, sync=sync)
+        except BaseException:
+            # Ctrl-C comes in the main thread at any moment. The thread, which it cannot reach, finishes the work.
+            written = self._journal.size > size
+            with self._changed:
+                self._waiting[:0] = [(b"" if written else line, done) for line, done in batch]
+            self._wake_thread()
+            raise
 
     def _take(self) -> list[tuple[bytes, Done | None]]:
         with self._changed:
@@ -142,7 +147,7 @@ class Writer:
             self._urgent = False
             return batch
 
-    def _write(self, batch: list[tuple[bytes, Done | None]], *, sync: bool = False) -> SessionError | None:
+    def _write(self, batch: list[tuple[bytes, Done | None]], *, sync: bool) -> SessionError | None:
         waiting = [done for _, done in batch if done is not None]
         lines = [*self._kept, *(line for line, _ in batch)]
         data = b"".join(lines)
@@ -154,7 +159,7 @@ class Writer:
         except SessionError as failure:
             error = failure
             self._kept.extend(line for line, done in batch if done is None)
-        if waiting and data:
+        if waiting and 0 < len(data) <= _SMALL:
             self._pace.note(pace.now() - start)
         for done in waiting:
             done(error)
