@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -13,25 +12,26 @@ from planck_nb.agent import events as ev
 from planck_nb.agent import functions
 from planck_nb.agent.approval import Approvals, Gate
 from planck_nb.agent.briefing import Briefing, system_prompt
+from planck_nb.agent.chronicle import Chronicle
 from planck_nb.agent.compaction import Compactor, Situation, as_compactor
 from planck_nb.agent.conversation import sent
 from planck_nb.agent.inbox import Inbox
 from planck_nb.agent.limits import Ledger, Limits, Meter
-from planck_nb.agent.log import Journal, MemoryLog, MessageLog
+from planck_nb.agent.log import Journal, MemoryLog
 from planck_nb.agent.loop import run_turn
-from planck_nb.agent.output import Misfit, Wanted, correction, wanted
+from planck_nb.agent.output import Wanted, wanted
 from planck_nb.agent.room import Room
 from planck_nb.agent.run import Run, RunResult, RunStatus
-from planck_nb.agent.state import AgentState, Entry, Status, fold
+from planck_nb.agent.state import AgentState, Entry, Status
 from planck_nb.agent.tokens import context_tokens
 from planck_nb.agent.tool import Tool, toolbox
+from planck_nb.agent.turn import Turn
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, Stream
 from planck_nb.ai.context import Context, Options
 from planck_nb.ai.messages import (
     AssistantMessage,
     Message,
-    SummaryMessage,
     ToolCallPart,
     Usage,
     UserMessage,
@@ -48,7 +48,6 @@ from planck_nb.base.errors import (
     LimitError,
     ModelError,
     NoRunningLoopError,
-    OutputError,
     PlanckError,
     ProviderError,
 )
@@ -57,9 +56,6 @@ from planck_nb.base.ids import new_id
 from planck_nb.base.json import JsonObject
 
 T = TypeVar("T")
-
-REPLAY = 1_000
-"""Events that an agent keeps for subscribers that come late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,35 +115,29 @@ class Agent:
         self.description = description
         self.options = options or Options()
         self.limits = limits or Limits()
-        self.events: EventLog[ev.AgentEvent] = EventLog(limit=REPLAY)
         self._model = _as_model(model)
         self._fallbacks = tuple(map(_as_model, fallbacks))
-        self._asked = self._model
         self._client = client
         self._tools = functions.by_name(tools)
         self._briefing = briefing
         self._briefed = Briefing()
-        self._session_id = session.id if session else None
-        self._log: MessageLog = session.log(self.id) if session else MemoryLog()
-        self._appending = asyncio.Lock()
-        self._observers = tuple(observers)
         self._ledger = ledger or Ledger()
-        self._meter = Meter(self.limits, self._ledger)
-        self._gate = Gate(approvals, self.emit, self.keep) if approvals else None
+        self._chronicle = Chronicle(
+            self.id,
+            session.id if session else None,
+            session.log(self.id) if session else MemoryLog(),
+            AgentState(turn=turn, usage=usage or Usage(), cost=cost),
+            observers,
+        )
+        self._gate = Gate(approvals, self._chronicle.emit, self._chronicle.keep) if approvals else None
         self._room = Room(self, as_compactor(on_compact) if on_compact else None)
-        self._runs: list[Run[Any]] = []
+        self._turn = self._no_turn()
         self._inbox = Inbox()
-        self._output: object = None
-        self._corrected = False
-        self._limit = ""
         self._driver: asyncio.Task[None] | None = None
         self._work: asyncio.Task[tuple[AssistantMessage, Usage]] | None = None
         self._aborting = False
         self._stopping = self._removed = self._held = False
-        self._sequence = 0
-        self._deltas: list[ev.AgentEvent] = []
-        self._state = AgentState(messages=self._stored(), turn=turn, usage=usage or Usage(), cost=cost)
-        self._log.follow(self)
+        self._chronicle.follow(self)
         self.emit(ev.AgentStarted, self.name, self.type, str(self._model), system_prompt, tuple(self._tools))
 
     async def __aenter__(self) -> Self:
@@ -168,13 +158,13 @@ class Agent:
 
     @model.setter
     def model(self, model: Model | str) -> None:
-        self._model = self._asked = _as_model(model)
+        self._model = self._turn.model = _as_model(model)
         self._changed(self.system_prompt)
 
     @property
     def system_prompt(self) -> str:
         """What the agent itself is told; `request` shows all that the model is told before the conversation."""
-        return self._state.system_prompt
+        return self._chronicle.settled.system_prompt
 
     @system_prompt.setter
     def system_prompt(self, text: str) -> None:
@@ -188,19 +178,21 @@ class Agent:
     @property
     def status(self) -> Status:
         """Whether the agent is idle, hears the model, or runs tools."""
-        return self._state.status
+        return self._chronicle.settled.status
 
     @property
     def state(self) -> AgentState:
         """A snapshot: messages, the reply being written, running tools, queue, usage."""
-        state = self._state
-        for delta in self._deltas:
-            state = fold(state, delta)
-        return state
+        return self._chronicle.state
+
+    @property
+    def events(self) -> EventLog[ev.AgentEvent]:
+        """The newest events."""
+        return self._chronicle.events
 
     def info(self) -> AgentInfo:
         """The agent at a glance, without its messages."""
-        state = self._state
+        state = self._chronicle.settled
         return AgentInfo(
             self.id,
             self.name,
@@ -273,7 +265,7 @@ class Agent:
         """Change a prompt that waits. Raises `AgentError` where none of this id does."""
         run = self._find_queued(prompt_id)
         run.prompt = UserMessage(as_parts(content))
-        self._tell([*self._runs, run], ev.Queued, run.id, run.prompt.text, run.steer)
+        self._tell_of(run, ev.Queued, run.id, run.prompt.text, run.steer)
 
     def remove_queued(self, prompt_id: str) -> None:
         """Take back a prompt that waits. Raises `AgentError` where none of this id does."""
@@ -299,11 +291,11 @@ class Agent:
     async def checkpoint(self, summary: str) -> None:
         """Begin a new chapter: from now on the model is sent this summary and what follows it."""
         await self._room.close()
-        await self.append_summary(summary, (), upto=None)
+        await self._chronicle.append_summary(summary, (), upto=None)
 
     async def abort(self) -> None:
         """Stop the running turn and return when it has ended; prompts that wait are taken up. Idle: no effect."""
-        runs = list(self._runs)
+        runs = list(self._turn.runs)
         if runs:
             self._cancel_work()
         await self._room.close()
@@ -330,7 +322,7 @@ class Agent:
         It, and all that came after it in the session, of all agents, is taken back; what runs is stopped first. An
         agent without a session has nothing to go back to. Raises `SessionError` where the store does not take it.
         """
-        await self._log.truncate_from(message_id)
+        await self._chronicle.take_back(message_id)
 
     def request(self) -> Context:
         """Exactly what the next request would send: system prompt, tools and messages."""
@@ -351,8 +343,7 @@ class Agent:
         """Go on from what is left in the log."""
         self._held = False
         if message_id is not None:
-            self.emit(ev.Rewound, message_id, self._state.usage, self._state.cost)
-            self._state = replace(self._state, messages=self._stored())
+            self._chronicle.taken_back(message_id)
             self._changed(self.system_prompt)
         if self._inbox:
             self._next_turn()
@@ -363,26 +354,23 @@ class Agent:
     @property
     def entries(self) -> Sequence[Entry]:
         """All messages with their ids."""
-        return self._state.messages
+        return self._chronicle.settled.messages
 
     def situation(self) -> Situation:
         """How much of which model's window the next request would fill."""
         context = self._context()
         tokens = context_tokens(context.messages, context.system, context.tools)
-        return Situation(tokens, self._asked.context_window, self._asked, self._client or default_client())
+        model = self._turn.model
+        return Situation(tokens, model.context_window, model, self._client or default_client())
 
     async def append_summary(self, summary: str, kept: Sequence[int], *, upto: int | None) -> int:
         """Append a summary of everything as far as the id `upto`, but the messages `kept`; its id."""
-        async with self._appending:
-            newer = [entry.id for entry in sent(self._state.messages) if upto is not None and entry.id > upto]
-            return await self._append(SummaryMessage(summary, [*kept, *newer]))
+        return await self._chronicle.append_summary(summary, kept, upto=upto)
 
     def spend(self, usage: Usage, cost: float | None) -> None:
         """Add to the totals what was read and written beside the conversation."""
         self._ledger.spend(usage.total_tokens, cost)
-        total_cost = self._state.cost if cost is None else (self._state.cost or 0.0) + cost
-        filled = self._state.context_tokens
-        self.emit(ev.UsageDelta, usage, self._state.usage + usage, cost, total_cost, filled)
+        self._add_up(usage, cost, self._chronicle.settled.context_tokens)
 
     # What the loop needs of its agent (loop.Host).
 
@@ -393,35 +381,34 @@ class Agent:
     def open_stream(self) -> Stream:
         """Ask the model for the next reply."""
         client = self._client or default_client()
-        form = self._wanted
+        form = self._turn.wanted
         options = self.options if form is None else replace(self.options, output=form.schema)
-        return client.stream(self._asked, self._context(), options)
+        return client.stream(self._turn.model, self._context(), options)
 
     async def recover(self, error: PlanckError) -> bool:
         """Whether a request that failed before a word can be tried again."""
         if isinstance(error, ContextOverflowError) and await self._room.after_overflow():
             return True
-        later = self._fallbacks[self._failures :]
-        if not later or not isinstance(error, (ModelError, ProviderError)):
+        if not isinstance(error, (ModelError, ProviderError)):
             return False
-        failed, self._asked = self._asked, later[0]
-        self._failures += 1
-        self.emit(ev.Fallback, str(failed), str(self._asked), str(error))
-        return True
+        failed = self._turn.fall_back()
+        if failed is not None:
+            self.emit(ev.Fallback, str(failed), str(self._turn.model), str(error))
+        return failed is not None
 
     def heard(self, characters: int) -> bool:
         """Take in that the model wrote so much more; whether the reply must end here."""
-        return self._meter.heard(characters, self._asked)
+        return self._turn.heard(characters)
 
     def out_of_budget(self) -> bool:
         """Whether a limit is reached. Raises `LimitError` where nothing was asked yet."""
-        crossed = self._meter.crossed(self._asked)
+        crossed = self._turn.crossed()
         if crossed is None:
             return False
-        name, self._limit = crossed
-        if not self._meter.rounds:
-            raise LimitError(self._limit)
-        self.emit(ev.LimitReached, name, self._limit)
+        name, reason = crossed
+        if not self._turn.begun:
+            raise LimitError(reason)
+        self.emit(ev.LimitReached, name, reason)
         return True
 
     def is_steered(self) -> bool:
@@ -432,51 +419,30 @@ class Agent:
         """What was said since to steer the running turn."""
         runs = self._inbox.take_steering()
         for run in runs:
-            self._tell([*self._runs, run], ev.Unqueued, run.id)
-            self._runs.append(run)
-            run.status = "running"
+            self._tell_of(run, ev.Unqueued, run.id)
+            self._turn.join(run)
+            self._chronicle.audience.append(run.events)
             self.emit(ev.Steered, run.id)
         return [run.prompt for run in runs]
 
     def correction(self, answer: AssistantMessage) -> UserMessage | None:
         """What to tell the model about its final answer, None where it is as wanted. Raises `OutputError`."""
-        form = self._wanted
-        if form is None:
-            return None
-        try:
-            self._output = form.read(answer.text)
-        except Misfit as problems:
-            if self._corrected or answer.stop_reason == "refusal":
-                raise OutputError(
-                    f"The answer of {self._asked} is not in the form asked for ({problems}); "
-                    "make `output` simpler or choose another model."
-                ) from None
-            self._corrected = True
-            return UserMessage(correction(str(problems), form.schema))
-        return None
+        return self._turn.correction(answer)
 
     async def append(self, message: Message) -> None:
         """Make the message durable, then part of the conversation."""
-        async with self._appending:
-            await self._append(message)
+        await self._chronicle.append(message)
 
     def emit(self, kind: type[ev.Envelope], *payload: object) -> None:
         """Tell whoever watches, and fold the event into the state."""
-        self._tell(self._runs, kind, *payload)
-
-    async def keep(self, kind: type[ev.Envelope], *payload: object) -> None:
-        """Like `emit`, and return once what was told cannot be lost any more."""
-        await self._log.keep(self._tell(self._runs, kind, *payload, record=False))
+        self._chronicle.emit(kind, *payload)
 
     def count(self, reply: AssistantMessage) -> None:
         """Add the reply's tokens and cost to the totals; a reply without usage adds a guess to the limits only."""
-        self._meter.counted(reply, self._asked)
+        self._turn.count(reply)
         self._room.settled()
-        if reply.usage is None:
-            return
-        total_cost = self._state.cost if reply.cost is None else (self._state.cost or 0.0) + reply.cost
-        filled = reply.usage.total_tokens
-        self.emit(ev.UsageDelta, reply.usage, self._state.usage + reply.usage, reply.cost, total_cost, filled)
+        if reply.usage is not None:
+            self._add_up(reply.usage, reply.cost, reply.usage.total_tokens)
 
     def tool(self, name: str) -> Tool | None:
         """The tool of this name."""
@@ -490,10 +456,9 @@ class Agent:
         """The arguments to run the call with, once it may run. Raises `ToolError` where it may not."""
         return call.args if self._gate is None else await self._gate.approve(tool, call)
 
-    @property
-    def _wanted(self) -> Wanted | None:
-        """The form that the running turn's answer has to have."""
-        return self._runs[0].wanted if self._runs else None
+    def _no_turn(self) -> Turn:
+        """What there is between turns."""
+        return Turn([], self._model, (), Meter(self.limits, self._ledger), 0)
 
     def _accept(self, prompt: UserMessage, *, form: Wanted | None = None, steer: bool = False) -> Run[Any]:
         try:
@@ -510,35 +475,17 @@ class Agent:
             self._start()
         else:
             self._inbox.put(run)
-            self._tell([*self._runs, run], ev.Queued, run.id, run.prompt.text, steer)
+            self._tell_of(run, ev.Queued, run.id, run.prompt.text, steer)
         return run
 
-    async def _append(self, message: Message) -> int:
-        message_id = await self._log.append(message, turn=self._state.turn, time=time.time())
-        self.emit(ev.Message, message_id, message)
-        return message_id
+    def _tell_of(self, run: Run[Any], kind: type[ev.Envelope], *payload: object) -> None:
+        """Tell of a run that waits, its own watchers too."""
+        self._chronicle.emit(kind, *payload, also=[run.events])
 
-    def _tell(
-        self, runs: Sequence[Run[Any]], kind: type[ev.Envelope], *payload: object, record: bool = True
-    ) -> ev.AgentEvent:
-        """Tell of something that concerns these runs."""
-        turn = self._state.turn + (kind is ev.TurnStart)  # which belongs to the turn that it begins
-        event: ev.AgentEvent = kind(  # type: ignore[assignment]  # every subclass of Envelope is an AgentEvent
-            self.id, self._session_id, turn, self._sequence, time.time(), *payload
-        )
-        self._sequence += 1
-        if event.type in ev.TRANSIENT:
-            self._deltas.append(event)
-        else:
-            self._settle(event)
-            if record and event.type != "message":
-                self._log.record(event)
-        for run in runs:
-            run.events.append(event)
-        self.events.append(event)
-        for observer in self._observers:
-            observer.append(event)
-        return event
+    def _add_up(self, usage: Usage, cost: float | None, filled: int) -> None:
+        state = self._chronicle.settled
+        total_cost = state.cost if cost is None else (state.cost or 0.0) + cost
+        self.emit(ev.UsageDelta, usage, state.usage + usage, cost, total_cost, filled)
 
     def _brief(self) -> None:
         self._briefed = self._briefing()
@@ -550,36 +497,22 @@ class Agent:
         self.emit(ev.AgentChanged, str(self._model), text, tuple(self._tools))
 
     def _context(self) -> Context:
-        messages = self._room.fit([entry.message for entry in sent(self._state.messages)])
+        messages = self._room.fit([entry.message for entry in sent(self._chronicle.settled.messages)])
         prompt = system_prompt(self.name, self.type, self.system_prompt, self._tools.values(), self._briefed)
         return Context(system=prompt, messages=messages, tools=toolbox(self._tools))
 
-    def _stored(self) -> tuple[Entry, ...]:
-        return tuple(Entry(*entry) for entry in self._log.messages())
-
-    def _settle(self, event: ev.AgentEvent) -> None:
-        """Fold an event that lasts. A reply, or the beginning or end of a turn, stands for the deltas before it."""
-        self._state = fold(self._state, event)
-        if self._deltas and ev.supersedes_deltas(event):
-            self._deltas.clear()
-
     def _begin_turn(self, runs: list[Run[Any]]) -> None:
-        self._runs = runs
-        self._aborting = self._corrected = False
-        self._output = None
-        self._limit = ""
-        self._asked = self._model
-        self._failures = 0
-        self._meter = Meter(self.limits, self._ledger)
-        for run in runs:
-            run.status = "running"
-        self.emit(ev.TurnStart, self._state.turn + 1, str(self._model))
+        self._aborting = False
+        meter = Meter(self.limits, self._ledger)
+        self._turn = Turn(runs, self._model, self._fallbacks, meter, len(self.entries))
+        self._chronicle.audience = [run.events for run in runs]
+        self.emit(ev.TurnStart, self._chronicle.settled.turn + 1, str(self._model))
 
     def _next_turn(self) -> None:
         """Take up what waits."""
         runs = self._inbox.take_turn()
         for run in runs:
-            self._tell([run], ev.Unqueued, run.id)
+            self._tell_of(run, ev.Unqueued, run.id)
         self._begin_turn(runs)
 
     def _start(self) -> None:
@@ -588,8 +521,8 @@ class Agent:
     async def _drive(self) -> None:
         """Take turns until nothing waits."""
         try:
-            while self._runs:
-                await self._take_turn(self._runs)
+            while self._turn.runs:
+                await self._take_turn(self._turn)
                 if self._inbox and not self._held:
                     self._next_turn()
         finally:
@@ -601,10 +534,8 @@ class Agent:
         if not (self._stopping or self._aborting):  # after a stop nothing is to be asked of a model
             self._room.make_ahead()
 
-    async def _take_turn(self, runs: list[Run[Any]]) -> None:
-        first = len(self._state.messages)
-        prompts = [run.prompt for run in runs if run.prompt.content]
-        self._work = asyncio.create_task(self._answer(prompts), name="planck-turn")
+    async def _take_turn(self, turn: Turn) -> None:
+        self._work = asyncio.create_task(self._answer(turn.prompts), name="planck-turn")
         if self._aborting:  # stopped between the prompt and this task's first step
             self._work.cancel()
         try:
@@ -615,43 +546,32 @@ class Agent:
             raise
         finally:
             work, self._work = self._work, None
-            self._end_turn(work, first)
+            self._end_turn(turn, work)
 
     async def _answer(self, prompts: Sequence[UserMessage]) -> tuple[AssistantMessage, Usage]:
         self._brief()
         return await run_turn(self, prompts)
 
-    def _end_turn(self, work: asyncio.Task[tuple[AssistantMessage, Usage]], first: int) -> None:
-        outcome: RunResult[Any] | BaseException
+    def _end_turn(self, turn: Turn, work: asyncio.Task[tuple[AssistantMessage, Usage]]) -> None:
+        error: BaseException | None = None
         status: RunStatus
         if work.cancelled() or not work.done():
+            status = "aborted"
             self.emit(ev.Aborted)
-            status, outcome = "aborted", self._result(first, aborted=True)
         elif error := work.exception():
+            status = "failed"
             reason = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
             self.emit(ev.Error, reason, type(error).__name__)
-            status, outcome = "failed", error
         else:
-            message, usage = work.result()
-            self.emit(ev.TurnEnd, message, usage)
-            status, outcome = "done", self._result(first, aborted=False)
-        runs, self._runs = self._runs, []
-        for run in runs:
-            run.settle(status, outcome)
-
-    def _result(self, first: int, *, aborted: bool) -> RunResult[Any]:
-        messages = tuple(entry.message for entry in self._state.messages[first:])
-        replies = [message for message in messages if isinstance(message, AssistantMessage)]
-        usage = sum((reply.usage for reply in replies if reply.usage), Usage())
-        costs = [reply.cost for reply in replies]
-        known = [cost for cost in costs if cost is not None]
-        cost = sum(known) if known and len(known) == len(costs) else None
-        result: RunResult[Any] = RunResult(messages, usage, cost, aborted, limit=self._limit)
-        return replace(result, output=self._output if self._wanted else result.text)
+            status = "done"
+            self.emit(ev.TurnEnd, *work.result())
+        self._turn = self._no_turn()
+        self._chronicle.audience = []
+        turn.settle(status, self.entries, error)
 
     def _close(self) -> None:
         """Say that the agent stopped, once."""
-        if not self._state.stopped:
+        if not self._chronicle.settled.stopped:
             self.emit(ev.AgentStopped, self._removed)
             self.events.close()
 
@@ -668,9 +588,9 @@ class Agent:
     def _stop_run(self, run: Run[Any]) -> None:
         if run in self._inbox:
             self._inbox.remove(run)
-            self._tell([*self._runs, run], ev.Unqueued, run.id)
+            self._tell_of(run, ev.Unqueued, run.id)
             run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.wanted else ""))
-        elif run in self._runs:
+        elif run in self._turn.runs:
             self._cancel_work()
 
     def _cancel_work(self) -> None:
