@@ -39,7 +39,7 @@ from planck_nb.testing import Call, Reply, scripted_model
 
 SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
 
-CALLS = [Call("echo", {"text": "hi"}), Call("held", {}), Call("held", {}), Call("broken", {}), Call("ghost", {})]
+CALLS = [Call("held", {}), Call("held", {}), Call("echo", {"text": "hi"}), Call("broken", {}), Call("ghost", {})]
 
 replies = st.lists(
     st.builds(
@@ -167,8 +167,15 @@ class World:
         self.release()
 
     async def do_yield(self, number: int) -> None:
-        for _ in range(number + 1):
+        for _ in range(1 + number * number):
             await asyncio.sleep(0)
+
+    async def do_work(self, _number: int) -> None:
+        """Go on until a tool runs, or the turn is over."""
+        if self.agent.status == "streaming":
+            async for event in self.agent.subscribe():
+                if event.type in {"tool_start", "turn_end", "aborted", "error"}:
+                    break
 
     async def do_wait(self, _number: int) -> None:
         await self.settle()
@@ -279,7 +286,7 @@ def broken() -> str:
     raise ValueError("broken")
 
 
-OFTEN = ["prompt", "steer", "release", "yield"]
+OFTEN = ["prompt", "prompt", "steer", "work", "work", "work", "release", "yield"]
 ACTIONS = [*OFTEN, *(name.removeprefix("do_") for name in vars(World) if name.startswith("do_"))]
 actions = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 7)), min_size=3, max_size=18)
 
@@ -303,7 +310,7 @@ async def live(world: World, steps: Sequence[tuple[str, int]]) -> None:
 @pytest.mark.timeout(3_600 if SOAK else 120)
 @pytest.mark.soak
 def test_the_laws_hold_for_any_order_of_things(stored: bool) -> None:
-    examples = (40 if stored else 120) * (50 if SOAK else 1)
+    examples = (30 if stored else 150) * (50 if SOAK else 1)
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(script=replies, steps=actions, most=st.sampled_from([20, 80, 100_000]), pace=st.sampled_from([0, 1e-9]))
