@@ -15,6 +15,9 @@ import { Voice } from './voice.ts';
 
 const TICK_MS = 200;
 
+/** Who is so near to the end, in pixels, reads the newest text. */
+const NEAR = 24;
+
 export class RunView {
   private readonly channel: Channel;
   private readonly root: HTMLElement;
@@ -121,7 +124,7 @@ export class RunView {
     this.dock.update(run);
     this.tell(run, fresh);
     this.tick();
-    if (this.following) this.window.scrollTop = this.window.scrollHeight;
+    this.follow(this.following);
   }
 
   /** Consent and failures are told at once, everything else when there is time. */
@@ -155,15 +158,20 @@ export class RunView {
 
   private follow(on: boolean): void {
     this.following = on;
-    this.latest.hidden = on;
     if (on) this.window.scrollTop = this.window.scrollHeight;
+    this.latest.hidden = on || this.below() <= NEAR;
+  }
+
+  /** How much of the run stands below what is in sight, in pixels. */
+  private below(): number {
+    return this.window.scrollHeight - this.window.scrollTop - this.window.clientHeight;
   }
 
   /** Who scrolls up, selects or moves into the window reads; a reader's text does not move. */
   private watchReader(): void {
     this.window.addEventListener('scroll', () => {
-      const below = this.window.scrollHeight - this.window.scrollTop - this.window.clientHeight;
-      if (below > 24 !== !this.following) this.follow(below <= 24);
+      const near = this.below() <= NEAR;
+      if (near !== this.following) this.follow(near);
     });
     this.window.addEventListener('focusin', (event) => {
       if (event.target !== this.window) this.follow(false);

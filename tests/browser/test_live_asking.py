@@ -248,3 +248,38 @@ await run.stopped.wait(){END}"""
     assert notebook.page.evaluate("document.activeElement.textContent").startswith("readdata/part_00.csv")
     output.locator(".pk-stop").click()
     notebook.wait_idle()
+
+
+def test_a_tool_that_prints_much_costs_the_browser_little(lab: Lab, open_notebook: Open) -> None:
+    cell = f"""{BEGIN}sizes = []
+send = view.send
+view.send = lambda content: (sizes.append(len(str(content))), send(content))
+run.start()
+run.tool("1", "bash", {{"command": "make"}})
+begin = asyncio.get_running_loop().time()
+for at in range(100_000):
+    run.progress("1", "bash", f"line {{at}} of a build that says everything\\n")
+    if at % 500 == 0:
+        await asyncio.sleep(0.005)
+seconds = asyncio.get_running_loop().time() - begin
+await run.stopped.wait()
+run.stopped.clear()
+run.result("1", "bash", "\\n".join(f"line {{at}}" for at in range(100)))
+await run.stopped.wait(){END}
+print(len(sizes) - 30 * seconds, max(sizes))"""
+    notebook = open_notebook(lab.write("chatty.ipynb", SETUP, cell))
+    notebook.run_all()
+    output = notebook.output(1)
+    well = output.locator(".pk-tool .pk-well")
+    expect(well).to_contain_text("line 99999 of", timeout=40_000)
+    assert well.inner_text().splitlines()[0] == "99,990 earlier lines"
+    output.locator(".pk-tool .pk-line").click()
+    output.locator(".pk-tool .pk-line").click()
+    output.locator(".pk-stop").click()
+    well.get_by_role("button", name="90 earlier lines").click()
+    assert len(well.inner_text().splitlines()) == 100
+    output.locator(".pk-stop").click()
+    notebook.wait_idle()
+    more, largest = map(float, notebook.printed(1).split())
+    assert more <= 10
+    assert largest <= 2_000
