@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -82,7 +83,9 @@ class Agent:
     `limits` bound each turn and, with a `ledger` that several agents share, their session. `approvals` decides which
     calls may run; without it all may. `briefing` is asked at the beginning of each turn. `usage`, `cost` and `turn` are
     what a resumed agent goes on from. `observers` get every event of the agent, in addition to its own subscribers.
-    `client` is who asks the model, by default the event loop's.
+    `client` is who asks the model, by default the event loop's. `team_id` says which agents work together, and
+    `available_models` which models they may be given. `cwd` is the working directory of tools that have none of their
+    own, by default the process's.
     """
 
     def __init__(
@@ -108,17 +111,23 @@ class Agent:
         turn: int = -1,
         client: Client | None = None,
         observers: Sequence[EventLog[ev.AgentEvent]] = (),
+        team_id: str | None = None,
+        available_models: Sequence[Model] = (),
+        cwd: Path | None = None,
     ) -> None:
         self.id = id or new_id()
         self.name = name or ""
         self.type = type or ""
         self.description = description
+        self.team_id = team_id
+        self.available_models = tuple(available_models)
+        self.cwd = cwd
         self.options = options or Options()
         self.limits = limits or Limits()
         self._model = _as_model(model)
         self._fallbacks = tuple(map(_as_model, fallbacks))
         self._client = client
-        self._tools = functions.by_name(tools)
+        self._tools = {name: self._placed(tool) for name, tool in functions.by_name(tools).items()}
         self._briefing = briefing
         self._briefed = Briefing()
         self._ledger = ledger or Ledger()
@@ -207,7 +216,7 @@ class Agent:
 
     def add_tool(self, tool: Tool | Callable[..., object]) -> None:
         """Let the model call this tool from the next request on; one of the same name is replaced."""
-        made = functions.as_tool(tool)
+        made = self._placed(functions.as_tool(tool))
         known = made.name in self._tools
         self._tools = {**self._tools, made.name: made}
         if not known:
@@ -459,6 +468,10 @@ class Agent:
     def _no_turn(self) -> Turn:
         """What there is between turns."""
         return Turn([], self._model, (), Meter(self.limits, self._ledger), 0)
+
+    def _placed(self, tool: Tool) -> Tool:
+        """The tool with the agent's working directory, where it has none of its own."""
+        return tool if tool.at is None or self.cwd is None else tool.at(self.cwd)
 
     def _accept(self, prompt: UserMessage, *, form: Wanted | None = None, steer: bool = False) -> Run[Any]:
         try:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -46,8 +47,9 @@ class Tool:
     model as `as_output` says; a generator's yields are shown while it runs, and what it returns, or else yielded last,
     is the result. `ToolError` is how a tool says that it failed. `timeout` is in seconds, None for no limit. `touches`
     tells what a call with these arguments would touch, for whoever decides whether it may run. `guidance` is a sentence
-    or two for the system prompt on how to use the tool well. `function` is the Python function that `@tool` made the
-    tool from: calling the tool calls it.
+    or two for the system prompt on how to use the tool well. `at` gives the same tool with another working directory,
+    for tools that have one and were not told which. `function` is the Python function that `@tool` made the tool from:
+    calling the tool calls it.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Tool:
     timeout: float | None = DEFAULT_TIMEOUT
     touches: Callable[[JsonObject], Iterable[Touch]] | None = field(default=None, repr=False)
     guidance: str = field(default="", repr=False)
+    at: Callable[[Path], Tool] | None = field(default=None, repr=False)
     function: Callable[..., Any] | None = field(default=None, repr=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401, D102 - as the function

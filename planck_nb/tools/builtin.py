@@ -23,9 +23,9 @@ _PATH: JsonObject = {
 class BuiltinTools:
     """Makes the built-in tools.
 
-    `cwd` is what relative paths and commands start from, by default the process's working directory at the time of
-    the call. Tools that share `files` know what each agent has read and record their changes in `files.changes`; by
-    default all tools of the process share one.
+    `cwd` is what relative paths and commands start from, by default the agent's `cwd`, or else the process's working
+    directory at the time of the call. Tools that share `files` know what each agent has read and record their changes
+    in `files.changes`; by default all tools of the process share one.
     """
 
     files: Files = shared_files
@@ -50,6 +50,7 @@ class BuiltinTools:
             ),
             execute_fn=execute,
             touches=_touching("read", folder),
+            at=None if folder else lambda folder: cls.read(cwd=folder, files=disk),
             guidance="Read a file with `read` before you change it; of a long one only the part that you need.",
         )
 
@@ -72,6 +73,7 @@ class BuiltinTools:
             ),
             execute_fn=execute,
             touches=_touching("write", folder),
+            at=None if folder else lambda folder: cls.write(cwd=folder, files=disk),
             guidance="Use `write` for new files and for whole rewrites; to change a part of a file use `edit`.",
         )
 
@@ -95,6 +97,7 @@ class BuiltinTools:
             ),
             execute_fn=execute,
             touches=_touching("write", folder),
+            at=None if folder else lambda folder: cls.edit(cwd=folder, files=disk),
             guidance=(
                 "Keep old_string in `edit` short, but unique in the file. The result shows the change: no need to read "
                 "the file again."
@@ -129,6 +132,7 @@ class BuiltinTools:
             execute_fn=execute,
             timeout=None,
             touches=lambda args: [Touch("execute", args["command"])],
+            at=None if folder else lambda folder: cls.bash(cwd=folder, allow_env=allowed),
             guidance=(
                 "Use `bash` to search, build, test and run programs. Change files with `edit` and `write` instead, "
                 "which can be undone."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,27 +74,29 @@ class ExternalTool:
             template = Template.parse(data["command"])
         except ConfigError as error:
             raise ConfigError(f"TOOL.json at {path}: {error}") from error
-        folder = None if cwd is None else Path(cwd)
-        allowed = tuple(allow_env)
+        return _made(data, template, None if cwd is None else Path(cwd), tuple(allow_env))
 
-        async def execute(args: JsonObject, context: ToolContext) -> str:
-            return await run_shell(
-                template.fill(args),
-                context,
-                cwd=folder,
-                within=_text(args.get("cwd")),
-                milliseconds=_milliseconds(args.get("timeout")),
-                allow_env=allowed,
-            )
 
-        return Tool(
-            name=data["name"],
-            description=data["description"],
-            parameters=_with_call_properties(data["parameters"]),
-            execute_fn=execute,
-            timeout=None,
-            touches=lambda args: [Touch("execute", template.fill(args))],
+def _made(data: Mapping[str, Any], template: Template, folder: Path | None, allow_env: tuple[str, ...]) -> Tool:
+    async def execute(args: JsonObject, context: ToolContext) -> str:
+        return await run_shell(
+            template.fill(args),
+            context,
+            cwd=folder,
+            within=_text(args.get("cwd")),
+            milliseconds=_milliseconds(args.get("timeout")),
+            allow_env=allow_env,
         )
+
+    return Tool(
+        name=data["name"],
+        description=data["description"],
+        parameters=_with_call_properties(data["parameters"]),
+        execute_fn=execute,
+        timeout=None,
+        touches=lambda args: [Touch("execute", template.fill(args))],
+        at=None if folder else lambda folder: _made(data, template, folder, allow_env),
+    )
 
 
 def _candidates(folder: Path) -> list[Path]:
