@@ -7,7 +7,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -119,9 +119,12 @@ def _ratio(text: str, _directory: Path) -> float:
 
 def _number(text: str, what: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise ValueError(f"must be {what}") from None
+        number = inf
+    if not isfinite(number):
+        raise ValueError(f"must be {what}")
+    return number
 
 
 def read_limits(text: str, limits: Limits | None = None) -> Limits:
