@@ -15,7 +15,7 @@ from typing import Protocol
 from planck_nb.agent import events as ev
 from planck_nb.agent.calls import Caller, run_calls
 from planck_nb.ai.client import Stream
-from planck_nb.ai.events import StreamEvent
+from planck_nb.ai.events import StreamEvent, joined
 from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, Usage, UserMessage
 from planck_nb.base.errors import PlanckError
 
@@ -120,7 +120,7 @@ async def _show_stream(host: Host, stream: Stream) -> bool:
     async with stream:
         async for batch in stream.batches():
             written = 0
-            for event in batch:
+            for event in joined(batch):  # what comes at once is told at once: most of what an event costs is per event
                 written += _show(host, event, names)
             if host.heard(written):
                 return False

@@ -48,8 +48,13 @@ class Options:
 
     def over(self, defaults: Options) -> Options:
         """These options, with `defaults` where they name nothing; `extra` has what either names."""
+        if defaults == _NOTHING:
+            return self
         named = {
             item.name: getattr(defaults if getattr(self, item.name) in (None, (), []) else self, item.name)
             for item in fields(self)
         }
         return Options(**{**named, "extra": {**defaults.extra, **self.extra}})
+
+
+_NOTHING = Options()

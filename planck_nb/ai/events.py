@@ -6,7 +6,9 @@ A part has an `index` that no other part of the message shares; its deltas may i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, TypeAlias
 
 from planck_nb.ai.messages import StopReason, Usage
@@ -97,3 +99,23 @@ StreamEvent: TypeAlias = (
     TextDelta | ThinkingDelta | ToolCallStart | ToolArgsDelta | PartEnd | UsageUpdate | Retry | Warned | Finish
 )
 """Any event of a stream."""
+
+
+def joined(events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+    """The events, with deltas that follow one another in the same part as one."""
+    return events if len(events) == 1 else [_join(list(group)) for _, group in groupby(events, key=_place)]
+
+
+def _place(event: StreamEvent) -> object:
+    """What neighbours that become one have in common; nothing else is like anything."""
+    return (event.type, event.index) if isinstance(event, _DELTAS) else object()
+
+
+def _join(group: list[StreamEvent]) -> StreamEvent:
+    first = group[0]
+    if len(group) == 1 or not isinstance(first, _DELTAS):
+        return first
+    return type(first)(first.index, "".join(event.text for event in group if isinstance(event, _DELTAS)))
+
+
+_DELTAS = (TextDelta, ThinkingDelta, ToolArgsDelta)

@@ -447,7 +447,7 @@ def test_a_prompt_without_a_loop_says_what_to_do() -> None:
 
 
 async def test_late_subscribers_replay_and_slow_ones_never_stall() -> None:
-    agent = Agent(model=scripted_model(["word " * 3_000]))
+    agent = Agent(model=scripted_model(["word " * 3_000], pace=1e-9))
     slow = agent.subscribe(since=0)
     await agent.prompt("go")
     seen = [event async for event in _until_idle(slow)]

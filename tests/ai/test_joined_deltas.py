@@ -1,0 +1,46 @@
+"""What the network brings at once is told at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planck_nb.ai.events import Finish, PartEnd, StreamEvent, TextDelta, ThinkingDelta, ToolArgsDelta, joined
+
+DELTAS = (TextDelta, ThinkingDelta, ToolArgsDelta)
+parts, texts = st.integers(0, 2), st.text()
+events: st.SearchStrategy[list[StreamEvent]] = st.lists(
+    st.one_of(
+        st.builds(TextDelta, parts, texts),
+        st.builds(ThinkingDelta, parts, texts),
+        st.builds(ToolArgsDelta, parts, texts),
+        st.builds(PartEnd, parts),
+        st.just(Finish("stop")),
+    )
+)
+
+
+def said(batch: list[StreamEvent]) -> list[tuple[str, int, str]]:
+    """Every character with the part that it belongs to."""
+    deltas = [event for event in batch if isinstance(event, DELTAS)]
+    return [(event.type, event.index, character) for event in deltas for character in event.text]
+
+
+def test_neighbours_in_one_part_become_one() -> None:
+    batch = [TextDelta(0, "a"), TextDelta(0, "b"), TextDelta(1, "c"), ThinkingDelta(1, "d"), TextDelta(1, "e")]
+    assert joined(batch) == [TextDelta(0, "ab"), TextDelta(1, "c"), ThinkingDelta(1, "d"), TextDelta(1, "e")]
+    assert batch[0] == TextDelta(0, "a")  # the builder holds the same events
+
+
+@given(events)
+def test_nothing_is_lost_and_nothing_changes_its_place(batch: list[StreamEvent]) -> None:
+    found = [*joined(batch)]
+    assert said(found) == said(batch)
+    assert [event for event in found if not isinstance(event, DELTAS)] == [
+        event for event in batch if not isinstance(event, DELTAS)
+    ]
+    for one, other in pairwise(found):
+        if isinstance(one, DELTAS) and isinstance(other, DELTAS):
+            assert (one.type, one.index) != (other.type, other.index)
