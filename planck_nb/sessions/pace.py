@@ -8,7 +8,7 @@ now = time.perf_counter
 """The clock that syncs are timed with, in seconds."""
 
 _FAST = 0.0005
-_SLOW = 0.005
+_SLOW = 0.01
 _REST = 100
 _WEIGHT = 1 / 8
 
@@ -16,7 +16,7 @@ _WEIGHT = 1 / 8
 class Pace:
     """How long the disk's last syncs took.
 
-    The disk is fast as long as a moving average stays below half a millisecond. After a sync of more than five it is
+    The disk is fast as long as a moving average stays below half a millisecond. After a sync of more than ten it is
     not, for a hundred times as long as that took: so whoever waits for a fast disk only is held up by a slow one for
     one hundredth of the time at most.
     """
