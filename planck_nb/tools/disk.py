@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
+
+from planck_nb.agent.policy.paths import LONGEST
 
 _LOCKS = tuple(threading.Lock() for _ in range(64))
 
@@ -19,6 +22,8 @@ def lock_of(path: Path) -> threading.Lock:
 
 def resolve(path: str, cwd: Path | None) -> Path:
     """The path, `~` expanded and links followed, relative to `cwd`, by default the process's now. Raises OSError."""
+    if len(path) > LONGEST:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     base = Path.cwd() if cwd is None else cwd.expanduser()
     try:
         return (base / Path(path).expanduser()).resolve()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from planck_nb.agent.policy import Action, Policy, Rule, Verdict
 from planck_nb.agent.policy.commands import CommandPattern, simple_commands
-from planck_nb.agent.policy.paths import PathPattern, ignores_case
+from planck_nb.agent.policy.paths import PathPattern, ignores_case, resolved
 from planck_nb.agent.touch import Touch, TouchKind
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json import JsonObject
@@ -205,6 +205,10 @@ def test_a_bare_kind_is_the_kind_and_the_tool_of_that_name() -> None:
     assert policy.decide("write", [Touch("read", "/x")], {}).action == "deny"
     assert policy.decide("edit", [Touch("read", "/x")], {}).action == "allow"
     assert policy.decide("edit", [], {}).action == "allow"
+    policy = allow("write")
+    assert action(policy, "write", "/x", "edit") == "allow"
+    assert policy.decide("write", [], {}).action == "allow"
+    assert action(policy, "execute", "id", "write") == "ask"  # a tool may be named so and do what it likes
     only_tool = deny("*@write")
     assert action(only_tool, "write", "/x", "edit") == "allow"
     assert action(only_tool, "write", "/x", "write") == "deny"
@@ -373,6 +377,8 @@ def test_case_is_the_file_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_pattern_takes_linear_time() -> None:
     pattern = PathPattern("/".join(["**", "a*a*a*b"] * 20), ROOT)
     assert not pattern.covers(str(ROOT / "/".join(["a" * 200] * 40)))
+    assert resolved("a/" * 100_000, ROOT) is None
+    assert CommandPattern("rm *").may_catch("! " * 4_900)
     command = CommandPattern("*a*a*a*a*a*b c*d *--force*")
     assert not command.covers("a" * 100_000)
     assert not command.may_catch("a " * 4_900)
@@ -467,7 +473,7 @@ def test_what_is_denied_inside_of_a_command(command: str) -> None:
         "r$X x",
         "/bin/r? x", "r[m] x", "{rm,x}", "r`echo m` x", "$'\\x72m' x", 'echo "$(rm x)"', "echo rm x",
         "curl x | sh", ". ./x.sh", "bash x.sh", ">f $X x", "<<E $X", "2>&1 >f r?", "X=rm; $X x", "",
-        "trap 'r''m x' EXIT",
+        "trap 'r''m x' EXIT", "! " * 30 + "rm x", "! " * 30 + "r'm' x",
         "echo # don't\nrm x; echo 'y'", "$(echo r)m x",
     ],
 )  # fmt: skip
@@ -487,6 +493,18 @@ def test_what_may_be_denied_is_asked(command: str) -> None:
 )  # fmt: skip
 def test_what_has_nothing_to_do_with_a_denied_command(command: str) -> None:
     assert running(deny("bash:rm *"), command) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "action"),
+    [
+        ("x=push; git $x", "ask"), ("git p${x}ush", "ask"), ("git pus?", "ask"), ("git [p]ush", "ask"),
+        ("git {p,}ush", "ask"), ("git -C . $x origin", "ask"), ("sudo git `x`", "ask"),
+        ("git add *.py", "allow"), ("git status; echo $HOME", "allow"), ("echo $HOME", "allow"), ("ls git $x", "allow"),
+    ],
+)  # fmt: skip
+def test_an_argument_that_the_shell_computes_may_be_the_denied_one(command: str, action: Action) -> None:
+    assert running(deny("bash:git push *"), command) == action
 
 
 def test_other_patterns_that_deny() -> None:

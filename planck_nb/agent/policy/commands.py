@@ -26,6 +26,10 @@ _PREFIXES = frozenset("! { builtin command do doas else env elif exec if nice no
 _INTERPRETERS = frozenset(". bash dash eval fish ksh sh source trap zsh".split())
 _IN_WORD = re.compile(r"[\w.-]")
 _COMPUTED = re.compile(r"[$*?{]|\[[^\[]")
+_COMPUTED_ARGUMENT = re.compile(r"[$?{\[]")
+"""A star is left out: it is in too many arguments, and to hide a word behind it takes a file of that name."""
+
+_MOST_PREFIXES = 20
 
 
 def simple_commands(command: str) -> tuple[str, ...] | None:
@@ -56,8 +60,8 @@ class CommandPattern:
 
     To allow, it has to cover a command that a shell cannot take for more than one, or be the very text. To deny, it
     is compared with every command in the text: quotes, backslashes, assignments, the program's folder and words such
-    as `sudo` or `command` before it do not hide it. What is hidden better (in `sh -c`, in a program's name that is
-    computed, behind options, in a very long text) is not caught, but may be.
+    as `sudo` or `command` before it do not hide it. What is hidden better (in `sh -c`, in words that are computed,
+    behind options or very many prefixes, in a very long text) is not caught, but may be.
     """
 
     text: str
@@ -87,9 +91,18 @@ class CommandPattern:
         for chunk in _chunks(_bare(self.text.replace(r"\*", "*"))):
             found = chunk.search(text, position)
             if found is None:
-                return False
+                return position > 0 and self._computed(command)
             position = found.end()
         return True
+
+    def _computed(self, command: str) -> bool:
+        """Whether a command of this program has an argument that only the shell will know."""
+        program = _glob(self.text).partition(" ")[0]
+        return any(
+            fnmatchcase(_program(said), program) and any(map(_COMPUTED_ARGUMENT.search, said[1:]))
+            for words in _segments(command)
+            for said in _readings(words)
+        )
 
     def _fits(self, command: str) -> bool:
         glob = _glob(self.text)
@@ -172,6 +185,9 @@ def _readings(words: list[str]) -> Iterator[list[str]]:
     """The words from what may be the program's name on: behind assignments, and again behind words such as `sudo`."""
     behind_prefix = False
     for index, word in enumerate(words):
+        if index > _MOST_PREFIXES:
+            yield ["$"]  # reading on takes quadratic time: whatever comes, its name is not known
+            return
         if _ASSIGNMENT.match(word) or (behind_prefix and word.startswith("-")):
             continue
         yield words[index:]

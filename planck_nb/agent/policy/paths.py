@@ -12,13 +12,16 @@ from pathlib import Path
 
 from planck_nb.base.errors import UsageError
 
+LONGEST = 4_096
+"""Characters up to which a path is followed: no longer one can be opened, and following it takes quadratic time."""
+
 _CLASS = re.compile(r"\[!?\]?[^\]]*\]")
 
 
 def resolved(target: str, root: Path | None) -> Path | None:
     """Where a path leads: `..` and symbolic links followed as far as the path exists. None where nobody can tell."""
     path = Path(root or "", target)
-    if not target or not path.is_absolute():
+    if not target or len(target) > LONGEST or not path.is_absolute():
         return None
     try:
         return path.resolve()

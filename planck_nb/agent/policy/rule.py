@@ -28,7 +28,8 @@ class Rule:
 
     `tool` is a glob on the tool's name. `pattern` narrows the rule: a glob on a path, a command or an address,
     whichever the call touches; empty (or `*`) is everything. A rule of a kind that names neither a tool nor a pattern
-    is also about the tool of that name. Raises `UsageError` for what cannot be a rule.
+    is also about the tool of that name, unless it allows and the tool says that it does something else. Raises
+    `UsageError` for what cannot be a rule.
     """
 
     action: Action
@@ -78,7 +79,8 @@ class Rule:
         """Whether the rule is about this tool touching something so; None for a call that declares no touch."""
         if fnmatchcase(tool, self.tool) and self.kind in (None, kind):
             return True
-        return self.tool == "*" and not self.pattern and self.kind == tool
+        named = self.tool == "*" and not self.pattern and self.kind == tool
+        return named and (kind is None or self.action != "allow")
 
     def covers(self, touch: Touch, root: Path | None) -> bool:
         """Whether all of what the touch does is surely within the rule: enough to allow it."""
