@@ -11,6 +11,16 @@ __all__ = ["VERBS", "Notebook", "Text", "Verb"]
 VERBS: dict[str, Verb] = {}
 """All verbs by name, in the order that help shows them."""
 
-VERBS |= {"help": manual(VERBS)}
-for subject in (basics, showing, steering, history, pictures, finding, travel, store):
-    VERBS |= subject.VERBS
+SUBJECTS: dict[str, dict[str, Verb]] = {
+    "Models, agents and their tools": basics.VERBS,
+    "What agents are told and given, and what they changed": showing.VERBS,
+    "What runs": steering.VERBS,
+    "What was said": history.VERBS | pictures.VERBS | finding.VERBS,
+    "Back, and on to other sessions": travel.VERBS,
+    "Files of sessions": store.VERBS,
+}
+"""The verbs under the headings that help shows."""
+
+VERBS |= {"help": manual(VERBS, SUBJECTS)}
+for subject in SUBJECTS.values():
+    VERBS |= subject

@@ -43,7 +43,9 @@ async def _approve(controller: Controller, argument: str, _notebook: Notebook) -
     waiting = _waiting(controller)
     if not argument and len(waiting) != 1:
         return _table(waiting)
-    agent, asking = _chosen(waiting, argument)
+    agent, asking, rest = _chosen(waiting, argument)
+    if rest:
+        raise UsageError("Write `%planck approve`, or `%planck approve AGENT CALL` where several calls wait.")
     agent.decide(asking.id, allow=True)
     return Text(f"{asking.name} runs.")
 
@@ -52,9 +54,8 @@ async def _deny(controller: Controller, argument: str, _notebook: Notebook) -> o
     waiting = _waiting(controller)
     if not argument and len(waiting) != 1:
         return _table(waiting)
-    call, _, reason = argument.partition(" ")
-    agent, asking = _chosen(waiting, call)
-    agent.decide(asking.id, allow=False, reason=reason.strip())
+    agent, asking, reason = _chosen(waiting, argument)
+    agent.decide(asking.id, allow=False, reason=reason)
     return Text(f"{asking.name} does not run.")
 
 
@@ -92,11 +93,27 @@ def _waiting(controller: Controller) -> list[tuple[Agent, Asking]]:
     return [(agent, asking) for agent in controller.workspace.agents.values() for asking in agent.state.asking]
 
 
-def _chosen(waiting: list[tuple[Agent, Asking]], call_id: str) -> tuple[Agent, Asking]:
-    for agent, asking in waiting:
-        if not call_id or asking.id == call_id:
-            return agent, asking
-    raise AgentError(f"No call {call_id} waits for approval; `%planck approve` lists those that do.")
+def _chosen(waiting: list[tuple[Agent, Asking]], argument: str) -> tuple[Agent, Asking, str]:
+    """The call that the argument begins with, by its agent, its id or both, and what follows that.
+
+    Ids are the model's, so two agents may have the same. Without an argument it is the only call that waits.
+    """
+    if not argument:
+        return *waiting[0], ""
+    named = [
+        (len(key), agent, asking)
+        for agent, asking in waiting
+        for key in (f"{agent.name} {asking.id}", agent.name, asking.id)
+        if f"{argument} ".startswith(f"{key} ")
+    ]
+    longest = max((length for length, _, _ in named), default=0)
+    found = [(agent, asking) for length, agent, asking in named if length == longest]
+    if not found:
+        word = argument.split(maxsplit=1)[0]
+        raise AgentError(f"No call {word} waits for approval; `%planck approve` lists those that do.")
+    if len(found) > 1:
+        raise AgentError(f"{len(found)} calls that wait are meant by {argument[:longest]}; write its agent and its id.")
+    return *found[0], argument[longest:].strip()
 
 
 def _table(waiting: list[tuple[Agent, Asking]]) -> object:
@@ -117,8 +134,8 @@ def _table(waiting: list[tuple[Agent, Asking]]) -> object:
 
 VERBS = {
     "steer": Verb("steer TEXT", "say something to the running agent, between two of its steps", _steer),
-    "approve": Verb("approve [CALL]", "let the waiting call run; where several wait, list them or name one", _approve),
-    "deny": Verb("deny [CALL [REASON]]", "refuse a waiting call", _deny),
+    "approve": Verb("approve [agent] [CALL]", "let the call that waits run; where several wait, list them", _approve),
+    "deny": Verb("deny [agent] [CALL] [REASON]", "refuse a call that waits; the model reads the reason", _deny),
     "policy": Verb("policy [ACTION RULES]", "show what calls may do, or allow, ask about or deny some", _policy),
     "compact": Verb("compact [agent]", "replace what was said so far by a summary", _compact),
 }

@@ -1,0 +1,507 @@
+"""Verbs about what runs and what was said, in a real kernel, as a notebook uses them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.kernel import Kernel, running_kernel
+from support.wire import CHAT_HELLO, chat_chunk, client, sse
+
+from planck_nb import Config, Workspace
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.verbs import VERBS, Notebook
+
+PRELUDE = """
+import asyncio, threading
+from planck_nb.jupyter.extension import _loaded
+
+def workspace():
+    return next(iter(_loaded.values()))._controller.workspace
+
+async def until(kind, count=1):
+    async with asyncio.timeout(30), workspace().subscribe(since=0) as events:
+        async for event in events:
+            count -= event.type == kind
+            if not count:
+                return event
+
+async def inside(number=1):
+    for _ in range(number):
+        assert await asyncio.to_thread(entered.acquire, timeout=30)
+
+entered, gate = threading.Semaphore(0), threading.Event()
+
+def work(number: int) -> int:
+    "Work on a number."
+    entered.release()
+    assert gate.wait(30)
+    return number + 1
+
+def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with running_kernel(tmp_path_factory.mktemp("verbs"), PLANCK_NB_DEMO_PACE="0", PLANCK_NB_MODEL="demo") as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def kernel(shared: Kernel, tmp_path: Path) -> Kernel:
+    """The kernel with nothing said, in a folder of the test's own."""
+    began = shared.run(f"%reset -f\n%unload_ext planck_nb\n%cd -q {tmp_path}\n%load_ext planck_nb")
+    assert began.status == "ok", began.error
+    assert shared.run(PRELUDE).status == "ok"
+    return shared
+
+
+def value(kernel: Kernel, code: str) -> Any:
+    """What an expression of plain values is."""
+    cell = kernel.run(code)
+    assert cell.status == "ok", cell.error
+    return ast.literal_eval(cell.plain)
+
+
+def said(kernel: Kernel, code: str) -> str:
+    """What a cell that works shows."""
+    cell = kernel.run(code)
+    assert cell.status == "ok", cell.error
+    return cell.plain
+
+
+def prompts(kernel: Kernel) -> list[str]:
+    """What was said to agents and counts, as the store has it."""
+    code = "rows = %planck sql SELECT text FROM messages WHERE role = 'user' ORDER BY id\nlist(rows['text'])"
+    found: list[str] = value(kernel, code)
+    return found
+
+
+QUIET = (
+    "help", "model", "models demo", "agents", "tools", "abort", "cassette", "show request", "skills", "changes",
+    "undo", "undo all", "config", "config rounds=50", "approve", "deny", "policy", "policy allow bash:git *", "rewind",
+    "branches", "sessions", "sql SELECT 1", "search word", "compact-store",
+)  # fmt: skip
+
+
+def test_verbs_that_need_no_session_make_none(kernel: Kernel, tmp_path: Path) -> None:
+    for verb in QUIET:
+        assert said(kernel, f"%planck {verb}").strip(), verb
+    assert not (tmp_path / ".planck").exists()
+    said(kernel, "%planck hello")
+    assert len(list((tmp_path / ".planck/sessions").glob("*.journal.jsonl"))) == 1
+
+
+NONSENSE = [
+    ("steer", "UsageError: Write `%planck steer TEXT`"),
+    ("steer faster please", "No agent runs that could be steered; say it in a prompt."),
+    ("approve call_9", "AgentError: No call call_9 waits for approval; `%planck approve` lists those that do."),
+    ("deny call_9 too risky", "No call call_9 waits for approval"),
+    ("policy allow", "UsageError: Write `%planck policy`, or `%planck policy allow RULES`"),
+    ("policy permit bash", "UsageError: Write `%planck policy`"),
+    ("policy deny write:src/**, a b:c", "UsageError: 'a b' cannot be a tool's name"),
+    ("compact nobody", "No agent is named nobody."),
+    ("show", "UsageError: Write `%planck show request [AGENT]`"),
+    ("show reqest", "UsageError: Write `%planck show request [AGENT]`"),
+    ("show request nobody", "No agent is named nobody."),
+    ("skills all", "UsageError: `%planck skills` takes nothing more."),
+    ("changes all", "UsageError: `%planck changes` takes nothing more."),
+    ("undo everything", "UsageError: Write `%planck undo`, `undo all`, or `undo NUMBER`"),
+    ("config rounds", "UsageError: `%planck config rounds`: it takes NAME=NUMBER for cost, rounds"),
+    ("config rounds=inf", "UsageError: `%planck config rounds=inf`: it must be a whole number for rounds, or none."),
+    ("config rounds=0.5", "it must be a whole number for rounds, or none."),
+    ("config cost=-1", "it must be a number above 0 for cost, or none."),
+    ("config size=3", "it takes NAME=NUMBER for cost, rounds"),
+    ("rewind 99", "UsageError: There is no prompt 99 to go back to; `%planck rewind` lists them with their ids."),
+    ("rewind -1", "UsageError: There is no prompt -1 to go back to"),
+    ("rewind the clock", "To send it as a prompt write `%planck -- rewind the clock`."),
+    ("branches main", "UsageError: Write `%planck branches`, or `%planck branches --return BRANCH`"),
+    ("branches --return last", "UsageError: Nothing was taken back in this session"),
+    ("branches --return 7", "UsageError: There is no branch 7 in this session"),
+    ("branches --return x", "UsageError: --return cannot be 'x'"),
+    ("fork a b", "UsageError: Write `%planck fork [NAME]`, with a name in one word."),
+    ("fork ../up", "SessionError: '../up' cannot name a session"),
+    ("fork --before x", "UsageError: --before cannot be 'x'"),
+    ("resume nothing", "SessionNotFoundError: No session in"),
+    ("resume a b", "UsageError: Write `%planck resume [SESSION]`"),
+    ("resume", "SessionNotFoundError: There is no other session to go on with"),
+    ("remove", "UsageError: Write `%planck remove AGENT`"),
+    ("remove nobody", "No agent is named nobody."),
+]
+
+
+def test_nonsense_is_one_sentence_and_loses_nothing(kernel: Kernel) -> None:
+    said(kernel, "%planck hello")
+    known = (
+        "(workspace().session_id, len(workspace().agents['planck'].state.messages), workspace().agents['planck'].id)"
+    )
+    before = value(kernel, known), value(kernel, "list(map(str, workspace().approvals.policy.rules))")
+    for verb, sentence in NONSENSE:
+        cell = kernel.run(f"%planck {verb}")
+        assert sentence in cell.error, (verb, cell)
+        assert "\n" not in cell.error
+        assert not cell.outputs
+        assert not cell.text
+    assert (value(kernel, known), value(kernel, "list(map(str, workspace().approvals.policy.rules))")) == before
+    assert said(kernel, "%planck agents")
+
+
+@pytest.mark.parametrize("verb", ["compact", "compact planck", "remove planck", "fork", "fork copy"])
+def test_before_the_first_prompt_there_is_nothing_to_act_on(kernel: Kernel, tmp_path: Path, verb: str) -> None:
+    assert kernel.run(f"%planck {verb}").error.endswith("yet; the first prompt makes one.")
+    assert not (tmp_path / ".planck").exists()
+
+
+def test_steering_enters_the_run_after_its_tool(kernel: Kernel) -> None:
+    said(kernel, "run = %planck --background work 1 with @work\nawait inside()")
+    assert said(kernel, "%planck steer and add 20 and 22 with @add") == (
+        "planck reads it once its running tools have ended."
+    )
+    said(kernel, "gate.set()\nresult = await run")
+    assert prompts(kernel) == ["work 1 with @work", "and add 20 and 22 with @add"]
+    assert value(kernel, "[type(message).__name__ for message in result.messages][:4]") == [
+        "UserMessage", "AssistantMessage", "ToolResultMessage", "UserMessage",
+    ]  # fmt: skip
+    assert "No agent runs" in kernel.run("%planck steer once more").error
+
+
+def test_it_is_the_one_that_runs_that_is_steered(kernel: Kernel) -> None:
+    said(kernel, "one = %planck --agent 'slow one' --background work 1 with @work\nawait inside()")
+    said(kernel, "%planck --agent quick hello")
+    assert said(kernel, "%planck steer hurry") == "slow one reads it once its running tools have ended."
+    said(kernel, "two = %planck --agent other --background work 2 with @work\nawait inside()")
+    said(kernel, "%planck --agent quick hello")
+    error = kernel.run("%planck steer hurry").error
+    assert error == "AgentError: slow one, other run; talk to one of them first, or steer it in its live view."
+    said(kernel, "gate.set()\nawait one\nawait two")
+
+
+ASKING = 'run = %planck --background --tools write write "a.txt" with content "hello"\n(await until(\'{}\')).id'
+
+
+def test_a_waiting_call_is_approved(kernel: Kernel, tmp_path: Path) -> None:
+    said(kernel, "workspace().attend()")
+    call = value(kernel, ASKING.format("approval_request"))
+    assert not (tmp_path / "a.txt").exists()
+    assert said(kernel, "%planck approve") == "write runs."
+    said(kernel, "await run")
+    assert (tmp_path / "a.txt").read_text() == "hello"
+    assert f"No call {call} waits" in kernel.run(f"%planck approve {call}").error
+    assert said(kernel, "%planck approve") == said(kernel, "%planck deny") == "Nothing waits for approval."
+
+
+def test_a_waiting_call_is_denied_with_a_reason_that_the_model_reads(kernel: Kernel, tmp_path: Path) -> None:
+    said(kernel, "workspace().attend()")
+    call = value(kernel, ASKING.format("approval_request"))
+    assert said(kernel, f"%planck deny {call} not in this folder, please") == "write does not run."
+    assert "The user denied this call: not in this folder, please" in said(kernel, "print((await run).text)")
+    assert not (tmp_path / "a.txt").exists()
+    decided = said(kernel, 'rows = %planck sql SELECT allowed, "by", reason FROM approvals\nrows.values.tolist()')
+    assert ast.literal_eval(decided) == [[False, "user", "The user denied this call: not in this folder, please"]]
+
+
+def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_path: Path) -> None:
+    said(kernel, "workspace().attend()")
+    for name in ("ann", "bob"):
+        said(kernel, f'{name} = %planck --agent {name} --background --tools write write "{name}.txt" with "hi"')
+    said(kernel, "await until('approval_request', 2)")
+    listed = said(kernel, "waiting = %planck approve\nprint(waiting.to_string())")
+    assert "write" in listed
+    assert "ann.txt" in listed
+    assert "bob.txt" in listed
+    (call,) = set(value(kernel, "list(waiting['call'])"))
+    error = kernel.run(f"%planck approve {call}").error
+    assert error == f"AgentError: 2 calls that wait are meant by {call}; write its agent and its id."
+    assert "UsageError: Write `%planck approve`" in kernel.run("%planck approve bob now").error
+    assert said(kernel, f"%planck approve bob {call}") == "write runs."
+    said(kernel, "await bob")
+    assert (tmp_path / "bob.txt").exists()
+    assert said(kernel, "%planck deny ann not there") == "write does not run."
+    said(kernel, "await ann")
+    assert not (tmp_path / "ann.txt").exists()
+
+
+def test_with_nobody_there_a_call_is_denied_and_says_how_to_allow_it(kernel: Kernel, tmp_path: Path) -> None:
+    answer = said(kernel, 'answer = %planck --quiet --tools write write "a.txt" with "hello"\nprint(answer.text)')
+    assert "the user can allow it up front with `--allow write`" in answer
+    said(kernel, '%planck --quiet --allow write write "a.txt" with "hello"')
+    assert (tmp_path / "a.txt").read_text() == "hello"
+
+
+def test_the_policy_is_shown_and_changed(kernel: Kernel) -> None:
+    rows = "shown = %planck policy\nshown.values.tolist()"
+    before = value(kernel, rows)
+    assert ["write", "ask", "default"] in before
+    after = value(kernel, "shown = %planck policy allow write:src/**, bash:git *\nshown.values.tolist()")
+    assert ["write:src/**", "allow", "session"] in after
+    assert ["bash:git *", "allow", "session"] in after
+    assert len(after) == len(before) + 2
+    assert value(kernel, "shown = %planck policy deny write\nshown.values.tolist()") == value(kernel, rows)
+
+
+def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
+    said(kernel, "%planck hello")
+    assert said(kernel, "%planck compact").startswith("planck has nothing to shorten")
+    said(kernel, "%planck --tools add hello")
+    said(kernel, "for n in range(9):\n    await workspace().agents['planck'].prompt(f'add {n} and 1 with add')")
+    assert said(kernel, "%planck compact").startswith("planck goes on from a summary: about ")
+    kinds = value(kernel, "[entry.message.type for entry in workspace().agents['planck'].state.messages]")
+    assert kinds.count("summary") == 1
+    summary = value(
+        kernel,
+        "[e.message.text for e in workspace().agents['planck'].state.messages if e.message.type == 'summary'][0]",
+    )
+    request = said(kernel, "%planck show request")
+    assert summary in request
+    assert "add 0 and 1" not in request
+    assert "add 8 and 1" in request
+
+
+def test_changes_are_listed_and_undone(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_text("before\n")
+    for name in ("old.txt", "new.txt", "third.txt"):
+        said(kernel, f'%planck --quiet --tools files --allow write,read write "{name}" with "after"')
+        said(kernel, "%planck --quiet --agent second hello")
+        said(kernel, "%planck --quiet --agent planck hello")
+    assert value(kernel, "shown = %planck changes\nshown[['change', 'tool', 'agent']].values.tolist()") == [
+        [1, "write", "planck"], [2, "write", "planck"], [3, "write", "planck"],
+    ]  # fmt: skip
+    assert said(kernel, "%planck undo") == f"{tmp_path}/third.txt is gone again; the write had made it."
+    assert "ToolError: There is no such change to undo" in kernel.run("%planck undo 9").error
+    (tmp_path / "new.txt").write_text("by hand")
+    assert said(kernel, "%planck undo all").splitlines() == [
+        f"{tmp_path}/new.txt is no longer as the write left it; restore it by hand.",
+        f"{tmp_path}/old.txt is as it was before the write.",
+    ]
+    assert (tmp_path / "old.txt").read_text() == "before\n"
+    assert (tmp_path / "new.txt").read_text() == "by hand"
+
+
+def test_limits_are_shown_changed_and_kept(kernel: Kernel) -> None:
+    said(kernel, "%planck hello")
+    shown = "shown = %planck config\ndict(zip(shown['setting'], shown['value']))['rounds']"
+    said(kernel, "%planck config rounds=1, cost=none")
+    assert value(kernel, shown) == "1"
+    answer = said(kernel, "answer = %planck --quiet add 1 and 2 with @add\nprint(workspace().agents['planck'].limits)")
+    assert "rounds=1" in answer
+    assert "cost=None" in answer
+    said(kernel, "%planck --agent later hello")
+    assert value(kernel, "workspace().agents['later'].limits.rounds") == 1
+
+
+def test_skills_are_listed_with_those_that_cannot_be_used(kernel: Kernel, tmp_path: Path) -> None:
+    assert said(kernel, "%planck skills").startswith("No skills. They are looked for in ")
+    for name, text in (("charts", "---\nname: charts\ndescription: Draws charts.\n---\nDraw."), ("bad", "nothing")):
+        (tmp_path / f".planck/skills/{name}").mkdir(parents=True)
+        (tmp_path / f".planck/skills/{name}/SKILL.md").write_text(text)
+    listed = said(kernel, "%planck skills")
+    assert "Draws charts." in listed
+    assert "Not used:" in listed
+    assert "bad/SKILL.md: " in listed
+    assert "Draws charts." in said(kernel, "%planck show request")
+
+
+@pytest.mark.parametrize("name", ["data cruncher", "it's", "Zoë 🦊", "it's 'quoted'"])
+def test_agents_with_unusual_names(kernel: Kernel, name: str) -> None:
+    assert kernel.run(f'%%planck --agent "{name}"\nadd 1 and 2 with @add').status == "ok"
+    assert name in said(kernel, f"%planck show request {name}")
+    assert said(kernel, f'%planck compact "{name}"').startswith(f"{name} has nothing to shorten")
+    assert said(kernel, "rows = %planck rewind\nprint(rows['agent'][0])") == f"{name}\n"
+    assert said(kernel, "%planck rewind last").startswith("Back to before prompt ")
+    assert said(kernel, f'%planck remove "{name}"').startswith(f"{name} stopped for good.")
+    assert value(kernel, "list(workspace().agents)") == []
+
+
+def test_verbs_inside_a_function(kernel: Kernel) -> None:
+    said(kernel, "%planck hello")
+    code = (
+        "def look():\n    shown = %planck rewind\n    %planck rewind last add 2 and 3 with @add\n"
+        "    request = %planck show request\n    return len(shown), str(request)\nfound = look()"
+    )
+    said(kernel, code)
+    assert value(kernel, "found[0]") == 1
+    assert "add 2 and 3 with @add" in said(kernel, "print(found[1])")
+    assert "UsageError: There is no prompt 77" in kernel.run("def look():\n    %planck rewind 77\nlook()").error
+
+
+def test_going_back_drops_what_came_later_and_says_something_else(kernel: Kernel) -> None:
+    for text in ("one", "two", "three"):
+        said(kernel, f"%planck {text}")
+    cell = kernel.run("%planck rewind last add 20 and 22 with @add")
+    assert "`add` returned `42`." in cell.data("text/plain")[-1]
+    assert prompts(kernel) == ["one", "two", "add 20 and 22 with @add"]
+    second = value(kernel, "rows = %planck rewind\nint(rows['id'][1])")
+    assert said(kernel, f"%planck rewind {second}") == (
+        f"Back to before prompt {second}. `%planck branches` has what was taken back."
+    )
+    assert prompts(kernel) == ["one"]
+    assert value(kernel, "[entry.message.text for entry in workspace().agents['planck'].state.messages][0]") == "one"
+    assert value(kernel, "len(workspace().agents['planck'].state.messages)") == 2
+    assert said(kernel, "%planck branches --return last").startswith("Back on branch ")
+    assert prompts(kernel) == ["one", "two", "add 20 and 22 with @add"]
+    first = value(kernel, "rows = %planck branches\nint(rows['branch'].min())")
+    said(kernel, f"%planck branches --return {first}")
+    assert prompts(kernel) == ["one", "two", "three"]
+
+
+def test_going_back_while_it_streams_leaves_only_the_new_turn(kernel: Kernel) -> None:
+    said(kernel, "%planck one")
+    said(kernel, "%planck --agent helper hello")
+    said(kernel, "%planck config seconds=none\nslow = %planck --agent planck --background work 1 with @work")
+    said(kernel, "other = %planck --agent helper --background work 2 with @work\nawait inside(2)")
+    third = value(kernel, "rows = %planck rewind\nint(rows['id'][2])")
+    cell = kernel.run(f"%planck rewind {third} add 20 and 22 with @add")
+    assert "`add` returned `42`." in cell.data("text/plain")[-1]
+    assert value(kernel, "(slow.status, other.status)") == ("aborted", "aborted")
+    said(kernel, "gate.set()")
+    assert prompts(kernel) == ["one", "hello", "add 20 and 22 with @add"]
+    code = (
+        "from planck_nb.sessions import Session\n"
+        "def same(agent):\n"
+        "    stored = [(row.db_id, row.message) for row in workspace().session.messages(agent.id)]\n"
+        "    return stored == [(entry.id, entry.message) for entry in agent.state.messages]\n"
+        "[same(agent) for agent in workspace().agents.values()]"
+    )
+    assert value(kernel, code) == [True, True]
+
+
+def test_agents_come_and_go_with_the_past(kernel: Kernel) -> None:
+    said(kernel, "%planck one")
+    said(kernel, "%planck --agent later hello")
+    said(kernel, "%planck --agent planck two")
+    said(kernel, "%planck rewind last\n%planck rewind last")
+    gone = kernel.run("%planck rewind last")
+    assert "later has no part in this and stopped." in gone.plain
+    assert value(kernel, "list(workspace().agents)") == ["planck"]
+    said(kernel, "%planck branches --return last")
+    said(kernel, "%planck one again")
+    assert said(kernel, "%planck remove planck").startswith("planck stopped for good.")
+    assert value(kernel, "list(workspace().agents)") == ["later"]
+    assert said(kernel, "%planck rewind last").startswith("Back to before prompt ")
+    assert value(kernel, "sorted(workspace().agents)") == ["later", "planck"]
+
+
+def test_an_empty_conversation_is_left_again(kernel: Kernel) -> None:
+    said(kernel, "%planck --system Brief. one")
+    said(kernel, "%planck --new two")
+    answer = kernel.run("%planck rewind last three")
+    assert answer.status == "ok", answer.error
+    assert prompts(kernel) == ["one", "three"]
+
+
+def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
+    for text in ("one", "two"):
+        said(kernel, f"%planck {text}")
+    said(kernel, "%planck --agent later add 1 and 2 with @add")
+    second = value(kernel, "rows = %planck rewind\nint(rows['id'][1])")
+    before = value(kernel, "workspace().session.name")
+    assert said(kernel, f"%planck fork trial --before {second}") == (
+        f"trial goes on from here; {before} stays as it is."
+    )
+    assert value(kernel, "list(workspace().agents)") == ["planck"]
+    said(kernel, "%planck other")
+    texts = "rows = %planck sql SELECT session_name, text FROM messages WHERE role = 'user' ORDER BY session_name, id\n"
+    assert sorted(value(kernel, f"{texts}rows.values.tolist()")) == sorted(
+        [[before, "one"], [before, "two"], [before, "add 1 and 2 with @add"], ["trial", "one"], ["trial", "other"]]
+    )
+    assert said(kernel, f"%planck resume {before}") == f"{before} goes on with planck (4 messages), later (4 messages)."
+    assert said(kernel, "%planck fork --before 1 empty").startswith("empty goes on from here")
+    assert value(kernel, "list(workspace().agents)") == []
+    said(kernel, "%planck hello")
+
+
+def test_a_thousand_agents(kernel: Kernel) -> None:
+    said(kernel, "%planck hello\nmodel = workspace().agents['planck'].model")
+    said(kernel, "for number in range(1_000):\n    workspace().add_agent(f'agent {number}', model=model)")
+    for verb in ("agents", "approve", "abort", "changes"):
+        assert said(kernel, f"%planck {verb}")
+    assert "No agent is named agent 100x. Did you mean agent 10" in kernel.run("%planck remove agent 100x").error
+    assert said(kernel, "%planck show request agent 999")
+    name = value(kernel, "workspace().session.name")
+    said(kernel, "%planck fork copy")
+    cell = kernel.run(f"%planck resume {name}")
+    assert cell.plain.startswith(f"{name} goes on with planck (2 messages), agent 0 (0 messages), ")
+    assert cell.plain.endswith(" and 981 other agents.")
+    assert said(kernel, "%planck rewind last").count("has no part in this and stopped.") == 1_000
+    print(cell.seconds)
+
+
+def test_help_reads_well(kernel: Kernel) -> None:
+    lines = said(kernel, "%planck help").splitlines()
+    assert all(len(line) <= 120 for line in lines), max(lines, key=len)
+    described = [line for line in lines if line.startswith("  %planck ")]
+    assert len(described) == len(VERBS) + 1  # and the prompt
+    column = max(len(verb.usage) for verb in VERBS.values()) + len("  %planck   ")
+    assert all(line[column - 2 : column] == "  " and line[column] != " " for line in described)
+    assert "What runs:" in lines
+    assert all(str(kernel.run(f"%planck help {verb}").plain).startswith(f"%planck {verb}") for verb in VERBS)
+
+
+REPLIES = (
+    sse(
+        chat_chunk({"role": "assistant", "content": "Let me add."}),
+        chat_chunk({"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "add", "arguments": ""}}]}),
+        chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"a": 1, "b": 2}'}}]}),
+        chat_chunk({}, "tool_calls"),
+        "[DONE]",
+    ),
+    CHAT_HELLO,
+    CHAT_HELLO,
+)
+
+
+async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Be kind.\n\n── user · about 3 tokens\nNot a message.")
+    (tmp_path / "skills/charts").mkdir(parents=True)
+    (tmp_path / "skills/charts/SKILL.md").write_text("---\nname: charts\ndescription: Draws.\n---\nDraw.")
+    config = Config.load(environment={"PLANCK_NB_SKILLS_DIRS": "skills"}, directory=tmp_path)
+    replies, seen = iter(REPLIES), list[dict[str, Any]]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(json.loads(request.content))
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(next(replies)))
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    async with client(httpx.MockTransport(answer)) as asking, Workspace(config, client=asking) as place:
+        controller = Controller(place)
+        notebook = Notebook({"add": add}, lambda _name, _value: None)
+        model = {"model": "openai:tested", "base-url": "http://127.0.0.1:9/v1"}
+        empty = str(await VERBS["show"].answer(controller, "request", notebook))
+        await (await controller.start("add 1 and 2 with @add", model, notebook.names)).run
+        shown = str(await VERBS["show"].answer(controller, "request", notebook))
+        await (await controller.start("and now?", {}, notebook.names)).run
+    sent = seen[2]
+    assert sent["messages"].pop() == {"role": "user", "content": "and now?"}
+    blocks = [rule_and_text(message) for message in sent["messages"]]
+    tools = [tool["function"] for tool in sent["tools"]]
+    blocks[1:1] = [
+        (f"tool {tool['name']}", f"{tool['description']}\n{json.dumps(tool['parameters'])}") for tool in tools
+    ]
+    assert re.sub(r" · about [\d,]+ tokens$", "", shown.partition("\n")[2], flags=re.MULTILINE) == re.sub(
+        r" · about [\d,]+ tokens$", "", "".join(f"\n── {rule}\n{text}\n" for rule, text in blocks), flags=re.MULTILINE
+    ).rstrip("\n")
+    assert blocks[0][1] in empty
+    assert {tool["name"] for tool in tools} == {"add", "list_skills", "load_skill"}
+
+
+def rule_and_text(message: dict[str, Any]) -> tuple[str, str]:
+    """A message of a request, as it is shown."""
+    text = message.get("content") or ""
+    if message["role"] == "tool":
+        return "tool_result", f"[result {message['tool_call_id']}] {text}"
+    for call in message.get("tool_calls", ()):
+        asked = json.dumps(json.loads(call["function"]["arguments"]), ensure_ascii=False)
+        text += f"\n[call {call['id']}] {call['function']['name']}({asked})"
+    return message["role"], text
