@@ -29,7 +29,13 @@ def said(batch: list[StreamEvent]) -> list[tuple[str, int, str]]:
 
 
 def test_neighbours_in_one_part_become_one() -> None:
-    batch = [TextDelta(0, "a"), TextDelta(0, "b"), TextDelta(1, "c"), ThinkingDelta(1, "d"), TextDelta(1, "e")]
+    batch: list[StreamEvent] = [
+        TextDelta(0, "a"),
+        TextDelta(0, "b"),
+        TextDelta(1, "c"),
+        ThinkingDelta(1, "d"),
+        TextDelta(1, "e"),
+    ]
     assert joined(batch) == [TextDelta(0, "ab"), TextDelta(1, "c"), ThinkingDelta(1, "d"), TextDelta(1, "e")]
     assert batch[0] == TextDelta(0, "a")  # the builder holds the same events
 
