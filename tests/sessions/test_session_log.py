@@ -152,7 +152,7 @@ class Follower:
     """Writes down what it is told, and what was on disk when it was told."""
 
     def __init__(self, session: Session | None = None, log: MessageLog | None = None) -> None:
-        self.told: list[tuple[str | int, int]] = []
+        self.told: list[tuple[str | int | None, int]] = []
         self._session = session
         self._log = log
 
@@ -162,10 +162,10 @@ class Follower:
             self._log.record(events.Aborted("a", None, 0, 0, 0.0))
         self._tell("rewinding")
 
-    def rewound(self, message_id: int) -> None:
+    def rewound(self, message_id: int | None) -> None:
         self._tell(message_id)
 
-    def _tell(self, what: str | int) -> None:
+    def _tell(self, what: str | int | None) -> None:
         assert self._session is not None
         self.told.append((what, len(self._session.messages())))
 
