@@ -93,6 +93,11 @@ class Run(Generic[T]):
     def __repr__(self) -> str:
         return f"<Run {self.status}>"
 
+    @property
+    def turn(self) -> int | None:
+        """The turn that took the prompt up, None as long as none has."""
+        return next((event.turn for event in self.events.since(0) if event.type in ("turn_start", "steered")), None)
+
     async def wait(self) -> RunResult[T]:
         """Wait for the result without owning the run; raises what failed."""
         return await asyncio.shield(self._done)

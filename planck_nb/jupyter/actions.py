@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
 from planck_nb.base.json import JsonObject
 
 
 class RunActions:
-    """The actions of a run that an agent does."""
+    """The actions of a run that an agent does; `said` is given the run of each prompt that comes of them."""
 
-    def __init__(self, agent: Agent, run: Run) -> None:
+    def __init__(self, agent: Agent, run: Run, said: Callable[[Run], None]) -> None:
         self._agent = agent
         self._run = run
+        self._said = said
 
     def stop(self) -> None:
         """Abort the run."""
@@ -20,11 +23,11 @@ class RunActions:
 
     def steer(self, text: str) -> None:
         """Steer the agent."""
-        self._agent.steer(text)
+        self._said(self._agent.steer(text))
 
     def queue(self, text: str) -> None:
         """Prompt the agent."""
-        self._agent.prompt(text)
+        self._said(self._agent.prompt(text))
 
     def edit_queued(self, prompt_id: str, text: str) -> None:
         """Edit a prompt that waits for the agent."""

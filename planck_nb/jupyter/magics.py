@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display, publish_display_data
 
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.run import Run
 from planck_nb.base.aio import spawn
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.actions import RunActions
@@ -76,47 +77,71 @@ class PlanckMagics:
     async def _follow(self, started: Started, options: Mapping[str, Any]) -> object:
         if started.notice:
             print(started.notice)  # noqa: T201 - a line in the cell's output
-        view = None if options.get("quiet") else self._live_view(started)
+        showing = self._show_all(started, quiet=bool(options.get("quiet")))
         if options.get("background"):
-            spawn(self._finish_later(started, view), name="planck-background")
+            spawn(showing, name="planck-background")
             return started.run
+        return await showing
+
+    async def _show_all(self, started: Started, *, quiet: bool) -> Answer:
+        """Show the run and, below it, the turns that somebody asked for in its view; the newest answer.
+
+        Raises the first failure, once all is shown.
+        """
+        runs, turns = [started.run], set[int]()
+        answers: list[Answer] = []
+        failures: list[PlanckError] = []
+        for run in runs:  # which grows while people say more
+            if run.turn in turns or (run.turn is None and run.status == "aborted"):
+                continue
+            try:
+                answers.append(await self._show(started.agent, run, runs, quiet=quiet))
+            except PlanckError as error:
+                failures.append(error)
+            except BaseException:
+                for waiting in runs:
+                    waiting.abort()
+                raise
+            if run.turn is not None:
+                turns.add(run.turn)
+        if failures:
+            raise failures[0]
+        return answers[-1]
+
+    async def _show(self, agent: Agent, run: Run, runs: list[Run], *, quiet: bool) -> Answer:
+        """Show one run from now to its end; what people say meanwhile joins `runs`."""
+        view = None if quiet else self._live_view(agent, run, runs)
         try:
-            await started.run
+            await run
         except PlanckError as error:
-            if self._finish(started, view, raising=True).messages:
+            if self._finish(agent, run, view, raising=True).messages:
                 in_one_line(error, _SHOWN_ABOVE)
             raise
         except BaseException:
-            self._finish(started, view)
+            self._finish(agent, run, view)
             raise
-        return self._finish(started, view)
+        return self._finish(agent, run, view)
 
-    async def _finish_later(self, started: Started, view: LiveView | None) -> None:
-        """Show the transcript when the run is over, under the cell that started it."""
-        await asyncio.gather(started.run.wait(), return_exceptions=True)
-        self._finish(started, view)
-
-    def _live_view(self, started: Started) -> LiveView | None:
+    def _live_view(self, agent: Agent, run: Run, runs: list[Run]) -> LiveView | None:
         """Show the run while it goes on; nothing where no frontend could show it."""
         if getattr(self._shell, "kernel", None) is None:
             return None
         view = LiveView(
-            started.run.events,
-            agent=started.agent.name,
-            model=str(started.agent.model),
-            actions=RunActions(started.agent, started.run),
+            run.events,
+            agent=agent.name,
+            model=str(agent.model),
+            actions=RunActions(agent, run, runs.append),
             on_connect=self._controller.workspace.attend,
         )
         display(view)
         return view
 
-    def _finish(self, started: Started, view: LiveView | None, *, raising: bool = False) -> Answer:
+    def _finish(self, agent: Agent, run: Run, view: LiveView | None, *, raising: bool = False) -> Answer:
         """Leave the transcript under the cell, then fold the live view above it.
 
         A run that failed before it said anything leaves none where the error is raised to the cell.
         """
-        events = started.run.events.since(0)
-        transcript = transcript_of(started.agent.name, str(started.agent.model), events)
+        transcript = transcript_of(agent.name, str(agent.model), run.events.since(0))
         answer = Answer(transcript, shown_in=self._shell.execution_count)
         if answer.messages or not raising:
             publish_display_data(*answer.mime_bundle())

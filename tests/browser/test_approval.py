@@ -94,6 +94,28 @@ def test_nobody_decides_in_time(lab: Lab, open_notebook: Open) -> None:
     expect(output.locator("details pre")).to_contain_text("Nobody approved bash within 2 s")
 
 
+def test_what_was_queued_in_the_view_is_answered_in_the_same_cell(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("queued.ipynb", SETUP, ASK))
+    notebook.run_all()
+    output = notebook.output(1)
+    ask = output.get_by_label("Approval: bash")
+    expect(ask).to_be_visible(timeout=20_000)
+    box = output.locator(".pk-dock textarea, .pk-dock input").last
+    box.fill("Hello again")
+    output.get_by_role("button", name="Queue", exact=True).click()
+    box.fill("And again")
+    output.get_by_role("button", name="Queue", exact=True).click()
+    ask.get_by_role("button", name="Allow once").click()
+    expect(output.locator(".pk-bar")).to_have_count(2)
+    notebook.wait_idle()
+    notebook.screenshot("queued-answered")
+    plain = ["".join(shown["data"]["text/plain"]) for shown in notebook.outputs(1) if "data" in shown]
+    said = [text for text in plain if text.strip()]
+    assert said[0].startswith("[bash echo one two]\n")
+    assert said[1].startswith("I am the demo model")
+    assert len(said) == 2
+
+
 def test_stop_takes_the_question_away(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("stopped.ipynb", SETUP, ASK))
     notebook.run_all()
@@ -122,7 +144,7 @@ async def wait_for_words() -> str:
 agent = Agent(model=scripted_model([{"calls": [{"name": "wait_for_words"}]}, "I look at March only.", "Printed."]),
               tools=[wait_for_words])
 run = agent.prompt("Go on.")
-view = LiveView(run.events, agent="ana", model="demo", actions=RunActions(agent, run))
+view = LiveView(run.events, agent="ana", model="demo", actions=RunActions(agent, run, lambda run: None))
 display(view)
 await run
 transcript = transcript_of("ana", "demo", run.events.since(0))

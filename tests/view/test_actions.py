@@ -7,6 +7,7 @@ import pytest
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import Approvals
 from planck_nb.agent.policy import Policy, Rule
+from planck_nb.agent.run import Run
 from planck_nb.agent.tool import Tool
 from planck_nb.base.errors import AgentError
 from planck_nb.jupyter.actions import RunActions
@@ -28,7 +29,8 @@ class Waiting:
             approvals=Approvals(Policy(rules)),
         )
         self.run = self.agent.prompt("Go.")
-        self.actions = RunActions(self.agent, self.run)
+        self.later: list[Run] = []
+        self.actions = RunActions(self.agent, self.run, self.later.append)
 
     async def wait(self, args: dict[str, object]) -> str:
         self.ran.append(args)
@@ -57,6 +59,7 @@ async def test_steering_enters_the_run_and_queued_prompts_follow_it() -> None:
     _, up, down = waiting.agent.state.queue
     waiting.actions.edit_queued(up.id, "then right")
     waiting.actions.remove_queued(down.id)
+    assert [run.prompt.text for run in waiting.later] == ["left", "then right", "then down"]
     waiting.go.set()
     await waiting.until("turn_end", "turn_end")
     assert waiting.said() == ["Go.", "left", "then right"]
