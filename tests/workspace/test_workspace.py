@@ -16,7 +16,7 @@ from planck_nb.workspace.default_model import DEMO_NOTICE, choose_model
 
 
 def config(folder: Path, **settings: object) -> Config:
-    return Config.load(environment={}, directory=folder, **settings)  # type: ignore[arg-type]
+    return Config.load(environment={}, directory=folder, **settings)
 
 
 async def test_agents_of_a_workspace_share_a_stored_session(tmp_path: Path) -> None:
