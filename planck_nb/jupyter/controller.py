@@ -56,6 +56,7 @@ class Controller:
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)
+        await self.workspace.keep_choices()
         return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values])), notice)
 
     def agent(self, written: str = "") -> Agent:

@@ -24,13 +24,21 @@ from planck_nb.ai.client import Client
 from planck_nb.ai.context import Options
 from planck_nb.ai.messages import UserMessage
 from planck_nb.ai.models import Model
-from planck_nb.base.errors import AgentError, ModelError, SessionLockedError, SessionNotFoundError, did_you_mean
+from planck_nb.base.errors import (
+    AgentError,
+    ConfigError,
+    ModelError,
+    SessionLockedError,
+    SessionNotFoundError,
+    did_you_mean,
+)
 from planck_nb.base.eventlog import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.config import Config
 from planck_nb.sessions import Session, SessionInfo, list_sessions, query, query_async
 from planck_nb.sessions.roster import Member, Roster, roster
 from planck_nb.tools.changes import Changes
+from planck_nb.workspace.choices import Choices, read_rules
 from planck_nb.workspace.default_model import choose_model, paced
 from planck_nb.workspace.equipment import Equipment
 
@@ -78,6 +86,7 @@ class Workspace:
         self._client = client or Client(cassette=_cassette(self.config))
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
         self._opened: _Opened | None = None
+        self._choices = Choices()
         self._model: Model | None = None
         self._reserve()
 
@@ -116,6 +125,20 @@ class Workspace:
         for rule in (*self.config.rules, *skills):
             policy = policy.with_rule(rule)
         return policy
+
+    async def keep_choices(self) -> None:
+        """Keep with the session which calls may run in it and where its models are, for when it goes on elsewhere.
+
+        Before there is a session nothing is kept. Raises `SessionError`.
+        """
+        if self._opened is None:
+            return
+        settings = set(self.policy().rules)
+        rules = [rule for rule in self.approvals.policy.rules if rule not in settings]
+        choices = Choices.of(rules, (agent.model for agent in self.agents.values()))
+        if choices != self._choices:
+            await self._opened.session.save_metadata(choices.metadata())
+            self._choices = choices
 
     def set_limits(self, limits: Limits) -> None:
         """Bound all agents by these from their next turn on."""
@@ -320,14 +343,16 @@ class Workspace:
         """Make `session` the one that agents write to, with the agents it has."""
         try:
             found = await roster(session)
+            choices = Choices.read(session.get_metadata())
             await self._leave()
         except BaseException:
             session.close()
             raise
         spent = sum((member.usage.total_tokens for member in found.members), 0)
         self._open(session, Ledger(spent, sum(member.cost or 0.0 for member in found.members)))
-        for rule in found.rules:
-            self.approvals.remember(Rule.parse("allow", rule))
+        self._choices = choices
+        for rule in (*choices.rules, *read_rules(("allow", text) for text in found.rules)):
+            self.approvals.remember(rule)
         return await self._follow(found, find)
 
     async def _follow(self, found: Roster, find: Finder | None) -> list[str]:
@@ -364,20 +389,21 @@ class Workspace:
 
     async def _model_of(self, member: Member, problems: list[str]) -> Model:
         try:
-            return self.model(member.model)
-        except ModelError as error:
+            return self.model(member.model, base_url=self._choices.base_urls.get(member.model))
+        except (ConfigError, ModelError) as error:
             model, _ = await self.default_model()
             problems.append(f"{member.name} goes on with {model}: {error}")
             return model
 
     async def _leave(self) -> None:
         """Stop all agents, close the session, and forget what was remembered for it."""
-        for agent in self.agents.values():
+        for agent in list(self.agents.values()):
             await agent.stop()
         self.agents.clear()
         if self._opened is not None:
             self._opened.session.close()
             self._opened = None
+            self._choices = Choices()
             self._reserve()
         self.approvals.policy = self.policy()
 

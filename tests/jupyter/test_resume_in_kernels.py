@@ -182,10 +182,19 @@ def test_what_was_allowed_or_denied_for_the_session_stays_so(place: Place) -> No
         "    async for event in events:\n        if event.type == 'approval_request': break\n"
         "agent().decide(event.id, allow=True, remember=True)\nawait run",
     )
-    said(first, "%unload_ext planck_nb")
+    said(first, "%planck policy deny write:c.txt")
+    said(first, "%planck --deny network hello")
+    rules = "shown = %planck policy\nshown[shown['from'] == 'session'][['what', 'action']].values.tolist()"
+    remembered = value(first, rules)
+    assert [row for row in remembered if row[1] == "deny"] == [["write:c.txt", "deny"], ["network", "deny"]]
+    said(first, "%unload_ext planck_nb\n%load_ext planck_nb")
+    assert value(first, rules) == []
 
     second = place.kernel()
     said(second, "%planck resume")
+    assert sorted(value(second, rules)) == sorted(remembered)
+    denied = said(second, 'answer = %planck --quiet write "c.txt" with "no"\nprint(answer.text)')
+    assert "forbidden by the rule 'deny write:c.txt'" in denied
     assert "returned" in said(second, 'answer = %planck --quiet write "b.txt" with "again"\nprint(answer.text)')
     assert (place.folder / "b.txt").read_text() == "again"
 

@@ -68,6 +68,7 @@ async def _policy(controller: Controller, argument: str, _notebook: Notebook) ->
         if action == known:
             for rule in rules(known)(written):
                 approvals.remember(rule)
+            await controller.workspace.keep_choices()
     policy = approvals.policy
     settings = set(controller.workspace.policy().rules)
     rows = [
