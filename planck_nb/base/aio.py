@@ -10,12 +10,15 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
 IDLE = 2.0
 """Seconds that a thread waits for more work before it ends."""
+
+MOMENT = 0.0002
+"""Seconds that the event loop waits for a function in a thread before it turns to something else."""
 
 _background: set[asyncio.Task[Any]] = set()
 
@@ -60,33 +63,72 @@ async def run_in_thread(function: Callable[[], T]) -> T:
 
     Unlike `asyncio.to_thread`, a function that never returns holds neither others up nor the exit of the interpreter:
     cancelling the await abandons the thread. Threads that are done wait a while for more work, since starting one costs
-    as much as handing it twice over.
+    as much as handing it twice over. The event loop waits a moment for a function that is quick, since waking it costs
+    more than most such functions do.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
+    call = _Call(partial(contextvars.copy_context().run, function))
+    _threads.run(call)
+    return await call.outcome()
 
-    def deliver(result: T | None, error: Exception | None) -> None:
-        if done.done():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]  # no error means there is a result
 
-    def work() -> Callable[[], object]:
-        result: T | None = None
-        failure: Exception | None = None
+class _Call(Generic[T]):
+    """A function on its way through a thread: called there, awaited on the event loop.
+
+    Its end and the end of the loop's patience decide together, whichever is first, how the outcome is handed over.
+    """
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self._undecided = [True]
+        self._over = threading.Lock()
+        self._over.acquire()
+        self._awaited: asyncio.Future[None] | None = None
+        self._result: T | None = None
+        self._failure: Exception | None = None
+
+    def __call__(self) -> Callable[[], None]:
+        """In the thread: run the function. What it gives hands the outcome over."""
         try:
-            result = context.run(function)
+            self._result = self._function()
         except Exception as error:  # noqa: BLE001 - carried to the awaiting task, whatever it is
-            failure = RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
+            self._failure = RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
         except BaseException as error:  # noqa: BLE001 - SystemExit or KeyboardInterrupt in a task would end the kernel
-            failure = RuntimeError(f"{type(error).__name__}: {error}")
-        return partial(loop.call_soon_threadsafe, deliver, result, failure)
+            self._failure = RuntimeError(f"{type(error).__name__}: {error}")
+        return self._hand_over
 
-    _threads.run(work)
-    return await done
+    async def outcome(self) -> T:
+        """On the event loop: what the function returned; raises what it raised."""
+        if not self._over.acquire(timeout=MOMENT):
+            self._awaited = self._loop.create_future()
+            if self._decide():
+                await self._awaited
+            else:
+                self._over.acquire()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # the traceback holds this frame
+        return cast("T", self._result)
+
+    def _hand_over(self) -> None:
+        if self._decide():
+            self._over.release()
+        else:
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _decide(self) -> bool:
+        """Whether nobody decided before; the same answer is never given on both sides."""
+        try:
+            return self._undecided.pop()
+        except IndexError:
+            return False
+
+    def _wake(self) -> None:
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(None)
 
 
 class _Threads:
@@ -96,9 +138,9 @@ class _Threads:
     """
 
     def __init__(self) -> None:
-        self._idle: list[SimpleQueue[Callable[[], Callable[[], object]]]] = []
+        self._idle: list[SimpleQueue[Callable[[], Callable[[], None]]]] = []
 
-    def run(self, work: Callable[[], Callable[[], object]]) -> None:
+    def run(self, work: Callable[[], Callable[[], None]]) -> None:
         try:
             inbox = self._idle.pop()
         except IndexError:
@@ -110,7 +152,7 @@ class _Threads:
         """In a forked process, where no thread goes on."""
         self._idle.clear()
 
-    def _serve(self, inbox: SimpleQueue[Callable[[], Callable[[], object]]]) -> None:
+    def _serve(self, inbox: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:
         while True:
             try:
                 hand_over = inbox.get(timeout=IDLE)()

@@ -7,8 +7,10 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from contextvars import ContextVar
+from functools import partial
 
 import pytest
 
@@ -147,3 +149,33 @@ asyncio.run(asyncio.wait_for(again(), 10))
 print("used again")
 """
     assert in_a_fresh_process(code) == "used again\n"
+
+
+async def test_quick_functions_of_many_tasks_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aio, "MOMENT", 20.0)  # on a busy machine no function is quick
+    found = await asyncio.gather(*(run_in_thread(threading.current_thread) for _ in range(100)))
+    assert len(set(found)) == 1
+
+
+async def test_a_function_that_takes_its_time_leaves_the_loop_free() -> None:
+    release = threading.Event()
+    call = asyncio.create_task(run_in_thread(lambda: release.wait(20)))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(release.set)  # by the loop, which must therefore run
+    assert await call
+
+
+async def test_the_outcome_arrives_whoever_is_first() -> None:
+    def linger(share: float) -> float:
+        end = time.perf_counter() + share * aio.MOMENT
+        while time.perf_counter() < end:
+            pass
+        if share > 1:
+            raise KeyError(share)
+        return share
+
+    for number in range(400):  # the loop loses patience at about the time when they end
+        share = 0.5 + number / 400
+        call = asyncio.wait_for(run_in_thread(partial(linger, share)), 20)
+        (found,) = await asyncio.gather(call, return_exceptions=True)
+        assert (found.args == (share,)) if isinstance(found, KeyError) else (found == share <= 1)
