@@ -19,9 +19,12 @@ from planck_nb.ai.context import ToolSpec
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json import JsonObject
+from planck_nb.base.text import one_line
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds that a tool may take unless it says otherwise."""
+
+_PROBLEM_CHARACTERS = 500
 
 
 def _unseen(_text: str) -> None:
@@ -99,14 +102,20 @@ class Tool:
     @cached_property
     def _validator(self) -> Any:  # noqa: ANN401 - jsonschema is loaded on first use
         from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
+        from referencing import Registry  # noqa: PLC0415 - as above
 
-        return Draft202012Validator(self.parameters)
+        return Draft202012Validator(self.parameters, registry=Registry())  # one that fetches nothing
 
     def check(self, args: JsonObject) -> None:
         """Raise `ToolError` unless `args` fits `parameters`; the model reads the message and can mend its call."""
         if self.function is not None:
             return  # the function's own signature validates, and converts as well
-        problems = [_problem(error) for error in self._validator.iter_errors(args)]
+        from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with jsonschema
+
+        try:
+            problems = [_problem(error) for error in self._validator.iter_errors(args)]
+        except Unresolvable as error:
+            raise ToolError(f"{self.name}'s parameters refer to {error.ref}; write the schema out.") from None
         if problems:
             raise ToolError(f"Invalid arguments for {self.name}: {'; '.join(problems)}.")
 
@@ -195,7 +204,8 @@ def _failure(error: BaseException) -> str:
 
 def _problem(error: Any) -> str:  # noqa: ANN401 - jsonschema.ValidationError
     where = ".".join(str(step) for step in error.absolute_path)
-    return f"{where}: {error.message}" if where else str(error.message)
+    said = one_line(str(error.message), _PROBLEM_CHARACTERS)  # it quotes the value, however long
+    return f"{where}: {said}" if where else said
 
 
 def toolbox(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:

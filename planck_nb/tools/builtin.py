@@ -11,7 +11,7 @@ from planck_nb.base.json import JsonObject
 from planck_nb.tools.disk import resolve
 from planck_nb.tools.files import Files
 from planck_nb.tools.files import files as shared_files
-from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell
+from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, spoken
 
 _PATH: JsonObject = {
     "type": "string",
@@ -108,7 +108,8 @@ class BuiltinTools:
     def bash(cls, *, cwd: str | Path | None = None, allow_env: Iterable[str] = ()) -> Tool:
         """`bash(command, cwd=None, timeout=30000)`: run a command with /bin/sh, `timeout` in milliseconds.
 
-        Environment variables that look like secrets by their names are kept from it, save those in `allow_env`.
+        Environment variables that look like secrets by their names, or hold an address with a password, are kept from
+        it, save those in `allow_env`.
         """
         folder, allowed = _folder(cwd), tuple(allow_env)
 
@@ -131,7 +132,7 @@ class BuiltinTools:
             ),
             execute_fn=execute,
             timeout=None,
-            touches=lambda args: [Touch("execute", args["command"])],
+            touches=lambda args: [Touch("execute", spoken(args["command"], folder, args.get("cwd")))],
             at=None if folder else lambda folder: cls.bash(cwd=folder, allow_env=allowed),
             guidance=(
                 "Use `bash` to search, build, test and run programs. Change files with `edit` and `write` instead, "

@@ -12,7 +12,7 @@ from planck_nb.agent.tool import Tool, ToolContext
 from planck_nb.agent.touch import Touch
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json import JsonObject
-from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell
+from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, spoken
 from planck_nb.tools.template import Template
 
 _REQUIRED = ("name", "description", "command", "parameters")
@@ -94,7 +94,7 @@ def _made(data: Mapping[str, Any], template: Template, folder: Path | None, allo
         parameters=_with_call_properties(data["parameters"]),
         execute_fn=execute,
         timeout=None,
-        touches=lambda args: [Touch("execute", template.fill(args))],
+        touches=lambda args: [Touch("execute", spoken(template.fill(args), folder, _text(args.get("cwd"))))],
         at=None if folder else lambda folder: _made(data, template, folder, allow_env),
     )
 

@@ -39,8 +39,11 @@ _ENTRY = 'echo "+$$" >&0; exec </dev/null; exec /bin/sh -c "$0"'
 """The group tells the watchdog of itself before the command begins, so that no moment is without watch."""
 
 _SECRET = re.compile(
-    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|_KEY$|TOKEN(?!IZER)|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL", re.IGNORECASE
+    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN(?!IZER)|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
+    r"|_(KEY|PASS|PWD|PAT|AUTH)$",
+    re.IGNORECASE,
 )
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^\s/?#@:]*:[^\s/?#@]+@")
 
 Ending: TypeAlias = Literal["exited", "timeout", "cancelled"]
 
@@ -55,9 +58,16 @@ class Finished:
 
 
 def child_environment(parent: Mapping[str, str], allow: Iterable[str] = ()) -> dict[str, str]:
-    """The environment for a command: the parent's without what looks like a secret by its name, save `allow`."""
+    """The environment for a command: the parent's without what looks like a secret, save `allow`.
+
+    That is by its name, or because it holds an address with a password.
+    """
     kept = set(allow)
-    return {name: value for name, value in parent.items() if name in kept or not _SECRET.search(name)}
+    return {
+        name: value
+        for name, value in parent.items()
+        if name in kept or not (_SECRET.search(name) or _PASSWORD_IN_ADDRESS.search(value))
+    }
 
 
 def run_command(

@@ -8,11 +8,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shlex import quote
 
 from planck_nb.agent.tool import ToolContext
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json import JsonObject
+from planck_nb.tools.disk import resolve
 from planck_nb.tools.process import Finished, child_environment, run_command
 
 DEFAULT_TIMEOUT = 30_000
@@ -63,6 +65,15 @@ async def run_shell(
     if finished.status:
         raise ToolError(_with(_status(finished.status), finished.output))
     return finished.output or "(no output)"
+
+
+def spoken(command: str, cwd: Path | None, within: str | None) -> str:
+    """The command as it is decided about: one that runs in another folder than `cwd` begins by going there.
+
+    Raises OSError where the folder cannot be found out.
+    """
+    folder = resolve(within or "", cwd)
+    return command if folder == resolve("", cwd) else f"cd {quote(str(folder))} && {command}"
 
 
 async def _stopped_by_cancelling(run: Callable[[], Finished], cancelled: threading.Event) -> Finished:

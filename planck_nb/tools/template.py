@@ -27,8 +27,11 @@ _CODE_FLAG = re.compile(r"-[A-Za-z]*[cdeEpr]|--(?:command|eval|execute|print|run
 _CODE_IN_FLAG = re.compile(r"(?:-[A-Za-z]*[cdeEpr]|--(?:command|eval|execute|print|run)=).*\{\{", re.DOTALL)
 _INTERPRETER = re.compile(
     r"(?:ba|da|z|k|mk|a|fi|c|tc)?sh|su|runuser|script|flock|python[\d.]*|pypy\d?|perl|ruby|node|deno|bun|php|lua"
-    r"|Rscript|osascript|\$.*"
+    r"|R|Rscript|julia|elixir|groovy|pwsh|powershell|osascript|\$.*"
 )
+_AWK = re.compile(r"[gmn]?awk")
+_AWK_VALUES = {"-F", "-v", "--field-separator", "--assign"}
+_AWK_FILES = {"-f", "--file"}
 _RUNS_ITS_ARGUMENTS = re.compile(r"eval|ssh|rsh|watch|trap|parallel|let|\[\[")
 _SCRIPT_FILE = re.compile(r"[^$]*[./].*", re.DOTALL)
 _STANDARD_INPUT = {"-", "-s", "/dev/stdin"}
@@ -217,15 +220,17 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
 
     Errs on the side of refusing: whether an option of an interpreter takes a value is not known here.
     """
-    interpreter = code_follows = everything = False
+    interpreter = code_follows = everything = awk = False
     script = before = ""
     for word in words:
         filled = _PLACEHOLDER.search(word)
-        if filled and (code_follows or everything or (interpreter and _CODE_IN_FLAG.match(word))):
+        option = word.startswith(("-", "+"))
+        awk = awk and before not in _AWK_FILES
+        program = awk and not option and before not in _AWK_VALUES
+        if filled and (code_follows or everything or program or (interpreter and _CODE_IN_FLAG.match(word))):
             raise ConfigError(
                 f"{{{{{filled[1]}}}}} stands inside code that another program runs, where no value is safe; {_ADVICE}."
             )
-        option = word.startswith(("-", "+"))
         if interpreter and not option and not before.startswith(("-", "+")) and _SCRIPT_FILE.fullmatch(word):
             interpreter, script = False, word  # what follows belongs to the script
         code_follows = (interpreter and bool(_CODE_FLAG.fullmatch(word))) or (code_follows and option)
@@ -233,6 +238,7 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
             script = script or word
         if _INTERPRETER.fullmatch(word.rpartition("/")[2]) and not script:
             interpreter = True
+        awk = (awk and not program) or bool(_AWK.fullmatch(word.rpartition("/")[2]))
         everything = everything or bool(_RUNS_ITS_ARGUMENTS.fullmatch(word.rpartition("/")[2]))
         before = word
     if fed and interpreter and (not script or not _STANDARD_INPUT.isdisjoint(words)):

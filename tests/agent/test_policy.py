@@ -177,6 +177,14 @@ def test_several_touches_the_strictest_decides() -> None:
 # Which rule wins
 
 
+def test_what_may_not_be_read_may_not_be_changed_either() -> None:
+    policy = deny("read:.env", policy=allow("write"))  # the result of a change shows what was there
+    assert action(policy, "write", f"{ROOT}/.env") == "deny"
+    assert action(policy, "write", f"{ROOT}/x") == "allow"
+    assert action(deny("write:.env"), "read", f"{ROOT}/.env") == "allow"
+    assert action(deny("read"), "write", f"{ROOT}/x") == "allow"
+
+
 def test_deny_beats_allow_beats_ask_in_any_order() -> None:
     three = [Rule.parse(action, "bash") for action in STRICTNESS]
     for order in itertools.permutations(three):

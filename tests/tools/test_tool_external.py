@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,8 @@ async def test_any_text_arrives_as_it_is(tmp_path: Path, value: str) -> None:
 
 def test_what_is_touched_is_the_command_as_it_will_run(tmp_path: Path) -> None:
     tool = ExternalTool.from_file(described(tmp_path, command="wc -l {{x}}"))
-    assert tool.touched({"x": "a b; rm c", "cwd": "/"}) == (Touch("execute", "wc -l 'a b; rm c'"),)
+    assert tool.touched({"x": "a b; rm c"}) == (Touch("execute", "wc -l 'a b; rm c'"),)
+    assert tool.touched({"x": "a", "cwd": "/"}) == (Touch("execute", "cd / && wc -l 'a'"),)
     assert tool.touched({"x": "\0"}) == (Touch("execute"),)
 
 
@@ -94,6 +96,8 @@ async def test_what_is_not_given_is_nothing_at_all(tmp_path: Path) -> None:
         "echo {{x}} |\nsh -s a", "echo {{x}} | python3 -", "\\{{x}}", "${{x}}", '"${{x}}"', '"\\{{x}}"', "$({{x}})",
         '"$(echo {{x}})"', "`{{x}}`", "`ls \\`{{x}}\\``", "echo ${A:-{{x}}}", "cat <<END\n{{x}}\nEND",
         "cat <<<{{x}}", "ls # {{x}}", "ls # it's\necho '{{x}}'", "echo $'{{x}}'", 'echo $"{{x}}"',
+        "awk '/{{x}}/' f", "ls | awk -F , -v y={{x}} {{x}}", "/usr/bin/gawk '{{x}}' f", "R -e 'f({{x}})'",
+        "julia -e {{x}}", "pwsh -Command {{x}}",
         "echo $((1 + {{x}}))", "((  {{x}} ))", "[[ {{x}} -eq 1 ]]", 'echo "$(case a in a) echo;; esac) {{x}}"',
     ],
 )  # fmt: skip
@@ -109,6 +113,7 @@ def test_where_no_value_is_safe_the_file_is_refused(tmp_path: Path, command: str
         "./run.sh {{x}}", "bash tools/x.sh {{x}}", "echo {{x}} | python3 count.py",
         "ruff check {{x}} 2>&1 | head -20", "grep -c {{x}} {{y}}",
         'n=$(git ls-files | wc -l); echo $n {{x}} "$HOME" ${A} `date`', "cd \"$(pwd)\" && ls '{{x}}' > out",
+        "awk -F {{x}} -v y={{x}} '{print y}' {{x}}", "awk -f program.awk {{x}}",
         "cost: $ {{x}}", "python3 -m pytest {{x}}", "echo a#{{x}}",
     ],
 )  # fmt: skip
@@ -166,6 +171,24 @@ def test_every_file_skipped_is_named_with_its_reason(tmp_path: Path, text: str, 
     assert reason in skipped.reason
     assert folder.path == tmp_path / "a" / "file"
     assert "cannot list" in folder.reason
+
+
+def test_a_schema_elsewhere_is_never_fetched(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
+        tool = ExternalTool.from_file(described(tmp_path, parameters={"properties": {"x": {"$ref": url}}}))
+        with pytest.raises(ToolError, match=f"t's parameters refer to {url}; write the schema out"):
+            tool.check({"x": 1})
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_what_a_problem_quotes_is_bounded(tmp_path: Path) -> None:
+    tool = ExternalTool.from_file(described(tmp_path, parameters={"properties": {"x": {"type": "integer"}}}))
+    with pytest.raises(ToolError) as caught:
+        tool.check({"x": "long " * 100_000})
+    assert len(str(caught.value)) < 1_000
 
 
 def test_home_is_expanded_and_a_file_may_begin_with_a_byte_order_mark() -> None:

@@ -73,13 +73,20 @@ async def test_a_command_that_deletes_its_own_folder(tmp_path: Path) -> None:
 
 
 async def test_secrets_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    secrets = "OPENAI_API_KEY GITHUB_TOKEN MY_SECRET_VALUE DB_PASSWORD aws_access_key_id STRIPE_KEY GOOGLE_CREDENTIALS"
+    secrets = (
+        "OPENAI_API_KEY GITHUB_TOKEN MY_SECRET_VALUE DB_PASSWORD aws_access_key_id STRIPE_KEY GOOGLE_CREDENTIALS "
+        "SMTP_PASS MYSQL_PWD GITHUB_PAT REGISTRY_AUTH SESSION_COOKIE"
+    )
     for name in secrets.split():
         monkeypatch.setenv(name, f"hidden {name}")
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:hidden@host/db")
+    monkeypatch.setenv("DOCS_URL", "https://host:80/me@x?time=10:30")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "plain")
     shown = await bash(None, "env")
     assert "hidden" not in shown
     assert "TOKENIZERS_PARALLELISM=plain" in shown
+    assert "DOCS_URL=" in shown
+    assert "\nPWD=" in f"\n{shown}"
     allowing = BuiltinTools.bash(allow_env=["GITHUB_TOKEN"])
     assert re.findall("hidden (.*)", (await allowing.run({"command": "env"})).text) == ["GITHUB_TOKEN"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from planck_nb import BuiltinTools, Tool, Touch
+from planck_nb.agent.policy import Policy
 from planck_nb.agent.touch import TouchKind
 
 
@@ -57,7 +58,24 @@ def test_a_path_that_leads_nowhere_counts_as_anything(tools: dict[str, Tool]) ->
 
 
 def test_bash_executes_its_command(tools: dict[str, Tool]) -> None:
-    assert tools["bash"].touched({"command": "ls; rm x", "cwd": "/"}) == (Touch("execute", "ls; rm x"),)
+    assert tools["bash"].touched({"command": "ls; rm x"}) == (Touch("execute", "ls; rm x"),)
+
+
+def test_a_command_elsewhere_is_another_command(tools: dict[str, Tool], tmp_path: Path) -> None:
+    bash = tools["bash"]
+    (tmp_path / "inside/a b").mkdir()
+    (tmp_path / "inside/link").symlink_to("..")
+    for same in (".", str(tmp_path / "inside"), "../inside", "link/inside", ""):
+        assert bash.touched({"command": "rm *", "cwd": same}) == (Touch("execute", "rm *"),)
+    for cwd, folder in {"..": f"{tmp_path}", "link": f"{tmp_path}", "a b": f"'{tmp_path}/inside/a b'"}.items():
+        assert bash.touched({"command": "rm *", "cwd": cwd}) == (Touch("execute", f"cd {folder} && rm *"),)
+    assert bash.touched({"command": "rm *", "cwd": "\0"}) == (Touch("execute"),)
+    policy = Policy.ask_before_changes(tmp_path)
+    policy = policy.with_rule(policy.remembering("bash", bash.touched({"command": "rm *", "cwd": "a b"})))
+    cases = {"a b": "allow", "..": "ask", ".": "ask"}
+    assert {
+        cwd: policy.decide("bash", bash.touched({"command": "rm *", "cwd": cwd}), {}).action for cwd in cases
+    } == cases
 
 
 def test_every_tool_says_how_it_is_used_well(tools: dict[str, Tool]) -> None:

@@ -29,7 +29,7 @@ class Rule:
     `tool` is a glob on the tool's name. `pattern` narrows the rule: a glob on a path, a command or an address,
     whichever the call touches; empty (or `*`) is everything. A rule of a kind that names neither a tool nor a pattern
     is also about the tool of that name, unless it allows and the tool says that it does something else. Raises
-    `UsageError` for what cannot be a rule.
+    `UsageError` for what cannot be a rule. One that denies reading certain paths is also about writing them.
     """
 
     action: Action
@@ -77,10 +77,15 @@ class Rule:
 
     def concerns(self, tool: str, kind: TouchKind | None) -> bool:
         """Whether the rule is about this tool touching something so; None for a call that declares no touch."""
-        if fnmatchcase(tool, self.tool) and self.kind in (None, kind):
+        if fnmatchcase(tool, self.tool) and (self.kind in (None, kind) or (kind == "write" and self._hides)):
             return True
         named = self.tool == "*" and not self.pattern and self.kind == tool
         return named and (kind is None or self.action != "allow")
+
+    @property
+    def _hides(self) -> bool:
+        """Whether it keeps files from being read; they may not be changed then, as the result shows what was there."""
+        return self.action == "deny" and self.kind == "read" and bool(self.pattern)
 
     def covers(self, touch: Touch, root: Path | None) -> bool:
         """Whether all of what the touch does is surely within the rule: enough to allow it."""
