@@ -8,7 +8,7 @@ from typing import Protocol
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.compaction import Compact, Compactor, Situation, checked
-from planck_nb.agent.conversation import places, sent, without_old_outputs
+from planck_nb.agent.conversation import cuts, places, sent, without_old_outputs
 from planck_nb.agent.state import Entry
 from planck_nb.ai.messages import Message, Usage
 from planck_nb.base.aio import cancel_and_wait, spawn
@@ -131,7 +131,7 @@ class Room:
         return not task.cancelled() and task.result()
 
     async def _compact(self, compactor: Compactor, situation: Situation) -> bool:
-        entries = sent(self._tenant.entries)
+        entries = _complete(sent(self._tenant.entries))
         if compactor.foresees:
             self._tenant.emit(ev.Compacting, len(entries), situation.tokens)
         messages = [entry.message for entry in entries]
@@ -162,7 +162,7 @@ class Room:
             self._tenant.emit(ev.Compacting, len(entries), situation.tokens)
         kept = [entries[place].id for place in places(found.kept, messages) or ()]
         self._tenant.spend(found.usage, found.cost)
-        upto = entries[-1].id if entries else None
+        upto = max((entry.id for entry in entries), default=None)
         summary_id = await self._tenant.append_summary(found.summary, kept, upto=upto)
         self._most = None
         self._tenant.emit(ev.Compacted, summary_id, situation.tokens, self._tenant.situation().tokens)
@@ -174,3 +174,9 @@ class Room:
 
     def _forget(self, _task: asyncio.Task[bool]) -> None:
         self._task = None
+
+
+def _complete(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """The entries without a reply whose calls still run, and what follows it: they stay as they are."""
+    ends = cuts([entry.message for entry in entries])
+    return entries[: ends[-1]] if ends else entries

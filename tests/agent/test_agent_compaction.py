@@ -299,6 +299,32 @@ async def test_the_built_in_compactor_makes_room_and_splits_no_pair() -> None:
             assert paired(context.messages)
 
 
+async def test_a_reply_whose_calls_still_run_stays_out_of_it() -> None:
+    hold, listening = Hold(), Listening()
+    compactor = Shortening(100_000, lambda messages: Compact("So far.", ()))
+    agent = Agent(model=small(["one"]), tools=[hold.hold], on_compact=compactor, client=listening)
+    await agent.prompt("A")
+    agent.model = small(["-", Reply("I look.", calls=[Call("hold", {})])])
+    run = agent.prompt("B")
+    await hold.entered.wait()
+    assert await agent.compact()
+    agent.model = small(["-", "done"])
+    hold.release()
+    assert (await run).text == "done"
+    assert listening.texts()[1:] == ["assistant: I look.['hold']", "tool_result: held"]
+    assert [message.type for message in compactor.asked[0]] == ["user", "assistant", "user"]
+
+
+async def test_one_right_after_another_takes_the_first_ones_summary_in() -> None:
+    compactor = Shortening(100_000, lambda messages: Compact("So far.", tuple(messages[-1:])))
+    agent = Agent(model=small(["one", "two"]), on_compact=compactor)
+    await agent.prompt("A")
+    await agent.prompt("B")
+    assert await agent.compact()
+    assert await agent.compact()
+    assert [message.type for message in agent.request().messages] == ["summary", "assistant"]
+
+
 async def test_a_checkpoint_takes_the_place_of_a_compaction_under_way() -> None:
     compactor = Shortening(10_000)
     agent = Agent(model=small(["one"]), on_compact=compactor)
