@@ -12,8 +12,8 @@ from planck_nb.jupyter.transcript_blocks import Decision, Entry, Notice
 from planck_nb.jupyter.transcript_text import count
 
 
-def transcript_of(agent: str, model: str, events: Sequence[AgentEvent]) -> Transcript:
-    """The transcript of a run that is over."""
+def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, prompts: bool = False) -> Transcript:
+    """The transcript of a run that is over; with its `prompts` where the cell does not have them."""
     usage: Usage | None = None
     cost: float | None = None
     outcome: Outcome = "done"
@@ -34,19 +34,22 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent]) -> Trans
             case _:
                 pass
     seconds = events[-1].time - events[0].time if events else 0.0
-    return Transcript(agent, model, outcome, tuple(_entries(events)), usage, cost, error, seconds, tuple(warnings))
+    return Transcript(
+        agent, model, outcome, tuple(_entries(events, prompts=prompts)), usage, cost, error, seconds, tuple(warnings)
+    )
 
 
-def _entries(events: Sequence[AgentEvent]) -> Iterator[Entry]:
-    """What is read in the transcript, in order. Of what people said it is only what steered the run."""
+def _entries(events: Sequence[AgentEvent], *, prompts: bool) -> Iterator[Entry]:
+    """What is read in the transcript, in order. Of what people said it is what steered the run, and its `prompts`."""
     steered = False
     for event in events:
         match event.type:
             case "message":
                 said = isinstance(event.message, UserMessage)
-                if steered or not said:
+                if steered or prompts or not said:
                     yield event.message
                 steered = steered and not said
+                prompts = prompts and said
             case "steered":
                 steered = True
             case "approval_decision" if event.by != "stop" and (not event.allowed or event.args is not None):

@@ -111,16 +111,17 @@ class PlanckMagics:
     async def _show(self, agent: Agent, run: Run, runs: list[Run], *, quiet: bool) -> Answer:
         """Show one run from now to its end; what people say meanwhile joins `runs`."""
         view = None if quiet else self._live_view(agent, run, runs)
+        later = run is not runs[0]
         try:
             await run
         except PlanckError as error:
-            if self._finish(agent, run, view, raising=True).messages:
+            if self._finish(agent, run, view, later=later, raising=True).messages:
                 in_one_line(error, _SHOWN_ABOVE)
             raise
         except BaseException:
-            self._finish(agent, run, view)
+            self._finish(agent, run, view, later=later)
             raise
-        return self._finish(agent, run, view)
+        return self._finish(agent, run, view, later=later)
 
     def _live_view(self, agent: Agent, run: Run, runs: list[Run]) -> LiveView | None:
         """Show the run while it goes on; nothing where no frontend could show it."""
@@ -136,12 +137,13 @@ class PlanckMagics:
         display(view)
         return view
 
-    def _finish(self, agent: Agent, run: Run, view: LiveView | None, *, raising: bool = False) -> Answer:
+    def _finish(self, agent: Agent, run: Run, view: LiveView | None, *, later: bool, raising: bool = False) -> Answer:
         """Leave the transcript under the cell, then fold the live view above it.
 
-        A run that failed before it said anything leaves none where the error is raised to the cell.
+        A run that failed before it said anything leaves none where the error is raised to the cell. What was said
+        `later` than the cell's own prompt stands in its transcript.
         """
-        transcript = transcript_of(agent.name, str(agent.model), run.events.since(0))
+        transcript = transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=later)
         answer = Answer(transcript, shown_in=self._shell.execution_count)
         if answer.messages or not raising:
             publish_display_data(*answer.mime_bundle())

@@ -218,7 +218,7 @@ def test_bounded_however_much_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["<script>&\"'", "a\x00b\x1b[31m\x85", "x" * 3000, "\u202eevil", "\ud800", "漢字" * 90, ""]
+    "name", ["<script>&\"'", "a\x00b\x1b[31m\x85", "x" * 3000, "\u202eevil", "漢字" * 90, ""]
 )
 def test_any_name_gives_well_formed_text_that_fits(name: str) -> None:
     picture = draw_timeline([turn(name, 0, 9), span(name, "tool", 1, 8, name, call="c")])
