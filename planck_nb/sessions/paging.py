@@ -76,7 +76,7 @@ class Pager:
             checkpoint = moment.latest_summary(stop, agent_id)
             return Page(moment.rows(checkpoint or 0, stop, agent_id), checkpoint)
 
-        return self._at(end, read)
+        return self._at(end, read, agent_id)
 
     def conversation(self, agent_id: str, *, end: Position) -> list[Row]:
         """What a model is still sent of the agent's messages, oldest first.
@@ -98,7 +98,7 @@ class Pager:
             ]
             return earlier + rows
 
-        return self._at(end, read)
+        return self._at(end, read, agent_id)
 
     def metadata(self, *, end: Position) -> JsonObject:
         """What was saved beside the conversation, the latest value of each key."""
@@ -114,12 +114,12 @@ class Pager:
                 self._connection.close()
                 self._connection = None
 
-    def _at(self, end: Position, read: Callable[[_Moment], T]) -> T:
+    def _at(self, end: Position, read: Callable[[_Moment], T], agent_id: str | None = None) -> T:
         try:
             with self._turn, self._attached() as connection:
-                return read(_Moment(self._session, end, connection))
+                return read(_Moment(self._session, end, connection, agent_id))
         except (duckdb.Error, _UnusableError):
-            return read(_Moment(self._session, end, None))
+            return read(_Moment(self._session, end, None, agent_id))
 
     @contextmanager
     def _attached(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -156,9 +156,14 @@ class _UnusableError(Exception):
 
 
 class _Moment:
-    """The session as far as `end`, through the attached file, or through the journal alone."""
+    """The session as far as `end`, through the attached file, or through the journal alone.
 
-    def __init__(self, session: SessionInfo, end: Position, connection: duckdb.DuckDBPyConnection | None) -> None:
+    With `agent_id` what is only about other agents may be missing.
+    """
+
+    def __init__(
+        self, session: SessionInfo, end: Position, connection: duckdb.DuckDBPyConnection | None, agent_id: str | None
+    ) -> None:
         self._connection = connection
         start = START
         self._folded_id = 0
@@ -168,9 +173,12 @@ class _Moment:
                 raise _UnusableError
             start = progress.position
             self._folded_id = progress.last_id
-        records = (
-            codec.parse_line(line) for lines, _ in read_rows(session.path, start=start, end=end) for line in lines
-        )
+        lines = (line for lines, _ in read_rows(session.path, start=start, end=end) for line in lines)
+        if agent_id is not None and agent_id.isascii() and agent_id.isalnum():
+            # Reading JSON takes a hundred times as long, and where there are many agents most lines are of others.
+            mine = agent_id.encode()
+            lines = (line for line in lines if mine in line or b"rewind" in line)
+        records = map(codec.parse_line, lines)
         self._tail = [record for record in records if record is not None]
 
     @cached_property
