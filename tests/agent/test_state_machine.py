@@ -86,7 +86,7 @@ class Halving(Compactor):
 
 @dataclass
 class World:
-    """One agent, what it was told, and what it told."""
+    """One agent, what it was told, and what it told; and another one that shares its session."""
 
     script: Sequence[Reply]
     most: int
@@ -118,10 +118,17 @@ class World:
             cost=before.cost,
         )
         self.first = self.agent.state.messages
+        self.other = Agent(
+            id="other",
+            model=scripted_model([Reply("I hold.", calls=[Call("held", {})]), "done"] * 20, pace=self.pace),
+            tools=[self.held],
+            session=self.session,
+            client=self.client,
+        )
 
-    def stored(self) -> AgentState:
+    def stored(self, agent_id: str = "agent") -> AgentState:
         assert self.session is not None
-        return reduce(fold, self.session.events("agent"), AgentState())
+        return reduce(fold, self.session.events(agent_id), AgentState())
 
     async def held(self) -> str:
         hold = asyncio.Event()
@@ -151,6 +158,9 @@ class World:
 
     async def do_steer(self, _number: int) -> None:
         self.runs.append(self.agent.steer(f"steer {len(self.runs)}"))
+
+    async def do_other(self, _number: int) -> None:
+        self.runs.append(self.other.prompt(f"other {len(self.runs)}"))
 
     async def do_nudge(self, _number: int) -> None:
         if run := self.agent.nudge():
@@ -222,6 +232,7 @@ class World:
         self.session.close()
         kept = self.acknowledged()
         await self.agent.stop()
+        await self.other.stop()
         self.check_events()
         self.session = Session.open(self.folder, self.session.id)
         stored = {row.db_id: row.message for row in self.session.messages("agent")}
@@ -275,6 +286,8 @@ class World:
             assert {key: rows[key] for key in mine} == mine
             assert list(rows) == sorted(rows)
             assert {entry.id for entry in state.messages} <= set(rows)
+            assert sent(self.stored("other").messages) == sent(self.other.state.messages)
+            assert self.other.status == "idle"
 
 
 async def echo(text: str) -> str:
@@ -299,6 +312,7 @@ async def live(world: World, steps: Sequence[tuple[str, int]]) -> None:
         await asyncio.wait_for(world.settle(), 20)
         world.check()
         await asyncio.wait_for(world.agent.stop(), 20)
+        await asyncio.wait_for(world.other.stop(), 20)
         with pytest.raises(PlanckError):
             world.agent.prompt("too late")
     finally:
