@@ -33,8 +33,9 @@ def find_instructions(directory: str | Path) -> Instructions:
     """The AGENTS.md files of the directory and of the folders above it, up to the root of its repository.
 
     That is the folder with a `.git`, which in a worktree or submodule is a file. Without one, the walk ends at the
-    root of the file system. Where the files together are longer than `MAX_BYTES`, those nearest to the directory keep
-    their text. Never raises.
+    root of the file system. A link is followed inside of the repository, without one inside of its folder: no
+    repository may have an agent read what it does not hold. Where the files together are longer than `MAX_BYTES`, those
+    nearest to the directory keep their text. Never raises.
     """
     try:
         start = Path(directory).expanduser().resolve()
@@ -44,13 +45,19 @@ def find_instructions(directory: str | Path) -> Instructions:
     room = MAX_BYTES
     found: list[tuple[Path, str]] = []
     warnings: list[str] = []
-    for path in _upward(start):
+    repository = _repository(start)
+    for path in _upward(start, repository):
+        home = repository or path.parent
         try:
             data = read_head(path, room + 1)
+            inside = path.resolve().is_relative_to(home)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             warnings.append(f"Cannot read {shown(path)}: {reason_of(error)}.")
+            continue
+        if not inside:
+            warnings.append(f"{shown(path)} is left out because it leads out of {shown(home)}; put the text there.")
             continue
         part, problem = _text(data, room)
         if problem:
@@ -63,10 +70,14 @@ def find_instructions(directory: str | Path) -> Instructions:
     return Instructions(text, tuple(path for path, _ in found), tuple(warnings))
 
 
-def _upward(start: Path) -> Iterator[Path]:
+def _repository(start: Path) -> Path | None:
+    return next((folder for folder in (start, *start.parents) if os.path.lexists(folder / ".git")), None)
+
+
+def _upward(start: Path, last: Path | None) -> Iterator[Path]:
     for folder in (start, *start.parents):
         yield folder / INSTRUCTIONS_FILE
-        if os.path.lexists(folder / ".git"):
+        if folder == last:
             return
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +127,6 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _check(data: dict[str, Any], path: Path) -> None:
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - 40 ms that most programs never need
-
     if missing := [key for key in _REQUIRED if key not in data]:
         raise ConfigError(f"TOOL.json at {path} missing required fields: {', '.join(missing)}.")
     for key in ("name", "description", "command"):
@@ -141,10 +141,20 @@ def _check(data: dict[str, Any], path: Path) -> None:
         raise ConfigError(f"TOOL.json at {path}: parameters must be a JSON Schema of type object.")
     if not isinstance(parameters.get("properties", {}), dict):
         raise ConfigError(f"TOOL.json at {path}: parameters.properties must be an object.")
+    if problem := _schema_problem(json.dumps(parameters)):
+        raise ConfigError(f"TOOL.json at {path}: parameters is not a JSON Schema: {problem}.")
+
+
+@lru_cache(1_000)
+def _schema_problem(schema: str) -> str:
+    """What is wrong with a JSON Schema; kept, because it takes milliseconds and files are read at every turn."""
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - 40 ms that most programs never need
+
     try:
-        Draft202012Validator.check_schema(parameters)
+        Draft202012Validator.check_schema(json.loads(schema))
     except SchemaError as error:
-        raise ConfigError(f"TOOL.json at {path}: parameters is not a JSON Schema: {error.message}.") from error
+        return str(error.message)
+    return ""
 
 
 def _with_call_properties(parameters: JsonObject) -> JsonObject:

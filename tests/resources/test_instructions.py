@@ -50,6 +50,24 @@ def test_a_worktree_is_a_repository(repository: Path, kind: str) -> None:
     assert find_instructions(repository / "a") == Instructions()
 
 
+def test_a_link_out_of_the_repository_is_not_followed(repository: Path) -> None:
+    secret = repository.parent / "secret"
+    secret.write_text("secret")
+    (repository / "NOTES.md").write_text("Inside.")
+    (repository / "AGENTS.md").symlink_to("../secret")
+    (repository / "a" / "AGENTS.md").symlink_to("../NOTES.md")
+    found = find_instructions(repository / "a")
+    assert found.paths == (repository / "a" / "AGENTS.md",)
+    assert "Inside." in found.text
+    assert found.warnings == (
+        f"{repository}/AGENTS.md is left out because it leads out of {repository}; put the text there.",
+    )
+    (repository / ".git").rmdir()
+    alone = find_instructions(repository / "a")
+    assert alone.paths == (repository.parent / "AGENTS.md",)
+    assert len(alone.warnings) == 2
+
+
 def test_relative_directories_links_and_home(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (repository / "AGENTS.md").write_text("Inside.")
     expected = (repository / "AGENTS.md",)

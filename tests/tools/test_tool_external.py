@@ -173,6 +173,16 @@ def test_every_file_skipped_is_named_with_its_reason(tmp_path: Path, text: str, 
     assert "cannot list" in folder.reason
 
 
+def test_a_file_is_described_as_it_is_now(tmp_path: Path) -> None:
+    for count in (1, 2):
+        described(tmp_path / "t", parameters={"properties": {f"x{number}": {} for number in range(count)}})
+        tool = ExternalTool.load_all([tmp_path]).tools[0]
+        assert list(tool.parameters["properties"])[2:] == [f"x{number}" for number in range(count)]
+    described(tmp_path / "t", parameters={"properties": {"x": {"type": 3}}})
+    for _again in range(2):
+        assert "not a JSON Schema" in ExternalTool.load_all([tmp_path]).skipped[0].reason
+
+
 def test_a_schema_elsewhere_is_never_fetched(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
