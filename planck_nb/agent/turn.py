@@ -97,9 +97,9 @@ class Turn:
 
     def settle(self, status: RunStatus, entries: Sequence[Entry], error: BaseException | None = None) -> None:
         """Tell the runs what came of them; `entries` is the whole conversation."""
-        outcome = error or self._result(entries, aborted=status == "aborted")
+        result = self._result(entries, aborted=status == "aborted")
         for run in self.runs:
-            run.settle(status, outcome)
+            run.settle(status, error or (replace(result, output=self._output) if run.wanted else result))
 
     def _result(self, entries: Sequence[Entry], *, aborted: bool) -> RunResult[Any]:
         messages = tuple(entry.message for entry in entries[self._first :])
@@ -109,4 +109,4 @@ class Turn:
         known = [cost for cost in costs if cost is not None]
         cost = sum(known) if known and len(known) == len(costs) else None
         result: RunResult[Any] = RunResult(messages, usage, cost, aborted, limit=self._limit)
-        return replace(result, output=self._output if self.wanted else result.text)
+        return replace(result, output=result.text)

@@ -136,3 +136,13 @@ async def test_a_stopped_agent_is_not_steered() -> None:
     assert (run.status, steer.status) == ("aborted", "aborted")
     with pytest.raises(AgentStoppedError):
         agent.steer("again")
+
+
+async def test_the_form_of_an_answer_is_for_whom_it_was_asked() -> None:
+    hold = Hold()
+    agent = Agent(model=scripted_model(calling(("hold", {}), then="42")), tools=[hold.hold])
+    run = agent.prompt("go", output=int)
+    await hold.entered.wait()
+    steer = agent.steer("on")
+    hold.release()
+    assert ((await run).output, (await steer).output) == (42, "42")
