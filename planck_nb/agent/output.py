@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_core import ValidationError, from_json, to_json
 
+from planck_nb.agent.schema import errors_of, problem_of, validator
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json import JsonObject
 
@@ -45,18 +46,13 @@ def correction(problems: str, schema: JsonObject) -> str:
 
 
 def _of_schema(schema: JsonObject) -> Wanted:
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
-    from jsonschema.exceptions import SchemaError  # noqa: PLC0415
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise UsageError(f"`output` is not a JSON Schema: {error.message}.") from None
-    validator = Draft202012Validator(schema)
+    if problem := problem_of(schema):
+        raise UsageError(f"`output` is not a JSON Schema: {problem}.")
+    checker = validator(schema)
 
     def read(text: str) -> Any:  # noqa: ANN401 - any JSON value
         value = _json(text)
-        problems = [_line(error.absolute_path, error.message) for error in validator.iter_errors(value)]
+        problems = [_line(error.absolute_path, error.message) for error in errors_of(checker, value)]
         if problems:
             raise Misfit(_joined(problems))
         return value

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from planck_nb.agent.generators import adrain, drain
+from planck_nb.agent.schema import errors_of, validator
 from planck_nb.agent.tool_output import ToolOutput, as_output
 from planck_nb.agent.touch import Touch
 from planck_nb.ai.context import ToolSpec
@@ -20,6 +21,9 @@ from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json import JsonObject
 from planck_nb.base.text import one_line
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator, ValidationError
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds that a tool may take unless it says otherwise."""
@@ -100,22 +104,14 @@ class Tool:
         return inspect.iscoroutinefunction(self.execute_fn) or inspect.isasyncgenfunction(self.execute_fn)
 
     @cached_property
-    def _validator(self) -> Any:  # noqa: ANN401 - jsonschema is loaded on first use
-        from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
-        from referencing import Registry  # noqa: PLC0415 - as above
-
-        return Draft202012Validator(self.parameters, registry=Registry())  # one that fetches nothing
+    def _validator(self) -> Draft202012Validator:
+        return validator(self.parameters)
 
     def check(self, args: JsonObject) -> None:
         """Raise `ToolError` unless `args` fits `parameters`; the model reads the message and can mend its call."""
         if self.function is not None:
             return  # the function's own signature validates, and converts as well
-        from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with jsonschema
-
-        try:
-            problems = [_problem(error) for error in self._validator.iter_errors(args)]
-        except Unresolvable as error:
-            raise ToolError(f"{self.name}'s parameters refer to {error.ref}; write the schema out.") from None
+        problems = [_problem(error) for error in errors_of(self._validator, args)]
         if problems:
             raise ToolError(f"Invalid arguments for {self.name}: {'; '.join(problems)}.")
 
@@ -202,9 +198,9 @@ def _failure(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def _problem(error: Any) -> str:  # noqa: ANN401 - jsonschema.ValidationError
+def _problem(error: ValidationError) -> str:
     where = ".".join(str(step) for step in error.absolute_path)
-    said = one_line(str(error.message), _PROBLEM_CHARACTERS)  # it quotes the value, however long
+    said = one_line(error.message, _PROBLEM_CHARACTERS)  # it quotes the value, however long
     return f"{where}: {said}" if where else said
 
 

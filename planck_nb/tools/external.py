@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from planck_nb.agent.schema import problem_of
 from planck_nb.agent.tool import Tool, ToolContext
 from planck_nb.agent.touch import Touch
 from planck_nb.base.errors import ConfigError
@@ -141,20 +140,8 @@ def _check(data: dict[str, Any], path: Path) -> None:
         raise ConfigError(f"TOOL.json at {path}: parameters must be a JSON Schema of type object.")
     if not isinstance(parameters.get("properties", {}), dict):
         raise ConfigError(f"TOOL.json at {path}: parameters.properties must be an object.")
-    if problem := _schema_problem(json.dumps(parameters)):
+    if problem := problem_of(parameters):
         raise ConfigError(f"TOOL.json at {path}: parameters is not a JSON Schema: {problem}.")
-
-
-@lru_cache(1_000)
-def _schema_problem(schema: str) -> str:
-    """What is wrong with a JSON Schema; kept, because it takes milliseconds and files are read at every turn."""
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - 40 ms that most programs never need
-
-    try:
-        Draft202012Validator.check_schema(json.loads(schema))
-    except SchemaError as error:
-        return str(error.message)
-    return ""
 
 
 def _with_call_properties(parameters: JsonObject) -> JsonObject:

@@ -187,7 +187,7 @@ def test_a_schema_elsewhere_is_never_fetched(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
         tool = ExternalTool.from_file(described(tmp_path, parameters={"properties": {"x": {"$ref": url}}}))
-        with pytest.raises(ToolError, match=f"t's parameters refer to {url}; write the schema out"):
+        with pytest.raises(ToolError, match=f"Its schema refers to {url}; write that out in the schema"):
             tool.check({"x": 1})
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
