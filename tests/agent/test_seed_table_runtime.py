@@ -531,7 +531,7 @@ LATER = {
     "registered tools, and those of sidecars, in their order": "sidecars bring tools in, and teams share them out",
     "a compactor of its own for each member, or of a sidecar": "team files name it, sidecars offer it",
     "members that were spawned, and what was delegated, come back when a session goes on": "teams keep that record",
-    "text from files, the web and other agents is marked as such": "the web and other agents come with sidecars and teams",
+    "text from files, the web and other agents is marked as such": "sidecars and teams bring such text in",
     "binary documents are read as text": "a sidecar does that",
 }
 
