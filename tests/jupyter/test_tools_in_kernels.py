@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from support.kernel import Kernel, running_kernel
-from support.stubborn import MARK, marked, put_program, started, until
+from support.stubborn import MARK, everything_ends, marked, put_program, started, until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -40,7 +40,7 @@ class Notebook:
         assert all(psutil.pid_exists(pid) for pid in started(self.folder))
         assert len(self.left()) >= 3  # so that the mark is seen to find them
 
-    def left(self, *, kernel: bool = True) -> list[str]:
+    def left(self, *, kernel: bool = True) -> list[psutil.Process]:
         return marked(self.mark, kernel=self.pid if kernel else None)
 
     def is_alive(self) -> None:
@@ -57,7 +57,7 @@ def notebook(tmp_path: Path) -> Iterator[Notebook]:
     with running_kernel(tmp_path, **settings) as kernel:
         kernel.run("%load_ext planck_nb")
         yield Notebook(kernel, tmp_path, mark)
-    until(lambda: not marked(mark), "everything ends with the kernel")
+    everything_ends(mark)
 
 
 def test_abort_from_another_cell(notebook: Notebook) -> None:

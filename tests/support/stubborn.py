@@ -43,19 +43,26 @@ def started(folder: Path) -> list[int]:
     return [int((folder / name).read_text()) for name in NAMES]
 
 
-def marked(mark: str, *, kernel: int | None = None) -> list[str]:
-    """The command lines of all processes that carry the mark, but for the kernel and its watchdog."""
-    found: list[str] = []
+def marked(mark: str, *, kernel: int | None = None) -> list[psutil.Process]:
+    """All processes that carry the mark, but for the kernel and its watchdog."""
+    found: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) != mark:
-                continue
-            line = " ".join(process.cmdline())
-            if kernel is None or (process.pid != kernel and not _is_watchdog_of(process, kernel)):
-                found.append(line)
+            is_ours = process.environ().get(MARK) == mark
+            if is_ours and (kernel is None or (process.pid != kernel and not _is_watchdog_of(process, kernel))):
+                found.append(process)
         except (psutil.Error, OSError):
             continue  # gone meanwhile, or a zombie that nobody has collected
     return found
+
+
+def everything_ends(mark: str) -> None:
+    """Wait for the end of all that carries the mark; what does not end fails the test and is killed."""
+    try:
+        until(lambda: not marked(mark), "everything ends with the kernel")
+    finally:
+        for process in marked(mark):
+            process.kill()
 
 
 def _is_watchdog_of(process: psutil.Process, kernel: int) -> bool:
