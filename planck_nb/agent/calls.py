@@ -9,7 +9,7 @@ from typing import Protocol
 from planck_nb.agent import events as ev
 from planck_nb.agent.progress import Progress
 from planck_nb.agent.tool import Tool
-from planck_nb.agent.tool_output import ToolOutput
+from planck_nb.agent.tool_output import ToolOutput, as_output
 from planck_nb.ai.messages import Message, ToolCallPart, ToolResultMessage, ToolResultPart
 from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.json import JsonObject
@@ -76,16 +76,20 @@ async def _run_call(host: Caller, call: ToolCallPart) -> ToolResultPart:
         output = await _execute(host, call)
         result = ToolResultPart(call.id, call.name, output.text, images=output.images)
     except ToolError as error:
-        result = ToolResultPart(call.id, call.name, f"Error: {error}", is_error=True)
+        result = _failed(call, str(error))
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) and task.cancelling():
             host.emit(ev.ToolEnd, call.id, call.name, STOPPED, True)
             raise
-        result = ToolResultPart(call.id, call.name, "Error: what the tool waited for was cancelled", is_error=True)
+        result = _failed(call, "what the tool waited for was cancelled")
     except Exception as error:  # noqa: BLE001 - whatever a tool, its schema or its result does, the loop goes on
-        result = ToolResultPart(call.id, call.name, f"Error: {type(error).__name__}: {error}", is_error=True)
+        result = _failed(call, f"{type(error).__name__}: {error}")
     host.emit(ev.ToolEnd, call.id, call.name, result.text, result.is_error)
     return result
+
+
+def _failed(call: ToolCallPart, reason: str) -> ToolResultPart:
+    return ToolResultPart(call.id, call.name, as_output(f"Error: {reason}").text, is_error=True)
 
 
 async def _execute(host: Caller, call: ToolCallPart) -> ToolOutput:

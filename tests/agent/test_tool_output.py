@@ -261,3 +261,15 @@ async def test_what_tools_return_reaches_the_model_and_the_log() -> None:
     assert "299,962,500 characters left out" in long.text
     shown = [event.result for event in events if event.type == "tool_end"]
     assert sorted(shown) == sorted(result.text for result in results)
+
+
+async def test_what_a_tool_says_of_its_failure_is_bounded_and_can_be_sent() -> None:
+    def fail() -> None:
+        raise ValueError("\ud800" + "x" * 10 * MAX_RESULT_CHARACTERS)
+
+    agent = Agent(model=scripted_model([Reply(calls=[Call("fail", {})]), "done"]), tools=[fail])
+    result = (await agent.prompt("go")).messages[2]
+    assert isinstance(result, ToolResultMessage)
+    text = result.content[0].text
+    assert text.startswith("Error: ValueError: ?xxx")
+    assert len(text) < 2 * MAX_RESULT_CHARACTERS
