@@ -351,6 +351,8 @@ class Agent:
     def rewound(self, message_id: int | None) -> None:
         """Go on from what is left in the log."""
         self._held = False
+        if self._stopping:  # another agent may go by its id now
+            return
         if message_id is not None:
             self._chronicle.taken_back(message_id)
             self._changed(self.system_prompt)

@@ -113,6 +113,23 @@ async def test_agents_that_came_later_are_stopped_and_come_back_with_their_branc
         assert [branch.last_text for branch in place.session.branches()][-1] == "another way"
 
 
+async def test_who_was_stopped_says_nothing_about_a_rewind(tmp_path: Path) -> None:
+    async with workspace(tmp_path) as place:
+        ann = place.add_agent("ann", model=scripted_model(["one", "two"]))
+        gone = place.add_agent("gone", model=scripted_model(["hello"]))
+        await gone.prompt("hi")
+        await ann.prompt("A")
+        await place.remove_agent("gone")
+        await ann.prompt("B")
+        await place.rewind(message_id(ann, "B"))
+        assert list(place.agents) == ["ann"]
+        assert place.session.events(gone.id)[-1].type == "agent_stopped"
+        await place.rewind(message_id(ann, "A"))
+        assert list(place.agents) == ["ann", "gone"]
+        assert said(place.agent("gone")) == ["user: hi", "assistant: hello"]
+        assert "rewound" not in kinds(place.session.events(gone.id))
+
+
 async def test_what_was_spent_stays_spent(tmp_path: Path) -> None:
     async with workspace(tmp_path) as place:
         ann = place.add_agent("ann", model=scripted_model(["one two three"]))
