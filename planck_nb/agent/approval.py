@@ -40,6 +40,11 @@ class Approvals:
         """Follow this rule from now on."""
         self.policy = self.policy.with_rule(rule)
 
+    def attend(self) -> None:
+        """Take in that somebody is there who can be asked."""
+        if self.attendance is not None:
+            self.attendance.set()
+
     async def attended(self) -> bool:
         """Whether there is somebody to ask, after a moment in which a frontend may still show up."""
         if self.attendance is None or self.attendance.is_set():
@@ -111,6 +116,7 @@ class Gate:
         waiting = self._waiting.get(call_id)
         if waiting is None or waiting.answer.done():
             raise AgentError(f"No call {call_id} waits for a decision; it was decided or stopped before.")
+        self._approvals.attend()
         if not allow:
             said = f"The user denied this call: {reason}" if reason else "The user denied this call."
             waiting.answer.set_result(_Answer(False, "user", reason=said))

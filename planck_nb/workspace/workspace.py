@@ -115,8 +115,7 @@ class Workspace:
 
     def attend(self) -> None:
         """Take in that somebody is there who can be asked for approval."""
-        if self.approvals.attendance is not None:
-            self.approvals.attendance.set()
+        self.approvals.attend()
 
     def policy(self) -> Policy:
         """What calls may do before anything was remembered for the session: what the settings say, and skills."""

@@ -222,6 +222,16 @@ async def test_somebody_who_comes_in_time_is_asked(tmp_path: Path) -> None:
     assert shell.ran == ["make", "make"]
 
 
+async def test_an_answer_shows_that_somebody_is_there(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=600.0)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    agent.decide((await requested(run)).id, allow=True)
+    await asyncio.wait_for(run.wait(), 10)
+    assert shell.ran == ["make"]
+
+
 async def test_an_answer_counts_even_where_nobody_seemed_to_be_there(tmp_path: Path) -> None:
     shell = Shell()
     approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=0.05)
