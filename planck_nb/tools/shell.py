@@ -90,7 +90,11 @@ def _folder(cwd: Path | None, within: str | None) -> Path:
     try:
         base = Path.cwd() if cwd is None else cwd.expanduser()
         return base / Path(within or "").expanduser()
-    except (OSError, RuntimeError) as error:
+    except RuntimeError as error:
+        raise ToolError(
+            f"failed to start process: there is no home folder for {within or cwd}; give another."
+        ) from error
+    except OSError as error:
         raise ToolError(f"failed to start process: the working directory is gone ({error}); give cwd.") from error
 
 

@@ -42,6 +42,7 @@ async def test_output_streams_and_status(tmp_path: Path) -> None:
 async def test_what_cannot_start_is_said(tmp_path: Path) -> None:
     cases: list[tuple[str, dict[str, object], str]] = [
         ("true", {"cwd": "nope"}, r"failed to start process: No such file.*nope"),
+        ("true", {"cwd": "~no-one/x"}, r"failed to start process: there is no home folder for ~no-one/x; give another"),
         ("echo " + "x" * 200_000, {}, "failed to start process: Argument list too long"),
         ("a\0b", {}, "failed to start process: embedded null byte"),
     ]
