@@ -365,6 +365,7 @@ class Workspace:
             await self.remove_agent(name)
         problems = [f"{name} has no part in this and stopped." for name in gone]
         here = {agent.id for agent in self.agents.values()}
+        known = self.equipment.tools() if staying.keys() - here else {}
         for member in staying.values():
             if member.agent_id in here:
                 continue
@@ -372,19 +373,13 @@ class Workspace:
             if name in self.agents:
                 problems.append(f"A second agent named {name} was left out.")
                 continue
-            tools, missing = self._granted(member, find)
+            tools, missing = _granted(member, find, known)
             if missing:
                 problems.append(f"{name} lacks {', '.join(missing)}; hand them over again with `--tools`.")
             agent = self._add(name, await self._model_of(member, problems), member.system_prompt, tools, member=member)
             if member.unfinished:
                 await agent.append(UserMessage(INTERRUPTED))
         return problems
-
-    def _granted(self, member: Member, find: Finder | None) -> tuple[list[Tool], list[str]]:
-        """The tools that the agent had, and the names of those that are nowhere any more."""
-        known = self.equipment.tools()
-        given = {name: (find(name) if find else None) or known.get(name) for name in member.tools}
-        return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 
     async def _model_of(self, member: Member, problems: list[str]) -> Model:
         try:
@@ -418,6 +413,12 @@ class Workspace:
     def _recorded_model(self) -> str | None:
         cassette = self.cassette
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
+
+
+def _granted(member: Member, find: Finder | None, known: Mapping[str, Tool]) -> tuple[list[Tool], list[str]]:
+    """The tools that the agent had, and the names of those that are nowhere any more."""
+    given = {name: (find(name) if find else None) or known.get(name) for name in member.tools}
+    return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 
 
 def _cassette(config: Config) -> Cassette | None:

@@ -427,12 +427,10 @@ def test_a_thousand_agents(kernel: Kernel) -> None:
     assert "No agent is named agent 100x. Did you mean agent 10" in kernel.run("%planck remove agent 100x").error
     assert said(kernel, "%planck show request agent 999")
     name = value(kernel, "workspace().session.name")
-    said(kernel, "%planck fork copy")
-    cell = kernel.run(f"%planck resume {name}")
-    assert cell.plain.startswith(f"{name} goes on with planck (2 messages), agent 0 (0 messages), ")
-    assert cell.plain.endswith(" and 981 other agents.")
-    assert said(kernel, "%planck rewind last").count("has no part in this and stopped.") == 1_000
-    print(cell.seconds)
+    said(kernel, "%unload_ext planck_nb\n%load_ext planck_nb")
+    shown = said(kernel, "%planck resume")
+    assert shown.startswith(f"{name} goes on with planck (2 messages), agent 0 (0 messages), ")
+    assert shown.endswith(" and 981 other agents.")
 
 
 def test_help_reads_well(kernel: Kernel) -> None:
