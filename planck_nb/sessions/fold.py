@@ -82,7 +82,7 @@ def _fold(session: SessionInfo, end: Position) -> None:
         session.database.chmod(0o600)
         progress = _read_or_create(connection, session, end)
         for lines, position in read_rows(session.path, start=progress.position, end=end):
-            schema.stage(connection, lines)
+            schema.stage(connection, {"": lines})
             connection.execute("begin")
             schema.insert_staged(connection, "file")
             connection.execute(

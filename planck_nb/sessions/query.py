@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from planck_nb.sessions import schema
 from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
 from planck_nb.sessions.engine import connect, literal, patiently
 from planck_nb.sessions.fold import Progress, parse_progress
+from planck_nb.sessions.journal import CHUNK
 from planck_nb.sessions.segments import START, Position, read_rows
 from planck_nb.sessions.store import SessionInfo, list_sessions
 
@@ -39,9 +42,11 @@ VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "approvals", "
 
 _VIEWS_SQL = Path(__file__).with_name("views.sql")
 _PATIENCE = 5.0
-_FILE_PATIENCE = 0.3
+_FILE_PATIENCE = 1.0
 _INTERRUPT_AGAIN = 0.05
 _LARGE = 16 * 1024 * 1024
+_LATELY = 60.0
+_VIEW = re.compile(r"create view (?:store\.)?(\w+)")
 
 # What only reads. A statement of type SELECT may still hold an INSERT or a COPY in its WITH clause, and these
 # functions run a statement from a string.
@@ -118,7 +123,7 @@ class Query:
             try:
                 tables = _tables_read(connection, self._sql)
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
-                _prepare(connection, sessions, trust_files=trust_files)
+                _prepare(connection, sessions, _views_named(self._sql), trust_files=trust_files)
                 if self._session is not None:
                     connection.execute(f"set variable session = {literal(self._session)}")
                 for name, frame in self._frames.items():
@@ -262,10 +267,14 @@ class _Source:
     progress: Progress | None
 
 
-def _prepare(connection: duckdb.DuckDBPyConnection, sessions: list[SessionInfo], *, trust_files: bool) -> None:
+def _prepare(
+    connection: duckdb.DuckDBPyConnection, sessions: list[SessionInfo], views: str, *, trust_files: bool
+) -> None:
     """Make the views over the sessions, as they are at this moment."""
-    progress = _read_progress(connection, [s.database for s in sessions if s.database.exists()] if trust_files else [])
-    sources = [_Source(session, _usable(progress.get(str(session.database)), session)) for session in sessions]
+    files = _attach([s.database for s in sessions if s.database.exists()] if trust_files else [], connection)
+    progress = _read_progress(connection, files)
+    sources = [_Source(session, _usable(progress.get(session.database), session)) for session in sessions]
+    files = files.only({source.session.database for source in sources if source.progress is not None})
     connection.execute("create schema store")
     connection.execute(
         "create table store.sessions (session_id varchar, session_name varchar, created timestamp,"
@@ -287,9 +296,7 @@ def _prepare(connection: duckdb.DuckDBPyConnection, sessions: list[SessionInfo],
         )
     connection.execute("create schema tail")
     schema.create_tables(connection, "tail", ", filename varchar")
-    for source in sources:
-        _load_tail(connection, source)
-    files = _attach([source.session.database for source in sources if source.progress is not None], connection)
+    _load_tails(connection, sources)
     _create_hidden(connection, files)
     # A view opens every file when it is made. The documented ones are made over empty tables of the same columns,
     # which then give way to the real thing.
@@ -298,35 +305,52 @@ def _prepare(connection: duckdb.DuckDBPyConnection, sessions: list[SessionInfo],
             f"create table store.all_{table} as select session_id, session_name, t.* exclude (filename)"  # noqa: S608
             f" from tail.{table} t join store.sessions using (filename) limit 0"
         )
-    connection.execute(_VIEWS_SQL.read_text(encoding="utf-8"))
+    connection.execute(views)
     for table in ("messages", "events"):
         connection.execute(f"drop table store.all_{table}")
         connection.execute(f"create view store.all_{table} as {_everything(table, files)}")
 
 
-def _read_progress(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> dict[str, Progress]:
-    """How far each file is folded, by its path; without those that cannot be read for now."""
+def _views_named(sql: str) -> str:
+    """SQL that makes the views that the statement names, and those they are made of; all where it names none.
+
+    Making one takes as long as a small query, and most queries want one or two.
+    """
+    statements = re.split(r"^(?=create )", _VIEWS_SQL.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    chosen: list[str] = []
+    words = set(re.findall(r"\w+", sql.lower()))
+    if words.isdisjoint(VIEWS):
+        words.update(VIEWS)
+    for statement in reversed(statements):  # each is made of earlier ones
+        view = _VIEW.match(statement)
+        if view is None or view[1] in words:
+            chosen.append(statement)
+            words.update(re.findall(r"\w+", statement))
+    return "".join(reversed(chosen))
+
+
+def _read_progress(connection: duckdb.DuckDBPyConnection, files: _Files) -> dict[Path, Progress]:
+    """How far each file is folded; without those that cannot be read for now."""
+    found: dict[Path, Progress] = {}
+    for file, name in files.attached.items():
+        with suppress(duckdb.Error):
+            found |= _select_progress(connection, _attached_rows(file, name, "meta"))
     try:
-        return _select_progress(connection, files)
+        return found | (_select_progress(connection, _read_duckdb(files.others, "meta")) if files.others else {})
     except duckdb.Error:
-        found: dict[str, Progress] = {}
-        for file in files:
-            try:
-                found |= patiently(partial(_select_progress, connection, [file]), seconds=_FILE_PATIENCE)
-            except duckdb.Error:
-                continue
+        for file in files.others:
+            select = partial(_select_progress, connection, _read_duckdb([file], "meta"))
+            with suppress(duckdb.Error):
+                found |= patiently(select, seconds=_FILE_PATIENCE)
         return found
 
 
-def _select_progress(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> dict[str, Progress]:
-    if not files:
-        return {}
-    rows = connection.execute(f"select filename, key, value from {_read_duckdb(files, 'meta')}").fetchall()  # noqa: S608
-    meta: dict[str, dict[str, str]] = {}
-    for filename, key, value in rows:
-        meta.setdefault(filename, {})[key] = value
-    parsed = {filename: parse_progress(entries) for filename, entries in meta.items()}
-    return {filename: progress for filename, progress in parsed.items() if progress is not None}
+def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[Path, Progress]:
+    meta: dict[Path, dict[str, str]] = {}
+    for filename, key, value in connection.execute(f"select filename, key, value from {rows}").fetchall():  # noqa: S608
+        meta.setdefault(Path(filename), {})[key] = value
+    parsed = {file: parse_progress(entries) for file, entries in meta.items()}
+    return {file: progress for file, progress in parsed.items() if progress is not None}
 
 
 def _usable(progress: Progress | None, session: SessionInfo) -> Progress | None:
@@ -339,38 +363,62 @@ def _usable(progress: Progress | None, session: SessionInfo) -> Progress | None:
     return progress if progress.position <= written else None
 
 
-def _load_tail(connection: duckdb.DuckDBPyConnection, source: _Source) -> None:
-    """Load what the journal holds beyond the file."""
-    start = source.progress.position if source.progress else START
-    with suppress(FileNotFoundError):  # deleted since the directory was read
-        for lines, _ in read_rows(source.session.path, start=start):
-            schema.stage(connection, lines)
-            schema.insert_staged(connection, "tail", f", {literal(source.session.database)}")
+def _load_tails(connection: duckdb.DuckDBPyConnection, sources: Iterable[_Source]) -> None:
+    """Load what the journals hold beyond the files."""
+    waiting: dict[str, list[bytes]] = {}
+    size = 0
+    for source in sources:
+        start = source.progress.position if source.progress else START
+        with suppress(FileNotFoundError):  # deleted since the directory was read
+            for lines, _ in read_rows(source.session.path, start=start):
+                waiting.setdefault(str(source.session.database), []).extend(lines)
+                size += sum(map(len, lines))
+                if size >= CHUNK:
+                    _load(connection, waiting)
+                    waiting, size = {}, 0
+    if waiting:
+        _load(connection, waiting)
+
+
+def _load(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, list[bytes]]) -> None:
+    schema.stage(connection, lines)
+    schema.insert_staged(connection, "tail", ", source")
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """DuckDB files to read: large ones by the name that they are attached under, the others in one go.
+    """DuckDB files to read: some by the name that they are attached under, the others in one go.
 
-    A scan of an attached file takes half the time, but attaching takes a millisecond, and many sessions are small.
+    A scan of an attached file takes half the time, and no fold comes in between; but attaching takes half a
+    millisecond, and there may be many sessions. So large files are attached, and those that are being written.
     """
 
     attached: dict[Path, str]
     others: list[Path]
 
+    def only(self, files: Collection[Path]) -> _Files:
+        """Those among `files`."""
+        attached = {file: name for file, name in self.attached.items() if file in files}
+        return _Files(attached, [file for file in self.others if file in files])
+
 
 def _attach(files: Iterable[Path], connection: duckdb.DuckDBPyConnection) -> _Files:
+    """Attach what is to be attached, without what cannot be for now."""
     found = _Files({}, [])
+    now = time.time()
     for file in files:
         try:
-            large = file.stat().st_size >= _LARGE
-        except FileNotFoundError:
-            large = False  # deleted since it was looked at, which DuckDB will find, too
-        if not large:
+            status = file.stat()
+        except OSError:
+            continue  # deleted since it was looked at, or out of reach
+        if status.st_size < _LARGE and now - status.st_mtime > _LATELY:
             found.others.append(file)
-        else:
-            found.attached[file] = name = f"large_{len(found.attached)}"
-            connection.execute(f"attach {literal(file)} as {name} (read_only)")
+            continue
+        name = f"file_{len(found.attached)}"
+        attach = partial(connection.execute, f"attach {literal(file)} as {name} (read_only)")
+        with suppress(duckdb.Error):
+            patiently(attach, seconds=_FILE_PATIENCE)
+            found.attached[file] = name
     return found
 
 
@@ -400,16 +448,17 @@ def _create_hidden(connection: duckdb.DuckDBPyConnection, files: _Files) -> None
 def _everything(table: str, files: _Files) -> str:
     """SQL for all rows of a table: those in the files, as far as they were folded then, and those in the tails."""
     columns = "session_id, session_name, " + ", ".join(schema.TABLES[table])
-    folded = [
-        f"(select *, {literal(file)} as filename from {name}.{table})"  # noqa: S608 - our own names
-        for file, name in files.attached.items()
-    ]
+    folded = [_attached_rows(file, name, table) for file, name in files.attached.items()]
     if files.others:
         folded.append(_read_duckdb(files.others, table))
     named = "join store.sessions using (filename)"
     parts = [f"select {columns} from {rows} {named} where id <= folded_id" for rows in folded]  # noqa: S608
     parts.append(f"select {columns} from tail.{table} {named}")  # noqa: S608
     return " union all ".join(parts)
+
+
+def _attached_rows(file: Path, name: str, table: str) -> str:
+    return f"(select *, {literal(file)} as filename from {name}.{table})"  # noqa: S608 - our own names
 
 
 def _read_duckdb(files: Iterable[Path], table: str) -> str:

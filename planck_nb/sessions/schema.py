@@ -7,7 +7,7 @@ index: ids ascend, and DuckDB finds a range of them by its own statistics.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import duckdb
 
@@ -49,14 +49,19 @@ def create_tables(connection: duckdb.DuckDBPyConnection, catalog: str, extra: st
         connection.execute(f"create table {catalog}.{table} ({definitions}{extra})")
 
 
-def stage(connection: duckdb.DuckDBPyConnection, lines: Iterable[bytes]) -> None:
-    """Parse journal lines into the temporary table `line`; damaged ones are left out."""
+def stage(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Iterable[bytes]]) -> None:
+    """Parse journal lines into the temporary table `line`, with their key as `source`; damaged ones are left out.
+
+    Each statement costs some milliseconds however few the lines, so those of several journals go together.
+    """
     # One text, not a list of them: making DuckDB's list of Python's holds up all other threads, the event loop's too.
-    text = b"".join(lines).decode("utf-8", "replace")
+    texts = {source: b"".join(some).decode("utf-8", "replace") for source, some in lines.items()}
+    rows = ", ".join(f"(${2 * n + 1}::varchar, ${2 * n + 2}::varchar)" for n in range(len(texts)))
     connection.execute(
-        f"create or replace temp table line as select unnest(json_transform(text, '{_LINE}'))"  # noqa: S608 - our own
-        " from (select unnest(string_split($1::varchar, chr(10))) as text) where json_valid(text)",
-        [text],
+        f"create or replace temp table line as select unnest(json_transform(text, '{_LINE}')), source"  # noqa: S608
+        f" from (select unnest(string_split(text, chr(10))) as text, source from (values {rows}) part(source, text))"
+        " where json_valid(text)",
+        [value for part in texts.items() for value in part],
     )
 
 
