@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
+from weakref import WeakSet
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.policy import Policy, Rule
@@ -36,9 +37,18 @@ class Approvals:
     attendance: asyncio.Event | None = None
     patience: float = PATIENCE
 
+    def __post_init__(self) -> None:
+        self._gates: WeakSet[Gate] = WeakSet()
+
+    def guard(self, gate: Gate) -> None:
+        """Have `gate`, as long as it lives, look again at what waits there when a rule is added."""
+        self._gates.add(gate)
+
     def remember(self, rule: Rule) -> None:
-        """Follow this rule from now on."""
+        """Follow this rule from now on, for calls that wait already too."""
         self.policy = self.policy.with_rule(rule)
+        for gate in list(self._gates):
+            gate.review()
 
     def attend(self) -> None:
         """Take in that somebody is there who can be asked."""
@@ -61,7 +71,7 @@ class _Answer:
     """What somebody decided, as `ApprovalDecision` says it."""
 
     allowed: bool
-    by: Literal["user", "deadline", "nobody"]
+    by: Literal["rule", "user", "deadline", "nobody"]
     args: JsonObject | None = None
     rule: str = ""
     reason: str = ""
@@ -70,6 +80,7 @@ class _Answer:
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     tool: Tool
+    args: JsonObject
     touches: tuple[Touch, ...]
     answer: asyncio.Future[_Answer]
 
@@ -85,6 +96,7 @@ class Gate:
         self._emit = emit
         self._keep = keep
         self._waiting: dict[str, _Waiting] = {}
+        approvals.guard(self)
 
     async def approve(self, tool: Tool, call: ToolCallPart) -> JsonObject:
         """The arguments to run the call with, once it may run. Raises `ToolError` where it may not."""
@@ -128,12 +140,19 @@ class Gate:
             verdict = self._approvals.policy.decide(waiting.tool.name, touches, args)
             if verdict.action == "deny":
                 raise AgentError(f"The edited arguments cannot be approved: {verdict.reason}")
-        rule = ""
-        if remember:
-            remembered = self._approvals.policy.remembering(waiting.tool.name, touches)
-            self._approvals.remember(remembered)
-            rule = str(remembered)
-        waiting.answer.set_result(_Answer(True, "user", args, rule))
+        rule = self._approvals.policy.remembering(waiting.tool.name, touches) if remember else None
+        waiting.answer.set_result(_Answer(True, "user", args, str(rule or "")))
+        if rule is not None:
+            self._approvals.remember(rule)
+
+    def review(self) -> None:
+        """Decide what waits and needs nobody any more, by the rules there are now."""
+        for waiting in self._waiting.values():
+            verdict = self._approvals.policy.decide(waiting.tool.name, waiting.touches, waiting.args)
+            if verdict.action != "ask" and not waiting.answer.done():
+                allowed = verdict.action == "allow"
+                reason = "" if allowed else f"{waiting.tool.name} was denied: {verdict.reason}"
+                waiting.answer.set_result(_Answer(allowed, "rule", rule=str(verdict.rule or ""), reason=reason))
 
     async def _decided(self, call: ToolCallPart, *said: object) -> None:
         """Tell of a decision; it is on disk, and nobody has stopped the call meanwhile, when this returns."""
@@ -143,7 +162,7 @@ class Gate:
     async def _ask(self, tool: Tool, call: ToolCallPart, touches: tuple[Touch, ...], reason: str) -> _Answer:
         seconds = self._approvals.deadline
         answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[call.id] = _Waiting(tool, touches, answer)
+        self._waiting[call.id] = _Waiting(tool, call.args, touches, answer)
         self._emit(ev.ApprovalRequest, call.id, call.name, call.args, touches, reason, time.time() + seconds)
         try:
             if not await self._approvals.attended() and not answer.done():

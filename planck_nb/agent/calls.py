@@ -17,6 +17,9 @@ from planck_nb.base.json import JsonObject
 GRACE = 2.0
 """Seconds that a tool gets to end after it was cancelled, before the turn goes on without it."""
 
+AT_ONCE = 32
+"""Calls of one reply that run side by side; others wait for one of these to end."""
+
 STOPPED = "The call was stopped before it returned."
 
 
@@ -51,7 +54,8 @@ class Caller(Protocol):
 
 async def run_calls(host: Caller, calls: Sequence[ToolCallPart]) -> None:
     """Run the calls side by side and append their results in call order, also when the turn is stopped meanwhile."""
-    tasks = [asyncio.create_task(_run_call(host, call), name=f"planck-tool-{call.name}") for call in calls]
+    room = asyncio.Semaphore(AT_ONCE)
+    tasks = [asyncio.create_task(_run_call(host, call, room), name=f"planck-tool-{call.name}") for call in calls]
     try:
         await asyncio.wait(tasks)
     except asyncio.CancelledError:
@@ -69,7 +73,12 @@ def _result_or_stopped(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -
     return ToolResultPart(call.id, call.name, STOPPED, is_error=True)
 
 
-async def _run_call(host: Caller, call: ToolCallPart) -> ToolResultPart:
+async def _run_call(host: Caller, call: ToolCallPart, room: asyncio.Semaphore) -> ToolResultPart:
+    async with room:
+        return await _answer(host, call)
+
+
+async def _answer(host: Caller, call: ToolCallPart) -> ToolResultPart:
     """Run one call. Every failure becomes a result that the model can read."""
     host.emit(ev.ToolStart, call.id, call.name, call.args)
     try:

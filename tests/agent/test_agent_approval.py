@@ -222,6 +222,31 @@ async def test_somebody_who_comes_in_time_is_asked(tmp_path: Path) -> None:
     assert shell.ran == ["make", "make"]
 
 
+async def test_a_rule_that_is_added_decides_what_waits_as_well(tmp_path: Path) -> None:
+    shell, other = Shell(), Shell()
+    approvals = asking(tmp_path)
+    agent = Agent(model=scripted_model(commands("a", "b", "c", "a")), tools=[shell.tool()], approvals=approvals)
+    events = agent.subscribe()
+    beside = Agent(model=scripted_model(commands("a")), tools=[other.tool()], approvals=approvals)
+    run, second = agent.prompt("go"), beside.prompt("go")
+    await until(second, "approval_request")
+    first, *_ = requests = [await requested(events) for _ in range(4)]
+    agent.decide(first.id, allow=True, remember=True)
+    await second
+    assert other.ran == ["a"]
+    approvals.remember(Rule.parse("deny", "sh:b"))
+    agent.decide(requests[2].id, allow=True)
+    await run
+    assert sorted(shell.ran) == ["a", "a", "c"]
+    told = {event.id: (event.allowed, event.by) for event in run.events.since(0) if isinstance(event, ApprovalDecision)}
+    assert [told[request.id] for request in requests] == [
+        (True, "user"),
+        (False, "rule"),
+        (True, "user"),
+        (True, "rule"),
+    ]
+
+
 async def test_an_answer_shows_that_somebody_is_there(tmp_path: Path) -> None:
     shell = Shell()
     approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=600.0)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from planck_nb import Agent, Tool, ToolError
+from planck_nb.agent.calls import AT_ONCE
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.log import MemoryLog
 from planck_nb.ai.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
@@ -478,3 +479,28 @@ async def test_every_signature_of_a_tool_function_is_served() -> None:
     agent = Agent(model=scripted_model(calling(("one", {}), ("two", {}), ("three", {}))), tools=tools, id="me")
     await agent.prompt("go")
     assert sorted(seen, key=len) == [({},), ("call_1_2", {}), ("me", "call_1_3", {})]
+
+
+async def test_no_more_than_so_many_calls_of_a_reply_run_at_once() -> None:
+    running = most = 0
+    full, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == AT_ONCE:
+            full.set()
+        await go.wait()
+        running -= 1
+        return number
+
+    calls = [("wait", {"number": number}) for number in range(AT_ONCE + 8)]
+    agent = Agent(model=scripted_model(calling(*calls)), tools=[wait])
+    run = agent.prompt("go")
+    await full.wait()
+    assert len(agent.state.running) == AT_ONCE
+    go.set()
+    await run
+    assert most == AT_ONCE
+    assert results(agent) == [(str(number), False) for number in range(AT_ONCE + 8)]
