@@ -495,7 +495,7 @@ async def test_no_more_than_so_many_calls_of_a_reply_run_at_once() -> None:
         running -= 1
         return number
 
-    calls = [("wait", {"number": number}) for number in range(AT_ONCE + 8)]
+    calls: list[tuple[str, dict[str, object]]] = [("wait", {"number": number}) for number in range(AT_ONCE + 8)]
     agent = Agent(model=scripted_model(calling(*calls)), tools=[wait])
     run = agent.prompt("go")
     await full.wait()
