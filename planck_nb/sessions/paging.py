@@ -1,7 +1,8 @@
 """Parts of a long conversation, read without what lies before them.
 
-What is folded comes from the session's DuckDB file, the rest from its journal. A file that is busy, damaged or missing
-is done without: the journal has everything.
+What is wanted is nearly always at the end of the journal, where it is found without DuckDB, whose mere connecting takes
+longer. Failing that, what is folded comes from the session's DuckDB file, the rest from its journal. A file that is
+busy, damaged or missing is done without: the journal has everything.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -23,7 +24,7 @@ from planck_nb.sessions import codec
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
 from planck_nb.sessions.engine import connect, literal, patiently
 from planck_nb.sessions.fold import parse_progress
-from planck_nb.sessions.segments import START, Position, read_rows
+from planck_nb.sessions.segments import START, Position, read_last_lines, read_rows
 from planck_nb.sessions.store import SessionInfo
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ _PATIENCE = 0.5
 _NO_END = 2**62
 _GAP = 1000
 _NEAR = 10_000
+_LAST_BYTES = (128 * 1024, 1024 * 1024)
+_SUMMARY = b'"role":"summary"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +118,14 @@ class Pager:
                 self._connection = None
 
     def _at(self, end: Position, read: Callable[[_Moment], T], agent_id: str | None = None) -> T:
+        for size in _LAST_BYTES:
+            with suppress(_TooFarBackError):
+                return read(_last_moment(self._session, end, size, agent_id))
         try:
             with self._turn, self._attached() as connection:
-                return read(_Moment(self._session, end, connection, agent_id))
+                return read(_whole_moment(self._session, end, connection, agent_id))
         except (duckdb.Error, _UnusableError):
-            return read(_Moment(self._session, end, None, agent_id))
+            return read(_whole_moment(self._session, end, None, agent_id))
 
     @contextmanager
     def _attached(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -155,31 +161,63 @@ class _UnusableError(Exception):
     """The file is missing, or no fold of this journal."""
 
 
-class _Moment:
-    """The session as far as `end`, through the attached file, or through the journal alone.
+class _TooFarBackError(Exception):
+    """What is looked for is not among the last lines of the journal."""
 
-    With `agent_id` what is only about other agents may be missing.
+
+def _last_moment(session: SessionInfo, end: Position, size: int, agent_id: str | None) -> _Moment:
+    """The session as far as its last bytes before `end` tell. Raises _TooFarBackError where they tell nothing."""
+    lines, complete = read_last_lines(session.path, end, size)
+    if complete:
+        return _Moment(_parse(lines, agent_id))
+    first = next((record["id"] for record in map(codec.parse_line, lines) if record is not None), None)
+    if first is None or not any(_SUMMARY in line for line in lines):
+        raise _TooFarBackError
+    return _Moment(_parse(lines, agent_id), known_from=first)
+
+
+def _whole_moment(
+    session: SessionInfo, end: Position, connection: duckdb.DuckDBPyConnection | None, agent_id: str | None
+) -> _Moment:
+    """The session as far as `end`, through the attached file, or through the journal alone."""
+    start, folded_id = START, 0
+    if connection is not None:
+        progress = parse_progress(dict(connection.execute("select key, value from file.meta").fetchall()))
+        if progress is None or progress.session_id != session.id or progress.position > end:
+            raise _UnusableError
+        start, folded_id = progress.position, progress.last_id
+    lines = (line for lines, _ in read_rows(session.path, start=start, end=end) for line in lines)
+    return _Moment(_parse(lines, agent_id), connection=connection, folded_id=folded_id)
+
+
+def _parse(lines: Iterable[bytes], agent_id: str | None) -> list[JsonObject]:
+    """The rows that the lines stand for. With `agent_id` what is only about other agents may be missing."""
+    if agent_id is not None and agent_id.isascii() and agent_id.isalnum():
+        # Reading JSON takes a hundred times as long, and where there are many agents most lines are of others.
+        mine = agent_id.encode()
+        lines = (line for line in lines if mine in line or b"rewind" in line)
+    return [record for record in map(codec.parse_line, lines) if record is not None]
+
+
+class _Moment:
+    """The session at one moment: what the attached file holds, up to the row `folded_id`, then the rows in `tail`.
+
+    Without a connection the tail is everything from the id `known_from` on, and asking for what lies before raises
+    _TooFarBackError. What was taken back there is known all the same, since a rewind comes after what it takes back.
     """
 
     def __init__(
-        self, session: SessionInfo, end: Position, connection: duckdb.DuckDBPyConnection | None, agent_id: str | None
+        self,
+        tail: list[JsonObject],
+        *,
+        known_from: int = 0,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        folded_id: int = 0,
     ) -> None:
+        self._tail = tail
+        self._known_from = known_from
         self._connection = connection
-        start = START
-        self._folded_id = 0
-        if connection is not None:
-            progress = parse_progress(dict(connection.execute("select key, value from file.meta").fetchall()))
-            if progress is None or progress.session_id != session.id or progress.position > end:
-                raise _UnusableError
-            start = progress.position
-            self._folded_id = progress.last_id
-        lines = (line for lines, _ in read_rows(session.path, start=start, end=end) for line in lines)
-        if agent_id is not None and agent_id.isascii() and agent_id.isalnum():
-            # Reading JSON takes a hundred times as long, and where there are many agents most lines are of others.
-            mine = agent_id.encode()
-            lines = (line for line in lines if mine in line or b"rewind" in line)
-        records = map(codec.parse_line, lines)
-        self._tail = [record for record in records if record is not None]
+        self._folded_id = folded_id
 
     @cached_property
     def hidden(self) -> list[HiddenRange]:
@@ -192,6 +230,7 @@ class _Moment:
         for record in reversed(self._tail):
             if self._counts(record, 0, before, agent_id) and record["role"] == "summary":
                 return int(record["id"])
+        self._require(0)
         # The latest is nearly always near the end, where a range of ids finds it without a look at the whole table.
         near = min(before, self._folded_id + 1) - _NEAR
         return self._folded_summary(near, before, agent_id) or self._folded_summary(0, near, agent_id)
@@ -208,6 +247,7 @@ class _Moment:
 
     def rows(self, first: int, before: int, agent_id: str | None) -> list[Row]:
         """The messages from one id, included, to another, excluded."""
+        self._require(first)
         folded = self._folded(
             "select id, agent_id, ts, data from file.messages where id >= $1 and id < $2"  # noqa: S608 - as above
             f" and ($3 is null or agent_id = $3) {self._visible} order by id",
@@ -224,8 +264,13 @@ class _Moment:
 
     def metadata(self) -> list[JsonObject]:
         """What was saved, in order."""
+        self._require(0)
         folded = [json.loads(data) for (data,) in self._folded("select data from file.metadata order by id")]
         return folded + [record["data"] for record in self._tail if record["kind"] == "metadata"]
+
+    def _require(self, first: int) -> None:
+        if first < self._known_from:
+            raise _TooFarBackError
 
     def _counts(self, record: JsonObject, first: int, before: int, agent_id: str | None) -> bool:
         return (

@@ -65,6 +65,31 @@ def read_rows(
                     yield from _numbered(read_lines(old, start=offset, end=limit), number)
 
 
+def read_last_lines(journal: Path, end: Position, size: int) -> tuple[list[bytes], bool]:
+    """The complete lines in the last `size` bytes before a place, and whether they are all that there are before it.
+
+    They may be fewer where a segment is compressed. Raises FileNotFoundError where the journal is missing.
+    """
+    lines: list[bytes] = []
+    number, offset = end
+    while size > 0:
+        start = max(0, offset - size)
+        rows = read_rows(journal, start=Position(number, start), end=Position(number, offset))
+        part = [line for some, _ in rows for line in some]
+        if start:
+            return part[1:] + lines, False  # the first may be the end of one
+        lines = part + lines
+        if number == 1:
+            return lines, True
+        size -= offset
+        number -= 1
+        try:
+            offset = _old(journal, number).stat().st_size
+        except FileNotFoundError:
+            break
+    return lines, False
+
+
 def journal_end(journal: Path) -> Position:
     """The place after the last line that is whole at this moment."""
     with journal.open("rb") as active:
