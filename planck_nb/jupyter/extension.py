@@ -17,11 +17,11 @@ from IPython.display import publish_display_data
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.config import Config
 from planck_nb.jupyter import syntax
-from planck_nb.jupyter.answer import Answer
 from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, OTHER_LOOP, awake, nest_asyncio_is_active, wait_for
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.magics import PlanckMagics, in_one_line, interrupted
+from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.workspace import Workspace
 
 NOTEBOOK = "JPY_SESSION_NAME"

@@ -24,7 +24,7 @@ from planck_nb.ai.messages import (
 from planck_nb.base.errors import UsageError
 from planck_nb.base.eventlog import EventLog
 from planck_nb.base.json import JsonObject
-from planck_nb.jupyter.live import LiveView
+from planck_nb.jupyter.live.view import LiveView
 
 
 @dataclass

@@ -132,9 +132,9 @@ def test_stop_takes_the_question_away(lab: Lab, open_notebook: Open) -> None:
 STEERED = """import asyncio
 from IPython.display import display, publish_display_data
 from planck_nb import Agent
-from planck_nb.jupyter.actions import RunActions
-from planck_nb.jupyter.answer import transcript_of
-from planck_nb.jupyter.live import LiveView
+from planck_nb.jupyter.live.actions import RunActions
+from planck_nb.jupyter.transcript.answer import transcript_of
+from planck_nb.jupyter.live.view import LiveView
 from planck_nb.testing import scripted_model
 
 async def wait_for_words() -> str:

@@ -260,8 +260,8 @@ STATIC = """
 from IPython.display import display
 from planck_nb.ai.messages import AssistantMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart
 from planck_nb.ai.messages import ToolResultMessage, ToolResultPart, Usage, UserMessage
-from planck_nb.jupyter.transcript import Transcript
-from planck_nb.jupyter.transcript_blocks import Decision, Notice
+from planck_nb.jupyter.transcript.transcript import Transcript
+from planck_nb.jupyter.transcript.blocks import Decision, Notice
 from scripted_run import BYTES, MARKDOWN
 picture = ImagePart("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 push = ToolCallPart("9", "bash", {"command": "git push"})

@@ -10,7 +10,7 @@ from planck_nb.agent.policy import Policy, Rule
 from planck_nb.agent.run import Run
 from planck_nb.agent.tool import Tool
 from planck_nb.base.errors import AgentError
-from planck_nb.jupyter.actions import RunActions
+from planck_nb.jupyter.live.actions import RunActions
 from planck_nb.testing import scripted_model
 
 CALL: dict[str, object] = {"calls": [{"name": "wait", "arguments": {"n": 1}}]}

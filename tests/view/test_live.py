@@ -9,9 +9,9 @@ from planck_nb.agent import events as ev
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.eventlog import EventLog
 from planck_nb.base.json import JsonObject
-from planck_nb.jupyter import live
-from planck_nb.jupyter.live import LiveView, Summary
-from planck_nb.jupyter.live_painter import Painter
+from planck_nb.jupyter.live import view as live
+from planck_nb.jupyter.live.painter import Painter
+from planck_nb.jupyter.live.view import LiveView, Summary
 
 SUMMARY: Summary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
 

@@ -12,9 +12,9 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.touch import Touch
 from planck_nb.ai.messages import AssistantMessage, ToolResultMessage, ToolResultPart, Usage, UserMessage
 from planck_nb.base.json import JsonObject
-from planck_nb.jupyter import live_events
-from planck_nb.jupyter.live_frames import FrameEncoder
-from planck_nb.jupyter.transcript_text import SHOWN_CHARACTERS
+from planck_nb.jupyter.live import events as live_events
+from planck_nb.jupyter.live.frames import FrameEncoder
+from planck_nb.jupyter.text import SHOWN_CHARACTERS
 
 
 def event(kind: Any, seq: int = 0, **payload: Any) -> ev.AgentEvent:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from planck_nb.jupyter.live_painter import Painter, kernel_painter
+from planck_nb.jupyter.live.painter import Painter, kernel_painter
 
 
 class Clock:

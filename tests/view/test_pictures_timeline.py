@@ -217,9 +217,7 @@ def test_bounded_however_much_there_is() -> None:
     assert len(crowd.svg) < 5_000
 
 
-@pytest.mark.parametrize(
-    "name", ["<script>&\"'", "a\x00b\x1b[31m\x85", "x" * 3000, "\u202eevil", "漢字" * 90, ""]
-)
+@pytest.mark.parametrize("name", ["<script>&\"'", "a\x00b\x1b[31m\x85", "x" * 3000, "\u202eevil", "漢字" * 90, ""])
 def test_any_name_gives_well_formed_text_that_fits(name: str) -> None:
     picture = draw_timeline([turn(name, 0, 9), span(name, "tool", 1, 8, name, call="c")])
     root = ET.fromstring(picture.svg.encode())

@@ -122,9 +122,7 @@ def test_bars_are_to_scale() -> None:
     assert [round(bar + 1) for bar in bars] == [100, 200, 200, 25, 25]
 
 
-@pytest.mark.parametrize(
-    "name", ["<b>&\"'", "a\x00b\x1b\x9f", "x" * 3000, "\u202eevil", "漢字" * 90, "👩\u200d🔬"]
-)
+@pytest.mark.parametrize("name", ["<b>&\"'", "a\x00b\x1b\x9f", "x" * 3000, "\u202eevil", "漢字" * 90, "👩\u200d🔬"])
 def test_any_name_gives_well_formed_text_that_fits(name: str) -> None:
     picture = draw_usage(pd.DataFrame([{**used(name), "model": name, "prompt": name}, used("b"), used("b", 1)]))
     root = ET.fromstring(picture.svg.encode())

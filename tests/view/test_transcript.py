@@ -22,11 +22,11 @@ from planck_nb.ai.messages import (
     Usage,
     UserMessage,
 )
-from planck_nb.jupyter.answer import transcript_of
-from planck_nb.jupyter.transcript import Outcome, Transcript
-from planck_nb.jupyter.transcript_blocks import Decision, Entry, Notice
-from planck_nb.jupyter.transcript_markdown import code_span, fenced, to_html, to_markdown
-from planck_nb.jupyter.transcript_text import count, dollars, key_argument, shown_arguments
+from planck_nb.jupyter.text import count, dollars, key_argument, shown_arguments
+from planck_nb.jupyter.transcript.answer import transcript_of
+from planck_nb.jupyter.transcript.blocks import Decision, Entry, Notice
+from planck_nb.jupyter.transcript.markdown import code_span, fenced, to_html, to_markdown
+from planck_nb.jupyter.transcript.transcript import Outcome, Transcript
 
 HOSTILE = """<script>alert(1)</script> <img src=x onerror=alert(1)> `<b>code</b>`
 [a](javascript:alert(1)) [b](/lab?reset) [c](java&#115;cript:alert(1)) [d](https://e.invalid/d)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from planck_nb.jupyter.transcript_text import key_argument
+from planck_nb.jupyter.text import key_argument
 
 Kind: TypeAlias = Literal["model", "tool", "agent", "hold", "turn"]
 """What an agent does in a span: the model writes, a tool runs, it waits for another agent or for somebody's approval.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planck_nb.jupyter.pictures import svg
 from planck_nb.jupyter.pictures.history import records, rows_of, session_shown
 from planck_nb.jupyter.pictures.picture import Picture
-from planck_nb.jupyter.transcript_text import count, dollars
+from planck_nb.jupyter.text import count, dollars
 from planck_nb.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ SAYING = (
     (f"%planck {HELP}", "this page, or a verb with its options"),
 )
 
+
 def manual(verbs: Mapping[str, Verb], subjects: Mapping[str, Mapping[str, Verb]]) -> Verb:
     """The verb that explains `verbs`, as they are when it is asked, and lists those of each subject."""
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from planck_nb.agent import events as ev
 from planck_nb.base.json import JsonObject
-from planck_nb.jupyter.live_asking import encode_request
+from planck_nb.jupyter.live.asking import encode_request
 from planck_nb.jupyter.terminal import plain
-from planck_nb.jupyter.transcript_text import bounded, key_argument, shown_arguments
+from planck_nb.jupyter.text import bounded, key_argument, shown_arguments
 
 _SENTENCE = 500
 _REASON = 2_000

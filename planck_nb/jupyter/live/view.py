@@ -18,12 +18,12 @@ from planck_nb.base.aio import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.eventlog import EventLog
 from planck_nb.base.json import JsonObject
-from planck_nb.jupyter.live_frames import FrameEncoder
-from planck_nb.jupyter.live_painter import Painter, kernel_painter
-from planck_nb.jupyter.live_wishes import Actions, read_wish, text_of_wish
-from planck_nb.jupyter.transcript_text import bounded
+from planck_nb.jupyter.live.frames import FrameEncoder
+from planck_nb.jupyter.live.painter import Painter, kernel_painter
+from planck_nb.jupyter.live.wishes import Actions, read_wish, text_of_wish
+from planck_nb.jupyter.text import bounded
 
-_STATIC = Path(__file__).parent / "static"
+_STATIC = Path(__file__).parents[1] / "static"
 _FIRST_PAUSE = 0.5
 _UNHEARD_BYTES = 64_000
 _COPIED_CHARACTERS = 100_000

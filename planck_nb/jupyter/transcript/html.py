@@ -10,9 +10,9 @@ from html import escape
 
 from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter import transcript_markdown as markdown
-from planck_nb.jupyter.transcript_blocks import Block, Call, Crowd, Notice, Said
-from planck_nb.jupyter.transcript_text import bounded
+from planck_nb.jupyter.text import bounded
+from planck_nb.jupyter.transcript import markdown
+from planck_nb.jupyter.transcript.blocks import Block, Call, Crowd, Notice, Said
 
 IMAGE_CHARACTERS = 2_000_000
 """The most that one picture may take in the notebook, as base64 text."""

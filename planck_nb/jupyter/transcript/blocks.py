@@ -21,7 +21,7 @@ from planck_nb.ai.messages import (
 from planck_nb.base.json import JsonObject
 from planck_nb.base.text import encodable
 from planck_nb.jupyter.terminal import plain
-from planck_nb.jupyter.transcript_text import bounded, key_argument, shown_arguments
+from planck_nb.jupyter.text import bounded, key_argument, shown_arguments
 
 CROWD = 8
 """More calls than this in a row are one line that holds them."""

@@ -11,9 +11,9 @@ from typing import cast
 from planck_nb.agent import events as ev
 from planck_nb.base.json import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.live_events import encode_event
+from planck_nb.jupyter.live.events import encode_event
 from planck_nb.jupyter.terminal import Tail
-from planck_nb.jupyter.transcript_text import SHOWN_CHARACTERS, bounded
+from planck_nb.jupyter.text import SHOWN_CHARACTERS, bounded
 
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "tool_args_delta": "args"}
 

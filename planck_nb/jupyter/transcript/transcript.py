@@ -10,10 +10,9 @@ from typing import Literal, TypeAlias
 from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
 from planck_nb.base.json import JsonObject
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter import transcript_html as html
-from planck_nb.jupyter import transcript_markdown as markdown
-from planck_nb.jupyter.transcript_blocks import Block, Call, Crowd, Decision, Entry, Notice, Said, blocks
-from planck_nb.jupyter.transcript_text import bounded, count, dollars
+from planck_nb.jupyter.text import bounded, count, dollars
+from planck_nb.jupyter.transcript import html, markdown
+from planck_nb.jupyter.transcript.blocks import Block, Call, Crowd, Decision, Entry, Notice, Said, blocks
 
 Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off"]
 """How a run ended: by itself, by somebody's wish, by an error, or by a stream that broke off."""
