@@ -269,7 +269,7 @@ class _Moment:
         return folded + [record["data"] for record in self._tail if record["kind"] == "metadata"]
 
     def _require(self, first: int) -> None:
-        if first < self._known_from:
+        if max(first, 0) < self._known_from:
             raise _TooFarBackError
 
     def _counts(self, record: JsonObject, first: int, before: int, agent_id: str | None) -> bool:

@@ -22,11 +22,13 @@ MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 20_000
 Settle = Callable[[Session], None]
 
 
-@pytest.fixture(params=["journal", "folded", "rotated"])
-def settle(request: pytest.FixtureRequest) -> Settle:
+@pytest.fixture(params=["journal", "folded", "rotated", "not near"])
+def settle(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Settle:
     """Puts what was written so far where it is to be read from."""
-    actions: dict[str, Settle] = {"journal": lambda _: None, "folded": Session.fold, "rotated": rotate}
-    return actions[request.param]
+    if request.param in {"folded", "not near"}:
+        monkeypatch.setattr(paging, "_LAST_BYTES", ())
+    actions: dict[str, Settle] = {"folded": Session.fold, "rotated": rotate}
+    return actions.get(request.param, lambda _: None)
 
 
 def rotate(session: Session) -> None:
@@ -188,8 +190,9 @@ def test_sessions_are_found_by_id_and_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"junk" * 5000, None])
 async def test_chapters_are_read_from_the_journal_where_the_file_cannot_be_used(
-    tmp_path: Path, damage: bytes | None
+    tmp_path: Path, damage: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(paging, "_LAST_BYTES", ())
     with Session.create(tmp_path) as session:
         await session.append("a", SummaryMessage("1"))
         session.fold()
@@ -236,15 +239,20 @@ def test_a_chapter_of_a_long_session_is_there_at_once(tmp_path: Path) -> None:
     session = Session.open(tmp_path, "long")
     opened = time.perf_counter() - start
     with session:
-        durations = []
+        start = time.perf_counter()
         last = session.messages_from_latest_checkpoint()
+        first = time.perf_counter() - start
+        durations = []
         for _ in range(20):
             start = time.perf_counter()
             page = session.messages_from_latest_checkpoint()
             durations.append(time.perf_counter() - start)
             assert page == last
         best = min(durations)  # what it costs while nothing else runs on the machine
-        print(f"{MESSAGES} messages: open {opened * 1e3:.0f} ms, latest chapter {best * 1e3:.1f} ms")
+        print(
+            f"{MESSAGES} messages: open {opened * 1e3:.0f} ms,"
+            f" latest chapter {first * 1e3:.1f} ms the first time, then {best * 1e3:.1f} ms"
+        )
         assert len(page.rows) == chapter
         assert encode_message(page.rows[0].message) == encode_message(SummaryMessage("so far"))
         assert opened < 0.2
