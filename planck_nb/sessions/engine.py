@@ -47,7 +47,10 @@ def is_busy(error: duckdb.Error) -> bool:
 def is_refused(error: duckdb.Error) -> bool:
     """Whether the disk is full or the file may not be written: nothing that a rebuild would mend."""
     text = str(error)
-    return any(reason in text for reason in ("No space left", "Permission denied", "Read-only file system", "quota"))
+    return any(
+        reason in text
+        for reason in ("No space left", "Permission denied", "Read-only file system", "quota", "File too large")
+    )
 
 
 def patiently(attempt: Callable[[], T], *, seconds: float) -> T:

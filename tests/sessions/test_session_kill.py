@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,15 @@ EACH = 5
 TESTS = Path(__file__).parents[1]
 
 
-def run_and_kill(directory: Path, name: str, seed: int, lines: int, seconds: float, *, word: str = "") -> list[str]:
+def run_and_kill(
+    directory: Path, name: str, seed: int, lines: int, seconds: float, *, word: str = "", most: int = 0
+) -> list[str]:
     """Let a process write to the session and kill it; the lines that it printed of what was acknowledged.
 
-    It is killed so many seconds after it has printed so many lines that begin with the word.
+    It is killed so many seconds after it has printed so many lines that begin with the word. `most` is how many bytes
+    a file may have; 0 stands for any number.
     """
-    command = [sys.executable, "-m", "support.storm", str(directory), name, str(seed)]
+    command = [sys.executable, "-m", "support.storm", str(directory), name, str(seed), str(most)]
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as writer:
         assert writer.stdout is not None
@@ -77,6 +81,37 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path
     assert len(everything) > KILLS
 
 
+PLACES = [
+    ("summary", "planck_nb.sessions.journal:_write_at", "half"),
+    ("summary", "planck_nb.sessions.journal:_sync", "before"),
+    ("summary", "planck_nb.sessions.journal:_sync", "after"),
+    ("rewind", "planck_nb.sessions.journal:_write_at", "half"),
+    ("rewind", "planck_nb.sessions.journal:_sync", "before"),
+    ("rewind", "planck_nb.sessions.journal:_sync", "after"),
+    ("fold", "planck_nb.sessions.fold:read_rows", "before"),
+    ("fold", "planck_nb.sessions.schema:insert_staged", "after"),
+    ("fold", "planck_nb.sessions.fold:_fold", "after"),
+    ("rotation", "planck_nb.sessions.segments:readable_end", "before"),
+    ("rotation", "os:link", "before"),
+    ("rotation", "os:link", "after"),
+    ("rotation", "pathlib:Path.replace", "after"),
+]
+
+
+@pytest.mark.parametrize(("step", "place", "when"), PLACES)
+def test_a_kill_inside_a_step_leaves_a_session_that_is_whole(tmp_path: Path, step: str, place: str, when: str) -> None:
+    command = [sys.executable, "-m", "support.halting", str(tmp_path), "halted", step, place, when]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as writer:
+        assert writer.stdout is not None
+        printed = [line.removesuffix("\n") for line in takewhile(lambda line: line != "halted\n", writer.stdout)]
+        writer.send_signal(signal.SIGKILL)
+        assert writer.stdout.read() == ""
+    assert (writer.returncode, len(printed)) == (-signal.SIGKILL, 13)
+    for _ in range(2):  # what is mended stays mended
+        storm.check(tmp_path, "halted", printed)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of four megabytes."""
@@ -99,3 +134,12 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(small_disk: Path) -> No
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     assert len(printed) > 3 * 20
     storm.check(small_disk, "full", printed, gaps=True)
+
+
+def test_files_that_may_not_grow_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    printed: list[str] = []
+    for number in range(3):
+        printed += run_and_kill(tmp_path, "full", number, 20, 0.02, word="full", most=1_000_000)
+    assert len(printed) > 3 * 20
+    assert not list(tmp_path.glob("*.bad")), "there is nothing wrong with the file"
+    storm.check(tmp_path, "full", printed, gaps=True)

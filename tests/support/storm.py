@@ -23,10 +23,23 @@ Node: TypeAlias = "tuple[int, Node] | None"
 """A conversation: its last message's id and the conversation before."""
 
 
-def storm(directory: Path, name: str, seed: int) -> None:
-    """Write without end, and print each row's id and text once it is acknowledged. For child processes."""
+def storm(directory: Path, name: str, seed: int, most: int = 0) -> None:
+    """Write without end, and print each row's id and text once it is acknowledged. For child processes.
+
+    With `most` no file may have more bytes than that.
+    """
+    if most:
+        _limit_files(most)
     Folder.SEGMENT, Folder.PAUSE, Folder.ROWS = 60_000, 0.02, 20
     asyncio.run(_storm(directory, name, random.Random(seed)))
+
+
+def _limit_files(most: int) -> None:
+    import resource
+    import signal
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 async def _storm(directory: Path, name: str, chance: random.Random) -> None:
@@ -158,4 +171,4 @@ def visible(records: Iterable[dict[str, object]]) -> list[int]:
 
 
 if __name__ == "__main__":
-    storm(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    storm(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))
