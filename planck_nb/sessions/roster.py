@@ -46,7 +46,7 @@ select
         select arg_max(coalesce(e.data->>'$.total_cost', e.data->>'$.cost'), e.id) from store.all_events e
         where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
     ) as cost,
-    (select list(distinct rule) from approvals where "by" = 'user' and allowed and rule <> '') as rules
+    (select list(distinct rule) from approvals where decided_by = 'user' and allowed and rule <> '') as rules
 from bounds b
 where first_state is not null
 order by first_id

@@ -126,7 +126,7 @@ select
     p.request->'$.touches' as touches,
     p.asked, p.decided, store.seconds(p.asked, p.decided) as waited_s,
     (p.decision->>'$.allowed')::boolean as allowed,
-    p.decision->>'$.by' as by,
+    p.decision->>'$.by' as decided_by,
     case when json_type(p.decision, '$.args') = 'OBJECT' then p.decision->'$.args' end as edited_args,
     nullif(p.decision->>'$.rule', '') as rule,
     coalesce(nullif(p.decision->>'$.reason', ''), p.request->>'$.reason') as reason

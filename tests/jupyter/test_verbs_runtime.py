@@ -205,7 +205,7 @@ def test_a_waiting_call_is_denied_with_a_reason_that_the_model_reads(kernel: Ker
     assert said(kernel, f"%planck deny {call} not in this folder, please") == "write does not run."
     assert "The user denied this call: not in this folder, please" in said(kernel, "print((await run).text)")
     assert not (tmp_path / "a.txt").exists()
-    decided = said(kernel, 'rows = %planck sql SELECT allowed, "by", reason FROM approvals\nrows.values.tolist()')
+    decided = said(kernel, 'rows = %planck sql SELECT allowed, decided_by, reason FROM approvals\nrows.values.tolist()')
     assert ast.literal_eval(decided) == [[False, "user", "The user denied this call: not in this folder, please"]]
 
 

@@ -45,7 +45,7 @@ async def test_a_request_and_its_decision_are_one_row(tmp_path: Path, folded: bo
         assert row["touches"] == '[{"kind":"execute","target":"ls"}]'
         assert row["asked"] == pd.Timestamp(START, unit="s")
         assert row["decided"] == pd.Timestamp(START + 2.5, unit="s")
-        assert (row["waited_s"], row["allowed"], row["by"]) == (2.5, True, "user")
+        assert (row["waited_s"], row["allowed"], row["decided_by"]) == (2.5, True, "user")
         assert (row["edited_args"], row["rule"]) == ('{"command":"ls -l"}', "bash(ls *)")
         assert row["reason"] == "It runs a command."
 
@@ -56,7 +56,7 @@ async def test_what_waits_is_a_row_without_a_decision(tmp_path: Path, folded: bo
         log.record(REQUEST)
         await session.flush()
         row = read(session, folded=folded).loc[0]
-        assert row[["decided", "waited_s", "allowed", "by", "edited_args", "rule"]].isna().all()
+        assert row[["decided", "waited_s", "allowed", "decided_by", "edited_args", "rule"]].isna().all()
         log.record(replace(REQUEST, turn=1, time=START + 10))
         await log.keep(replace(DECISION, turn=1, time=START + 11, allowed=False, reason="No."))
         found = read(session, folded=folded)
@@ -77,7 +77,7 @@ async def test_what_a_rule_decided_is_there_with_the_arguments_of_the_call(tmp_p
         assert found.name.tolist() == ["read", "write"] * 2
         assert found.args.tolist() == ['{"of":"read"}', '{"of":"write"}'] * 2
         assert found.allowed.tolist() == [True, False] * 2
-        assert set(found.by) == {"rule"}
+        assert set(found.decided_by) == {"rule"}
         assert set(found.rule) == {"read"}
         assert found[["touches", "asked", "waited_s", "edited_args", "reason"]].isna().all(axis=None)
 
@@ -89,7 +89,7 @@ async def test_a_rule_may_decide_after_somebody_was_asked_once(tmp_path: Path) -
         await log.keep(DECISION)
         await log.keep(replace(DECISION, turn=1, time=START + 9, by="rule"))
         found = read(session, folded=False)
-        assert found.by.tolist() == ["user", "rule"]
+        assert found.decided_by.tolist() == ["user", "rule"]
         assert found.asked.isna().tolist() == [False, True]
 
 
