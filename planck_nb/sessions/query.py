@@ -42,7 +42,7 @@ VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "approvals", "
 
 _VIEWS_SQL = Path(__file__).with_name("views.sql")
 _PATIENCE = 5.0
-_FILE_PATIENCE = 1.0
+_FILE_PATIENCE = 2.0
 _INTERRUPT_AGAIN = 0.05
 _LARGE = 16 * 1024 * 1024
 _LATELY = 60.0

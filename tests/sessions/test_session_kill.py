@@ -32,7 +32,10 @@ def run_and_kill(
     """
     command = [sys.executable, "-m", "support.storm", str(directory), name, str(seed), str(most)]
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as writer:
+    # The last line may end in the middle of a letter.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, encoding="utf-8", errors="replace", env=environment
+    ) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
         printed: list[str] = []

@@ -54,6 +54,8 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
     ),
     "a page of a long session is there at once": (
         "sessions/test_session_paging.py::test_a_chapter_of_a_long_session_is_there_at_once",
+        "sessions/test_session_near.py::test_a_near_chapter_is_read_without_the_file",
+        "sessions/test_session_near.py::test_reading_from_the_end_gives_what_reading_everything_gives",
     ),
     "the whole history stays in the session after a summary; the agent goes on from the summary": (
         "sessions/test_session_paging.py::test_a_long_conversation_is_read_a_chapter_at_a_time",
@@ -75,10 +77,12 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
     "a store that fails is an error that can be seen, and works again when the disk does": (
         "sessions/test_session_journal.py::test_a_full_disk_fails_the_message_and_nothing_else",
         "sessions/test_session_kill.py::test_a_full_disk_loses_nothing_that_was_acknowledged",
+        "sessions/test_session_kill.py::test_files_that_may_not_grow_lose_nothing_that_was_acknowledged",
     ),
     "a process that dies while it appends leaves a session that opens": (
         "sessions/test_session_crash.py::test_no_acknowledged_message_is_lost_when_the_process_is_killed",
         "sessions/test_session_kill.py::test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged",
+        "sessions/test_session_kill.py::test_a_kill_inside_a_step_leaves_a_session_that_is_whole",
     ),
     "the format has a version and is readable by others": (
         "sessions/test_session_journal.py::test_a_closed_journal_is_plain_json_lines_with_ascending_ids",
@@ -88,6 +92,9 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
     "several agents share a session": (
         "sessions/test_session_paging.py::test_agents_share_a_session_and_are_told_apart",
         "sessions/test_session_log.py::test_many_agents_share_one_sequence",
+    ),
+    "folding what a session stored of an agent, which Session.events gives, is the agent's live state": (
+        "agent/test_state_machine.py::test_the_laws_hold_for_any_order_of_things",
     ),
     "rewind_to_message keeps what is strictly before the message, on disk and in memory": (
         "sessions/test_session_paging.py::test_a_rewind_takes_back_the_message_and_what_follows",
