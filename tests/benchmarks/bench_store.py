@@ -102,17 +102,20 @@ def main() -> None:
         directory = Path(folder)
         built = took(lambda: build(directory, count))
         print(f"{count} messages, built and folded in {built:.0f} s")
-        opened, chapters, conversations = [], [], []
+        opened, firsts, chapters, conversations = [], [], [], []
         for _ in range(ROUNDS):
             start = time.perf_counter()
             session = Session.open(directory, "long")
             opened.append(time.perf_counter() - start)
+            start = time.perf_counter()
             page = session.messages_from_latest_checkpoint()
+            firsts.append(time.perf_counter() - start)
             assert page.checkpoint_id is not None
             chapters += [took(session.messages_from_latest_checkpoint) for _ in range(5)]
             conversations += [took(session.log("agent").messages) for _ in range(5)]
             session.close()
         print(f"open            {milliseconds(opened)} (at most 200)")
+        print(f"first chapter   {milliseconds(firsts)} (at most 10)")
         print(f"latest chapter  {milliseconds(chapters)} (at most 10)")
         print(f"an agent starts {milliseconds(conversations)}")
         database = session.info.database
