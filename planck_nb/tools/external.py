@@ -145,8 +145,9 @@ def _check(data: dict[str, Any], path: Path) -> None:
 
 
 def _with_call_properties(parameters: JsonObject) -> JsonObject:
-    """The schema with `cwd` and `timeout`, as far as the tool does not use these names itself."""
-    return {"type": "object", **parameters, "properties": CALL_PROPERTIES | parameters.get("properties", {})}
+    """The schema with `cwd` and `timeout` behind the tool's own, as far as it does not use these names itself."""
+    own = parameters.get("properties", {})
+    return {"type": "object", **parameters, "properties": own | CALL_PROPERTIES | own}
 
 
 def _milliseconds(value: object) -> float:
