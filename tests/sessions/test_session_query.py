@@ -47,8 +47,8 @@ def two_sessions(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
                 planck_nb.sessions.session._open_sessions.discard(again)
 
     asyncio.run(fill())
-    if request.param == "attached":
-        monkeypatch.setattr(query_module, "_LARGE", 0)
+    if request.param != "attached":  # as are those written lately
+        monkeypatch.setattr(query_module, "_LATELY", float("-inf"))
     if request.param == "one attached":
         first = find_session(tmp_path, "first").database
         with duckdb.connect(first) as connection:
@@ -149,7 +149,11 @@ async def test_a_path_that_duckdb_cannot_use_is_read_from_the_journal(tmp_path: 
     assert len(query(tmp_path / "why?", "from messages")) == 4
 
 
-async def test_foreign_files_in_the_directory_break_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lately", [60, float("-inf")])
+async def test_foreign_files_in_the_directory_break_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float
+) -> None:
+    monkeypatch.setattr(query_module, "_LATELY", lately)
     directory = tmp_path / "odd [1]*'s é"
     with Session.create(directory, name="good") as session:
         await converse(session)
@@ -165,7 +169,13 @@ async def test_foreign_files_in_the_directory_break_nothing(tmp_path: Path) -> N
         }.items():
             (directory / name).write_bytes(content)
         (directory / ("4" * 16 + "_folder.journal.jsonl")).mkdir()
-        assert list(query(directory, "select distinct session_name from messages").session_name) == ["good"]
+        with Session.create(directory, name="swapped") as swapped:
+            await converse(swapped)
+        swapped.info.database.unlink()
+        with duckdb.connect(swapped.info.database) as connection:
+            connection.execute("create table mine as select 1 as x")
+        found = query(directory, "select session_name, count(*) as n from messages group by all order by all")
+        assert list(zip(found.session_name, found.n, strict=True)) == [("good", 4), ("swapped", 4)]
 
 
 @pytest.mark.parametrize(
@@ -319,9 +329,9 @@ except KeyboardInterrupt:
     assert (done.stdout, done.stderr) == ("interrupted 1\n", "")
 
 
-@pytest.mark.parametrize("large", [0, 2**40])
-async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int) -> None:
-    monkeypatch.setattr(query_module, "_LARGE", large)
+@pytest.mark.parametrize("lately", [60, float("-inf")])
+async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float) -> None:
+    monkeypatch.setattr(query_module, "_LATELY", lately)
     with Session.create(tmp_path) as session:
         log = session.log("a")
         stop = asyncio.Event()
@@ -340,6 +350,14 @@ async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.Mon
             assert row.n == 0 or row.n == row["last"]
         stop.set()
         await writing
+
+
+def test_each_view_is_there_by_itself_and_all_for_who_looks_around(one_session: Path) -> None:
+    for view in VIEWS:
+        assert list(query(one_session, f"select count(*) as n from {view.upper()}").columns) == ["n"]
+    listed = query(one_session, "select table_name from information_schema.tables where table_schema = 'main'")
+    assert set(VIEWS) <= set(listed.table_name)
+    assert len(query(one_session, "from query_table('messages')")) == 4
 
 
 def test_the_readme_lists_every_column(tmp_path: Path) -> None:
