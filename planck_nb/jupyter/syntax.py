@@ -96,6 +96,8 @@ def _awaitable_calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 def _is_magic(call: ast.Call) -> bool:
     match call:
+        case ast.Call(func=ast.Attribute(attr="run_cell_magic"), args=[_, _, ast.Constant(value="")]):
+            return False  # IPython refuses an empty cell, in a sentence with the name that it is called by
         case ast.Call(
             func=ast.Attribute(
                 value=ast.Call(func=ast.Name(id="get_ipython")), attr="run_line_magic" | "run_cell_magic"

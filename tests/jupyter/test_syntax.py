@@ -62,6 +62,10 @@ def test_the_cell_magic_keeps_its_body() -> None:
     )
 
 
+def test_an_empty_cell_is_refused_by_the_name_that_was_written() -> None:
+    assert transformed("%%planck\n") == "get_ipython().run_cell_magic('planck', '', '')\n"
+
+
 def test_other_cell_magics_are_left_alone() -> None:
     assert "planck_awaited" not in transformed("%%time\n%planck hi\n")
 

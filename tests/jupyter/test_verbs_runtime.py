@@ -205,7 +205,7 @@ def test_a_waiting_call_is_denied_with_a_reason_that_the_model_reads(kernel: Ker
     assert said(kernel, f"%planck deny {call} not in this folder, please") == "write does not run."
     assert "The user denied this call: not in this folder, please" in said(kernel, "print((await run).text)")
     assert not (tmp_path / "a.txt").exists()
-    decided = said(kernel, 'rows = %planck sql SELECT allowed, decided_by, reason FROM approvals\nrows.values.tolist()')
+    decided = said(kernel, "rows = %planck sql SELECT allowed, decided_by, reason FROM approvals\nrows.values.tolist()")
     assert ast.literal_eval(decided) == [[False, "user", "The user denied this call: not in this folder, please"]]
 
 
@@ -351,6 +351,16 @@ def test_going_back_drops_what_came_later_and_says_something_else(kernel: Kernel
     first = value(kernel, "rows = %planck branches\nint(rows['branch'].min())")
     said(kernel, f"%planck branches --return {first}")
     assert prompts(kernel) == ["one", "two", "three"]
+
+
+def test_abort_says_that_what_waited_is_answered_next(kernel: Kernel) -> None:
+    said(kernel, "slow = %planck --background work 1 with @work\nawait inside(1)")
+    assert said(kernel, "%planck steer hello again").startswith("planck reads it")
+    assert said(kernel, "%planck abort") == (
+        "Stopped planck. What was written so far is kept. "
+        "Prompts that waited for planck are answered now; `%planck abort` again stops that."
+    )
+    assert prompts(kernel) == ["work 1 with @work", "hello again"]
 
 
 def test_going_back_while_it_streams_leaves_only_the_new_turn(kernel: Kernel) -> None:

@@ -87,10 +87,14 @@ async def _abort(controller: Controller, argument: str, _notebook: Notebook) -> 
     workspace = controller.workspace
     agents = [workspace.agent(argument)] if argument else list(workspace.agents.values())
     running = [agent for agent in agents if agent.status != "idle"]
+    waited = [agent.name for agent in running if agent.state.queue]
     await asyncio.gather(*(agent.abort() for agent in running))
     if not running:
         return Text("Nothing is running.")
-    return Text(f"Stopped {', '.join(agent.name for agent in running)}. What was written so far is kept.")
+    said = f"Stopped {', '.join(agent.name for agent in running)}. What was written so far is kept."
+    if waited:
+        said += f" Prompts that waited for {', '.join(waited)} are answered now; `%planck abort` again stops that."
+    return Text(said)
 
 
 async def _cassette(controller: Controller, argument: str, _notebook: Notebook) -> Text:

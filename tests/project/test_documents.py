@@ -1,0 +1,53 @@
+"""What the pages for people name is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from planck_nb.config import SETTINGS
+from planck_nb.jupyter.verbs import VERBS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "planck_nb").glob("*/README.md")), ROOT / "labextension" / "README.md"]
+NOT_SETTINGS = {"PLANCK_NB_MODELS_FILE", "PLANCK_NB_COMMAND"}
+FOR_TESTS = {"PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK", "PLANCK_NB_TESTDATA"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", prose)
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_variables_are_settings(page: Path) -> None:
+    known = {setting.variable for setting in SETTINGS} | NOT_SETTINGS | FOR_TESTS
+    assert set(re.findall(r"PLANCK_NB_[A-Z_]+", page.read_text())) - known == set()
+
+
+def test_every_variable_that_the_code_reads_is_a_setting() -> None:
+    read = {
+        name
+        for file in (ROOT / "planck_nb").rglob("*.py")
+        for name in re.findall(r"\bPLANCK_NB_[A-Z_]+[A-Z]\b", file.read_text())
+    }
+    assert read == {setting.variable for setting in SETTINGS} | NOT_SETTINGS
+
+
+def test_the_readme_and_the_help_name_the_same_verbs() -> None:
+    rows = [
+        line.split("|")[1] for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `%planck ")
+    ]
+    named = {name for row in rows for name in re.findall(r"`(?:%planck )?([a-z][a-z-]*)[^`]*`", row)}
+    assert named - set(VERBS) == set()
+    assert set(VERBS) - named == {"help"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_modules_that_a_page_lists_are_there(page: Path) -> None:
+    listed = re.findall(r"^\| `([\w/]+\.\w+)`", page.read_text(), re.MULTILINE)
+    assert [name for name in listed if not (page.parent / name).exists()] == []
