@@ -58,6 +58,7 @@ def run_in_terminal(notebook: Path) -> None:
         document,
         timeout=600,
         resources={"metadata": {"path": str(notebook.parent)}},
+        extra_arguments=["--log-level=ERROR"],  # its warning about sockets of this machine is not the notebook's
         on_cell_executed=lambda cell, **_: _print_cell(cell),
     )
     try:

@@ -50,6 +50,7 @@ def test_the_command_line_runs_a_notebook_in_a_directory_with_spaces(tmp_path: P
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     assert "`convert` returned `230.0`." in done.stdout
 
 
