@@ -316,7 +316,7 @@ async def test_a_decision_is_on_disk_before_the_call_runs(tmp_path: Path) -> Non
     found: list[object] = []
 
     def look(args: dict[str, object]) -> str:
-        rows = query(tmp_path / "s", 'select allowed, decided_by from approvals order by decided_by desc')
+        rows = query(tmp_path / "s", "select allowed, decided_by from approvals order by decided_by desc")
         found.append(rows.to_numpy().tolist())
         return "looked"
 
@@ -351,7 +351,9 @@ async def test_every_decision_is_stored(tmp_path: Path) -> None:
             if isinstance(event, ApprovalRequest) and event.args == {"command": "a"}:
                 agent.decide(event.id, allow=True, args={"command": "A"}, remember=True)
         await agent.stop()
-    rows = query(tmp_path / "s", 'select name, allowed, decided_by from approvals order by decided_by').to_numpy().tolist()
+    rows = (
+        query(tmp_path / "s", "select name, allowed, decided_by from approvals order by decided_by").to_numpy().tolist()
+    )
     assert rows == [["sh", False, "deadline"], ["sh", False, "rule"], ["sh", True, "user"]]
     assert shell.ran == ["A"]
 

@@ -141,5 +141,5 @@ def test_through_a_cell(server: str, project: Path) -> None:
         assert "edit" in changes
         assert "is as it was before the edit." in kernel.run("%planck undo").plain
         assert (project / "greeting.py").read_text() == OLD
-        kernel.run('decided = %planck sql SELECT name, allowed, decided_by FROM approvals ORDER BY name')
+        kernel.run("decided = %planck sql SELECT name, allowed, decided_by FROM approvals ORDER BY name")
         assert kernel.run("print(decided.to_numpy().tolist())").text == f"{[[name, True, 'rule'] for name in USED]}\n"
