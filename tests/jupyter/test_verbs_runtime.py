@@ -164,7 +164,7 @@ def test_before_the_first_prompt_there_is_nothing_to_act_on(kernel: Kernel, tmp_
 def test_steering_enters_the_run_after_its_tool(kernel: Kernel) -> None:
     said(kernel, "run = %planck --background work 1 with @work\nawait inside()")
     assert said(kernel, "%planck steer and add 20 and 22 with @add") == (
-        "planck reads it once its running tools have ended."
+        "planck reads it before its next step."
     )
     said(kernel, "gate.set()\nresult = await run")
     assert prompts(kernel) == ["work 1 with @work", "and add 20 and 22 with @add"]
@@ -177,7 +177,7 @@ def test_steering_enters_the_run_after_its_tool(kernel: Kernel) -> None:
 def test_it_is_the_one_that_runs_that_is_steered(kernel: Kernel) -> None:
     said(kernel, "one = %planck --agent 'slow one' --background work 1 with @work\nawait inside()")
     said(kernel, "%planck --agent quick hello")
-    assert said(kernel, "%planck steer hurry") == "slow one reads it once its running tools have ended."
+    assert said(kernel, "%planck steer hurry") == "slow one reads it before its next step."
     said(kernel, "two = %planck --agent other --background work 2 with @work\nawait inside()")
     said(kernel, "%planck --agent quick hello")
     error = kernel.run("%planck steer hurry").error

@@ -97,7 +97,7 @@ async def _what_there_is(controller: Controller) -> Text:
     """The views with their columns, and queries to begin with."""
     found = await controller.workspace.query_async(
         "SELECT table_name, string_agg(column_name, ', ' ORDER BY column_index) AS columns "
-        "FROM duckdb_columns() WHERE schema_name = 'main' GROUP BY table_name"
+        "FROM duckdb_columns() WHERE schema_name = 'main' AND database_name = current_database() GROUP BY table_name"
     )
     columns = dict(zip(found["table_name"], found["columns"], strict=True))
     wrap = textwrap.TextWrapper(width=110, initial_indent=" " * 4, subsequent_indent=" " * 4, break_on_hyphens=False)

@@ -24,7 +24,7 @@ async def _steer(controller: Controller, argument: str, _notebook: Notebook) -> 
         raise UsageError("Write `%planck steer TEXT`: what the running agent should take into account.")
     agent = _running(controller)
     agent.steer(argument)
-    return Text(f"{agent.name} reads it once its running tools have ended.")
+    return Text(f"{agent.name} reads it before its next step.")
 
 
 def _running(controller: Controller) -> Agent:
