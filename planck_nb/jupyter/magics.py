@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -56,6 +57,7 @@ class PlanckMagics:
         if cell is None:
             if verb in VERBS:
                 return await self._answer(verb, argument.strip(), namespace)
+            _refuse_misspelt(line.strip())
             parsed = parse(line)
             if not parsed.rest and not parsed.options:
                 return await VERBS["help"].answer(self._controller, "", self._notebook(namespace))
@@ -159,6 +161,13 @@ class PlanckMagics:
                 }
             )
         return answer
+
+
+def _refuse_misspelt(line: str) -> None:
+    """Raise `UsageError` for one word that is nearly a verb: as a prompt it would cost money and say nothing."""
+    near = get_close_matches(line, VERBS, n=1, cutoff=0.75)
+    if near:
+        raise UsageError(f"%planck has no verb {line}; did you mean {near[0]}? As a prompt, write `%planck -- {line}`.")
 
 
 def interrupted() -> KeyboardInterrupt:

@@ -139,6 +139,7 @@ def test_every_verb_answers(kernel: Kernel, verb: str) -> None:
         ("%planck model a b", "To send it as a prompt write `%planck -- model a b`."),
         ("%planck help me plan a trip", "To send it as a prompt write `%planck -- help me plan a trip`."),
         ("%planck abort the mission", "To send it as a prompt write `%planck -- abort the mission`."),
+        ("%planck hlep", "%planck has no verb hlep; did you mean help? As a prompt, write `%planck -- hlep`."),
         ("%planck help nothing", "UsageError: %planck has no verb nothing"),
         ("%planck --temperature hot hi", "UsageError: --temperature cannot be 'hot': how random the reply is: 0 to 2."),
     ],
