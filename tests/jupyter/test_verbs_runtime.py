@@ -163,9 +163,7 @@ def test_before_the_first_prompt_there_is_nothing_to_act_on(kernel: Kernel, tmp_
 
 def test_steering_enters_the_run_after_its_tool(kernel: Kernel) -> None:
     said(kernel, "run = %planck --background work 1 with @work\nawait inside()")
-    assert said(kernel, "%planck steer and add 20 and 22 with @add") == (
-        "planck reads it before its next step."
-    )
+    assert said(kernel, "%planck steer and add 20 and 22 with @add") == ("planck reads it before its next step.")
     said(kernel, "gate.set()\nresult = await run")
     assert prompts(kernel) == ["work 1 with @work", "and add 20 and 22 with @add"]
     assert value(kernel, "[type(message).__name__ for message in result.messages][:4]") == [

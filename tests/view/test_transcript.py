@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,
@@ -414,4 +415,14 @@ def test_the_events_of_a_run_become_its_transcript() -> None:
 def test_a_call_that_was_stopped_while_it_waited_was_not_denied() -> None:
     stopped = event(ev.ApprovalDecision, id="1", name="bash", allowed=False, by="stop")
     events = [event(ev.Message, id=1, message=reply(ToolCallPart("1", "bash", {}))), stopped, event(ev.Aborted)]
+    assert transcript_of("ana", "m", events).bundle()["text/plain"] == "[bash: stopped]\n[Stopped.]"
+
+
+def test_a_call_that_was_stopped_did_not_fail() -> None:
+    result = ToolResultMessage((ToolResultPart("1", "bash", STOPPED, is_error=True),))
+    events = [
+        event(ev.Message, id=1, message=reply(ToolCallPart("1", "bash", {}))),
+        event(ev.Message, id=2, message=result),
+        event(ev.Aborted),
+    ]
     assert transcript_of("ana", "m", events).bundle()["text/plain"] == "[bash: stopped]\n[Stopped.]"

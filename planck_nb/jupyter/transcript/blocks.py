@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
+from planck_nb.agent.calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,
@@ -80,6 +81,8 @@ class Call:
             return "denied"
         if self.result is None:
             return self.unfinished
+        if self.result.text == STOPPED:
+            return "stopped"
         return "failed" if self.result.is_error else ""
 
     @property
