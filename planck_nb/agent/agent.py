@@ -142,8 +142,7 @@ class Agent:
         self._room = Room(self, as_compactor(on_compact) if on_compact else None)
         self._turn = self._no_turn()
         self._inbox = Inbox()
-        self._driver: asyncio.Task[None] | None = None
-        self._work: asyncio.Task[tuple[AssistantMessage, Usage]] | None = None
+        self._work: asyncio.Task[None] | None = None
         self._aborting = False
         self._stopping = self._removed = self._held = False
         self._chronicle.follow(self)
@@ -268,7 +267,7 @@ class Agent:
 
     def nudge(self) -> Run[str] | None:
         """Have the model go on without saying anything to it; a busy agent ignores it and gives None."""
-        return None if self._driver or self._held else self._accept(UserMessage(()))
+        return None if self._work or self._held else self._accept(UserMessage(()))
 
     def edit_queued(self, prompt_id: str, content: str | Sequence[UserPart]) -> None:
         """Change a prompt that waits. Raises `AgentError` where none of this id does."""
@@ -318,11 +317,10 @@ class Agent:
         self._stopping = True
         self._removed = self._removed or removed
         self._drop_queue()
-        if self._driver is not None:
-            self._cancel_work()
+        self._cancel_work()
         await self._room.close()
-        if self._driver is not None:
-            await asyncio.wait([self._driver])
+        if self._work is not None:
+            await asyncio.wait([self._work])
         self._close()
 
     async def rewind_to_message(self, message_id: int) -> None:
@@ -335,7 +333,7 @@ class Agent:
 
     def request(self) -> Context:
         """Exactly what the next request would send: system prompt, tools and messages."""
-        if self._driver is None:
+        if self._work is None:
             self._brief()
         return self._context()
 
@@ -358,7 +356,6 @@ class Agent:
             self._changed(self.system_prompt)
         if self._inbox:
             self._next_turn()
-            self._start()
 
     # What the room for the conversation needs of its agent (room.Tenant).
 
@@ -485,9 +482,8 @@ class Agent:
         if self._stopping:
             raise AgentStoppedError(f"Agent {self.name or self.id} was stopped; make a new one.")
         run: Run[Any] = Run(new_id(), prompt, self._stop_run, form, steer=steer)
-        if self._driver is None and not self._held:
+        if self._work is None and not self._held:
             self._begin_turn([run])
-            self._start()
         else:
             self._inbox.put(run)
             self._tell_of(run, ev.Queued, run.id, run.prompt.text, steer)
@@ -522,6 +518,8 @@ class Agent:
         self._turn = Turn(runs, self._model, self._fallbacks, meter, len(self.entries))
         self._chronicle.audience = [run.events for run in runs]
         self.emit(ev.TurnStart, self._chronicle.settled.turn + 1, str(self._model))
+        self._work = spawn(self._answer(self._turn), name=f"planck-agent-{self.name or self.id}")
+        self._work.add_done_callback(self._answered)
 
     def _next_turn(self) -> None:
         """Take up what waits."""
@@ -530,59 +528,48 @@ class Agent:
             self._tell_of(run, ev.Unqueued, run.id)
         self._begin_turn(runs)
 
-    def _start(self) -> None:
-        self._driver = spawn(self._drive(), name=f"planck-agent-{self.name or self.id}")
-
-    async def _drive(self) -> None:
-        """Take turns until nothing waits."""
-        try:
-            while self._turn.runs:
-                await self._take_turn(self._turn)
-                if self._inbox and not self._held:
-                    self._next_turn()
-        finally:
-            self._driver = None
-            if not self._held:
-                self._drop_queue()  # only when this task was cancelled does anything wait: the event loop goes away
-            if self._stopping:
-                self._close()
-        if not (self._stopping or self._aborting):  # after a stop nothing is to be asked of a model
-            self._room.make_ahead()
-
-    async def _take_turn(self, turn: Turn) -> None:
-        self._work = asyncio.create_task(self._answer(turn.prompts), name="planck-turn")
-        if self._aborting:  # stopped between the prompt and this task's first step
-            self._work.cancel()
-        try:
-            await asyncio.wait([self._work])
-        except asyncio.CancelledError:
-            self._cancel_work()
-            await asyncio.wait([self._work])
-            raise
-        finally:
-            work, self._work = self._work, None
-            self._end_turn(turn, work)
-
-    async def _answer(self, prompts: Sequence[UserMessage]) -> tuple[AssistantMessage, Usage]:
+    async def _answer(self, turn: Turn) -> None:
+        """The task of one turn. Only where it was stopped or fails it leaves the turn's end to `_answered`."""
         self._brief()
-        return await run_turn(self, prompts)
+        reply = await run_turn(self, turn.prompts)
+        task = asyncio.current_task()
+        if task is not None and not task.cancelling():
+            self._end_turn(task, "done", reply=reply)
 
-    def _end_turn(self, turn: Turn, work: asyncio.Task[tuple[AssistantMessage, Usage]]) -> None:
-        error: BaseException | None = None
-        status: RunStatus
-        if work.cancelled() or not work.done():
-            status = "aborted"
-            self.emit(ev.Aborted)
-        elif error := work.exception():
-            status = "failed"
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        """The turn's task has ended, perhaps before its first step."""
+        if task is self._work:
+            error = None if task.cancelled() else task.exception()
+            self._end_turn(task, "failed" if error else "aborted", error=error)
+
+    def _end_turn(
+        self,
+        task: asyncio.Task[Any],
+        status: RunStatus,
+        *,
+        reply: AssistantMessage | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Say what came of the turn, and go on with what waits."""
+        turn = self._turn
+        if reply is not None:
+            self.emit(ev.TurnEnd, reply, turn.usage)
+        elif error is not None:
             reason = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
             self.emit(ev.Error, reason, type(error).__name__)
         else:
-            status = "done"
-            self.emit(ev.TurnEnd, *work.result())
-        self._turn = self._no_turn()
+            self.emit(ev.Aborted)
+        self._work, self._turn = None, self._no_turn()
         self._chronicle.audience = []
         turn.settle(status, self.entries, error)
+        if task.cancelling() > self._aborting:  # somebody else cancelled it too: the event loop goes away
+            self._drop_queue()
+        elif self._inbox and not self._held:
+            self._next_turn()
+        elif not (self._stopping or self._aborting):  # after a stop nothing is to be asked of a model
+            self._room.make_ahead()
+        if self._stopping:
+            self._close()
 
     def _close(self) -> None:
         """Say that the agent stopped, once."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.conversation import sent
 from planck_nb.agent.log import LogFollower, MessageLog
-from planck_nb.agent.state import AgentState, Entry, fold
+from planck_nb.agent.state import AgentState, Entry, changed, fold
 from planck_nb.ai.messages import Message, SummaryMessage
 from planck_nb.base.eventlog import EventLog
 
@@ -40,7 +39,7 @@ class Chronicle:
         self._appending = asyncio.Lock()
         self._sequence = 0
         self._deltas: list[ev.AgentEvent] = []
-        self.settled = replace(start, messages=self._stored())
+        self.settled = changed(start, messages=self._stored())
 
     @property
     def state(self) -> AgentState:
@@ -82,7 +81,7 @@ class Chronicle:
     def taken_back(self, message_id: int) -> None:
         """Go on from what is left in the log."""
         self.emit(ev.Rewound, message_id, self.settled.usage, self.settled.cost)
-        self.settled = replace(self.settled, messages=self._stored())
+        self.settled = changed(self.settled, messages=self._stored())
 
     async def _append(self, message: Message) -> int:
         message_id = await self._log.append(message, turn=self.settled.turn, time=time.time())

@@ -16,7 +16,7 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.calls import Caller, run_calls
 from planck_nb.ai.client import Stream
 from planck_nb.ai.events import StreamEvent, joined
-from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, Usage, UserMessage
+from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, UserMessage
 from planck_nb.base.errors import PlanckError
 
 EMPTY = "The model's reply was empty."
@@ -63,9 +63,8 @@ class Host(Caller, Protocol):
         ...
 
 
-async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> tuple[AssistantMessage, Usage]:
-    """Answer the prompts: the final message, and the usage of all replies of the turn."""
-    usage = Usage()
+async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> AssistantMessage:
+    """Answer the prompts: the final message."""
     asked_again = False
     for prompt in prompts:
         await host.append(prompt)
@@ -73,7 +72,6 @@ async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> tuple[Assistan
     while True:
         await host.make_room()
         reply, complete = await _stream_reply(host)
-        usage += reply.usage or Usage()
         correction = None
         if reply.tool_calls:
             await run_calls(host, reply.tool_calls)
@@ -82,9 +80,9 @@ async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> tuple[Assistan
                 asked_again = True
                 host.emit(ev.Warned, f"{EMPTY} It is asked once more.")
             elif (correction := host.correction(reply)) is None:
-                return reply, usage
+                return reply
         if host.out_of_budget():
-            return reply, usage
+            return reply
         for message in host.steering() or filter(None, [correction]):
             await host.append(message)
 

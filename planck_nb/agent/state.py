@@ -86,7 +86,7 @@ class Partial:
         return "".join(delta.text for delta in self.deltas() if delta.type == "thinking_delta")
 
 
-@dataclass(frozen=True)  # without slots, so that `_with` can copy it at once
+@dataclass(frozen=True)  # without slots, so that `changed` can copy it at once
 class AgentState:
     """A snapshot of an agent.
 
@@ -122,7 +122,7 @@ def fold(state: AgentState, event: ev.AgentEvent) -> AgentState:
     return state if change is None else change(state, event)
 
 
-def _with(state: AgentState, **changes: object) -> AgentState:
+def changed(state: AgentState, **changes: object) -> AgentState:
     """Like `dataclasses.replace`, which costs five times as much and is paid with every event."""
     changed = object.__new__(AgentState)
     vars(changed).update(vars(state), **changes)
@@ -130,7 +130,7 @@ def _with(state: AgentState, **changes: object) -> AgentState:
 
 
 def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
-    return _with(
+    return changed(
         state,
         agent_id=event.agent_id,
         session_id=event.session_id,
@@ -152,76 +152,76 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
 
 
 def _agent_changed(state: AgentState, event: ev.AgentChanged) -> AgentState:
-    return _with(state, model=event.model, system_prompt=event.system_prompt, tools=event.tools)
+    return changed(state, model=event.model, system_prompt=event.system_prompt, tools=event.tools)
 
 
 def _agent_stopped(state: AgentState, _event: ev.AgentStopped) -> AgentState:
-    return _with(state, stopped=True)
+    return changed(state, stopped=True)
 
 
 def _queued(state: AgentState, event: ev.Queued) -> AgentState:
     prompt = QueuedPrompt(event.prompt_id, event.text, event.steer)
     if any(other.id == prompt.id for other in state.queue):
-        return _with(state, queue=tuple(prompt if other.id == prompt.id else other for other in state.queue))
-    return _with(state, queue=(*state.queue, prompt))
+        return changed(state, queue=tuple(prompt if other.id == prompt.id else other for other in state.queue))
+    return changed(state, queue=(*state.queue, prompt))
 
 
 def _unqueued(state: AgentState, event: ev.Unqueued) -> AgentState:
-    return _with(state, queue=tuple(prompt for prompt in state.queue if prompt.id != event.prompt_id))
+    return changed(state, queue=tuple(prompt for prompt in state.queue if prompt.id != event.prompt_id))
 
 
 def _turn_start(state: AgentState, event: ev.TurnStart) -> AgentState:
-    return _with(state, status="streaming", turn=event.index, model=event.model, error=None, partial=None)
+    return changed(state, status="streaming", turn=event.index, model=event.model, error=None, partial=None)
 
 
 def _message(state: AgentState, event: ev.Message) -> AgentState:
     messages = (*state.messages, Entry(event.id, event.message))
     if event.message.type == "summary" or state.status == "idle":  # may come at any time, whatever the agent does
-        return _with(state, messages=messages)
+        return changed(state, messages=messages)
     calls = event.message.type == "assistant" and event.message.tool_calls
-    return _with(state, messages=messages, status="executing_tools" if calls else "streaming", partial=None)
+    return changed(state, messages=messages, status="executing_tools" if calls else "streaming", partial=None)
 
 
 def _delta(state: AgentState, event: ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta) -> AgentState:
-    return _with(state, partial=Partial(event, state.partial))
+    return changed(state, partial=Partial(event, state.partial))
 
 
 def _usage(state: AgentState, event: ev.UsageDelta) -> AgentState:
-    return _with(state, usage=event.total, cost=event.total_cost, context_tokens=event.context_tokens)
+    return changed(state, usage=event.total, cost=event.total_cost, context_tokens=event.context_tokens)
 
 
 def _tool_start(state: AgentState, event: ev.ToolStart) -> AgentState:
-    return _with(state, running=(*state.running, RunningTool(event.id, event.name, event.args)))
+    return changed(state, running=(*state.running, RunningTool(event.id, event.name, event.args)))
 
 
 def _tool_end(state: AgentState, event: ev.ToolEnd) -> AgentState:
-    return _with(state, running=tuple(call for call in state.running if call.id != event.id))
+    return changed(state, running=tuple(call for call in state.running if call.id != event.id))
 
 
 def _approval_request(state: AgentState, event: ev.ApprovalRequest) -> AgentState:
     asking = Asking(event.id, event.name, event.args, event.touches, event.reason, event.deadline)
-    return _with(state, asking=(*state.asking, asking))
+    return changed(state, asking=(*state.asking, asking))
 
 
 def _approval_decision(state: AgentState, event: ev.ApprovalDecision) -> AgentState:
-    return _with(state, asking=tuple(call for call in state.asking if call.id != event.id))
+    return changed(state, asking=tuple(call for call in state.asking if call.id != event.id))
 
 
 def _compacting(state: AgentState, _event: ev.Compacting) -> AgentState:
-    return _with(state, compacting=True)
+    return changed(state, compacting=True)
 
 
 def _compacted(state: AgentState, event: ev.Compacted) -> AgentState:
     size = state.context_tokens if event.summary_id is None else event.tokens_after
-    return _with(state, compacting=False, context_tokens=size)
+    return changed(state, compacting=False, context_tokens=size)
 
 
 def _fallback(state: AgentState, event: ev.Fallback) -> AgentState:
-    return _with(state, model=event.model)
+    return changed(state, model=event.model)
 
 
 def _rewound(state: AgentState, event: ev.Rewound) -> AgentState:
-    return _with(
+    return changed(
         state,
         messages=tuple(entry for entry in state.messages if entry.id < event.message_id),
         turn=event.turn,
@@ -239,11 +239,11 @@ def _rewound(state: AgentState, event: ev.Rewound) -> AgentState:
 
 
 def _at_rest(state: AgentState, _event: ev.TurnEnd | ev.Aborted) -> AgentState:
-    return _with(state, status="idle", running=(), asking=(), partial=None)
+    return changed(state, status="idle", running=(), asking=(), partial=None)
 
 
 def _error(state: AgentState, event: ev.Error) -> AgentState:
-    return _with(state, status="idle", running=(), asking=(), partial=None, error=event.reason)
+    return changed(state, status="idle", running=(), asking=(), partial=None, error=event.reason)
 
 
 _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {

@@ -18,8 +18,8 @@ from planck_nb.base.errors import OutputError
 class Turn:
     """A turn on its way; one without runs stands for none.
 
-    `model` is who is asked now, `fallbacks` who is asked next. `first` is the place of the turn's first message in the
-    conversation.
+    `model` is who is asked now, `fallbacks` who is asked next; `usage` is what its replies took so far. `first` is the
+    place of the turn's first message in the conversation.
     """
 
     def __init__(
@@ -27,6 +27,8 @@ class Turn:
     ) -> None:
         self.runs = runs
         self.model = model
+        self.usage = Usage()
+        self._costs: list[float | None] = []
         self._fallbacks = list(fallbacks)
         self._meter = meter
         self._first = first
@@ -65,6 +67,9 @@ class Turn:
     def count(self, reply: AssistantMessage) -> None:
         """Take in a reply, complete or cut."""
         self._meter.counted(reply, self.model)
+        self._costs.append(reply.cost)
+        if reply.usage is not None:
+            self.usage += reply.usage
 
     def crossed(self) -> Crossed | None:
         """The limit that is reached, None while all hold."""
@@ -103,10 +108,7 @@ class Turn:
 
     def _result(self, entries: Sequence[Entry], *, aborted: bool) -> RunResult[Any]:
         messages = tuple(entry.message for entry in entries[self._first :])
-        replies = [message for message in messages if isinstance(message, AssistantMessage)]
-        usage = sum((reply.usage for reply in replies if reply.usage), Usage())
-        costs = [reply.cost for reply in replies]
-        known = [cost for cost in costs if cost is not None]
-        cost = sum(known) if known and len(known) == len(costs) else None
-        result: RunResult[Any] = RunResult(messages, usage, cost, aborted, limit=self._limit)
+        known = [cost for cost in self._costs if cost is not None]
+        cost = sum(known) if known and len(known) == len(self._costs) else None
+        result: RunResult[Any] = RunResult(messages, self.usage, cost, aborted, limit=self._limit)
         return replace(result, output=result.text)

@@ -161,7 +161,8 @@ class Client:
             headers, body = {**_STREAM_HEADERS, **request.headers}, write_json(request.body)
             try:
                 post = self._open_transport().post
-                async with post(model, request.url, headers, body, cassette=cassette, exchange=exchange) as reply:
+                reply = await post(model, request.url, headers, body, cassette=cassette, exchange=exchange)
+                async with aclosing(reply):
                     await _check(reply, question.wire, model, question.secret)
                     async with aclosing(_decode(reply, question.wire, model)) as batches:
                         async for received in batches:
@@ -283,7 +284,8 @@ class _Question:
         self._attempt = 1
 
     def _request(self, messages: Sequence[Message]) -> WireRequest:
-        return self.wire.request(self._model, replace(self._context, messages=messages), self._options, self.key)
+        context = self._context if messages is self._context.messages else replace(self._context, messages=messages)
+        return self.wire.request(self._model, context, self._options, self.key)
 
 
 def _checked(key: str | None, source: str) -> str | None:

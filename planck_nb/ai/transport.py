@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
-from typing import cast
+from typing import NoReturn, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -26,23 +26,14 @@ from planck_nb.ai.connection_failures import failure
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import is_loopback
 from planck_nb.ai.retry import Timeouts
+from planck_nb.base.aio import within
 from planck_nb.base.errors import ConfigError
 
 _ENOUGH = 256 * 1024
 
 
-@contextmanager
-def _translated(model: Model) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if (meaning := failure(error, model)) is None:
-            raise
-        raise meaning from error
-
-
 class Answer:
-    """A server's answer whose body is still arriving."""
+    """A server's answer whose body is still arriving. Whoever asked for it closes it, with `contextlib.aclosing`."""
 
     def __init__(self, response: httpx.Response, model: Model, idle: float) -> None:
         self.status = response.status_code
@@ -59,14 +50,11 @@ class Answer:
     async def chunk(self) -> bytes | None:
         """The next bytes, None after the last. Raises `ProviderConnectionError` and its kin."""
         try:
-            async with asyncio.timeout(self._idle):
-                return await anext(self._chunks)
+            return await within(self._idle, anext(self._chunks))
         except StopAsyncIteration:
             return None
-        except Exception as error:
-            if (meaning := failure(error, self._model)) is None:
-                raise
-            raise meaning from error
+        except Exception as error:  # noqa: BLE001 - raised again
+            _explain(error, self._model)
 
     async def body(self) -> bytes:
         """What is left of the body, as far as an error message needs it."""
@@ -79,14 +67,18 @@ class Answer:
         """Read to the end of an answer whose message is complete, so that its connection can be used again."""
         # The message is complete: where this fails, the connection is closed instead of kept.
         with suppress(Exception):
-            async with asyncio.timeout(patience):
-                while await anext(self._chunks, None) is not None:
-                    pass
+            await within(patience, self._rest())
 
-    async def close(self) -> None:
+    async def _rest(self) -> None:
+        async for _ in self._chunks:
+            pass
+
+    async def aclose(self) -> None:
         """Give the connection back, or close it when the body has not ended."""
-        with _translated(self._model):
+        try:
             await self._response.aclose()
+        except Exception as error:  # noqa: BLE001 - raised again
+            _explain(error, self._model)
 
 
 class Transport:
@@ -103,7 +95,6 @@ class Transport:
         self._guard: AsyncGenerator[None, None] | None = None
         self._extensions = {"timeout": {"connect": timeouts.connect, "read": None, "write": None, "pool": None}}
 
-    @asynccontextmanager
     async def post(
         self,
         model: Model,
@@ -113,12 +104,12 @@ class Transport:
         *,
         cassette: Cassette | None = None,
         exchange: Exchange | None = None,
-    ) -> AsyncIterator[Answer]:
-        """The answer to one request, as soon as its head is there; leaving the block closes it.
+    ) -> Answer:
+        """The answer to one request, as soon as its head is there.
 
         With a `cassette` it is recorded or played back; the `exchange` tells the cassette what the request asks.
         """
-        with _translated(model):
+        try:
             request = httpx.Request(
                 "POST", _parsed(url), headers=headers, content=body, extensions=dict(self._extensions)
             )
@@ -128,11 +119,9 @@ class Transport:
                 transport = CassetteTransport(cassette, transport, self._timeouts.first_byte)
             async with asyncio.timeout(self._timeouts.first_byte):
                 response = await transport.handle_async_request(request)
-        answer = Answer(response, model, self._timeouts.idle)
-        try:
-            yield answer
-        finally:
-            await answer.close()
+        except Exception as error:  # noqa: BLE001 - raised again
+            _explain(error, model)
+        return Answer(response, model, self._timeouts.idle)
 
     async def _route(self, url: str) -> httpx.AsyncBaseTransport:
         if self._custom is not None:
@@ -181,6 +170,13 @@ class Transport:
             if (connector := session.connector) is not None:
                 session.detach()
                 connector._close()  # noqa: SLF001 - the public close() needs the loop that is gone
+
+
+def _explain(error: Exception, model: Model) -> NoReturn:
+    """Raise what a failed connection means; another error as it is."""
+    if (meaning := failure(error, model)) is None:
+        raise error
+    raise meaning from error
 
 
 async def _close_with_loop(sessions: list[aiohttp.ClientSession]) -> AsyncGenerator[None, None]:

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -40,8 +40,44 @@ async def uninterrupted(future: asyncio.Future[T]) -> T:
         except asyncio.CancelledError:
             cancelled = True
     if cancelled and (task := asyncio.current_task()):
+        task.uncancel()  # it counts as one request, delivered late
         task.cancel()
     return future.result()
+
+
+async def within(seconds: float, awaitable: Awaitable[T]) -> T:
+    """Await for so long at most. Raises `TimeoutError`.
+
+    A timer is taken only when there is something to wait for: it costs as much as reading what has already come.
+    """
+    steps = awaitable.__await__()
+    try:
+        first = next(steps)
+    except StopIteration as end:
+        return cast("T", end.value)
+    async with asyncio.timeout(seconds):
+        return await _Begun(steps, first)
+
+
+class _Begun(Generic[T]):
+    """What is left of an awaitable whose first step has been taken."""
+
+    def __init__(self, steps: Generator[Any, Any, T], first: object) -> None:
+        self._steps = steps
+        self._first = first
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        step = self._first
+        try:
+            while True:
+                try:
+                    sent = yield step
+                except BaseException as error:  # noqa: BLE001 - whatever is thrown in is for the awaitable
+                    step = self._steps.throw(error)
+                else:
+                    step = self._steps.send(sent)
+        except StopIteration as end:
+            return cast("T", end.value)
 
 
 def spawn(coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:

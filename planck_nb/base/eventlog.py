@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -70,9 +71,10 @@ class EventLog(Generic[T]):
             self._waiters.append(waiter)
             try:
                 await waiter
-            finally:
+            except asyncio.CancelledError:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
+                raise
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -92,7 +94,7 @@ class Subscription(Generic[T]):
     def __init__(self, log: EventLog[T], position: int) -> None:
         self._log = log
         self._position = position
-        self._pending: deque[T] = deque()
+        self._pending: Iterator[T] = iter(())
         self._ended = False
         self.missed = 0
 
@@ -107,16 +109,18 @@ class Subscription(Generic[T]):
     def close(self) -> None:
         """Stop reading."""
         self._ended = True
-        self._pending.clear()
+        self._pending = iter(())
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        while not self._pending:
+        log = self._log
+        while True:
+            for event in self._pending:
+                return event
             if self._ended:
                 raise StopAsyncIteration
-            log = self._log
             if log.end <= self._position:
                 if log.closed:
                     raise StopAsyncIteration
@@ -125,6 +129,5 @@ class Subscription(Generic[T]):
             if self._position < log.start:
                 self.missed += log.start - self._position
                 self._position = log.start
-            self._pending.extend(log.since(self._position))
+            self._pending = iter(log.since(self._position))
             self._position = log.end
-        return self._pending.popleft()

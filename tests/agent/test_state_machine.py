@@ -217,8 +217,8 @@ class World:
 
     async def do_cancel(self, _number: int) -> None:
         """End the agent's task as a closing event loop does."""
-        if self.agent._driver is not None:
-            await cancel_and_wait(self.agent._driver)
+        if self.agent._work is not None:
+            await cancel_and_wait(self.agent._work)
 
     async def do_crash(self, _number: int) -> None:
         if self.session is not None:
