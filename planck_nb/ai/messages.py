@@ -276,6 +276,11 @@ def encode_message(message: Message) -> JsonObject:
     return cast("JsonObject", _adapter().dump_python(message, mode="json", exclude_none=True))
 
 
+def message_json(message: Message) -> bytes:
+    """What `encode_message` gives, as JSON text and sooner. Raises ValueError for what pydantic cannot write."""
+    return cast("bytes", _adapter().dump_json(message, exclude_none=True))
+
+
 def decode_message(data: JsonObject) -> Message:
     """The message that `encode_message` made `data` from. Raises pydantic's ValidationError for anything else."""
     return cast("Message", _adapter().validate_python(data))

@@ -329,11 +329,11 @@ class _Receipt:
     def settle(self, error: SessionError | None) -> None:
         """The line is on disk, or this prevented it. From any thread."""
         self._error = error
+        if threading.get_ident() == self._thread:
+            self._wake()
+            return
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            if threading.get_ident() == self._thread:
-                self._wake()
-            else:
-                self.loop.call_soon_threadsafe(self._wake)
+            self.loop.call_soon_threadsafe(self._wake)
 
     async def wait(self) -> None:
         """Return when the line is on disk. Raises SessionError; a cancellation meanwhile comes at the next await."""

@@ -57,9 +57,7 @@ class Writer:
         While the disk is fast, the first to hurry in an iteration of the loop writes at once, and those that follow
         are written together in the next. Otherwise the thread does it.
         """
-        if not self._suits_a_loop():
-            self._wake_thread()
-        elif self._wrote_in_iteration:
+        if self._wrote_in_iteration:
             loop.call_soon(self._write_on_loop)
         else:
             self._wrote_in_iteration = True
@@ -160,7 +158,7 @@ class Writer:
             error = failure
             self._kept.extend(line for line, done in batch if done is None)
         if waiting and 0 < len(data) <= _SMALL:
-            self._pace.note(pace.now() - start)
+            self._pace.note(pace.now() - start, held_up=threading.current_thread() is not self._thread)
         for done in waiting:
             done(error)
         if error is None and data:

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice, permutations
 from pathlib import Path
 
 from planck_nb.agent import events
@@ -47,17 +48,25 @@ async def measure(directory: Path, count: int) -> tuple[dict[str, list[float]], 
     fast: list[bool] = []
     with ThreadPoolExecutor(1) as executor, Session.create(directory / "sessions") as session:
         log = session.log("agent")
-        for _ in range(count):
+
+        async def append() -> None:
             fast.append(session._writer._pace.fast)
-            start = time.perf_counter()
             await log.append(MESSAGE, turn=0, time=time.time())
-            times["ours"].append(time.perf_counter() - start)
-            start = time.perf_counter()
+
+        async def block() -> None:
             insert()
-            times["sqlite"].append(time.perf_counter() - start)
-            start = time.perf_counter()
+
+        async def thread() -> None:
             await loop.run_in_executor(executor, insert)
-            times["sqlite on a thread"].append(time.perf_counter() - start)
+
+        # In every order, because what follows an idle moment finds cold caches and what follows its like warm ones.
+        orders = cycle(permutations({"ours": append, "sqlite": block, "sqlite on a thread": thread}.items()))
+        for order in islice(orders, count):
+            for name, write in order:
+                await asyncio.sleep(0)
+                start = time.perf_counter()
+                await write()
+                times[name].append(time.perf_counter() - start)
         for _ in range(max(1, count // AGENTS)):
             start = time.perf_counter()
             await asyncio.gather(*(log.append(MESSAGE, turn=0, time=time.time()) for _ in range(AGENTS)))

@@ -67,11 +67,10 @@ async def test_a_disk_that_turns_slow_holds_up_the_loop_once(tmp_path: Path, dis
         await append(session.log("a"), 100)
         assert disk.here() == 1
         disk.seconds = lambda _: 0.0001
-        await append(session.log("a"), 1000)
-        assert disk.here() == 0, "it rests for a hundred times what the last slow one took"
-        disk.clock += 2
+        await append(session.log("a"), 40)
+        disk.here()
         await append(session.log("a"), 10)
-        assert disk.here() == 10
+        assert disk.here() == 10, "it has proved fast again"
 
 
 async def test_a_disk_that_is_slow_now_and_then_holds_up_the_loop_seldom(tmp_path: Path, disk: Disk) -> None:
@@ -84,7 +83,7 @@ async def test_a_disk_that_is_slow_now_and_then_holds_up_the_loop_seldom(tmp_pat
             disk.seconds = lambda _, number=number: 0.02 if number % 50 == 0 else 0.0001  # type: ignore[misc]
             await append(session.log("a"), 1)
             held_up += disk.here() and number % 50 == 0
-        assert held_up * 0.02 <= 0.02 + (disk.clock - began) / 100
+        assert 0.05 < held_up * 0.02 <= 0.05 + 0.02 + (disk.clock - began) / 100
 
 
 async def test_agents_that_append_at_once_share_a_sync_also_on_the_loop(tmp_path: Path, disk: Disk) -> None:
@@ -191,12 +190,15 @@ def test_loops_in_several_threads_write_one_session(tmp_path: Path, disk: Disk) 
         assert [row.db_id for row in session.messages()] == list(range(1, 601))
 
 
-def test_a_disk_is_fast_while_its_average_is_and_no_sync_was_very_slow(disk: Disk) -> None:
+def test_a_disk_is_fast_while_its_average_is_and_slow_syncs_are_few(disk: Disk) -> None:
     speed = pace.Pace()
     verdicts = [speed.fast]
-    for syncs in ([0.0002] * 20, [0.004], [0.0002] * 30, [0.012, *[0.0002] * 100]):
+    for syncs in ([0.0002] * 20, [0.004], [0.0002] * 30, [0.03, *[0.0002] * 100], [0.03, *[0.0002] * 100]):
         for seconds in syncs:
-            speed.note(seconds)
+            speed.note(seconds, held_up=True)
         verdicts.append(speed.fast)
-    disk.clock += 1.21
-    assert [*verdicts, speed.fast] == [False, True, False, True, False, True]
+    disk.clock += 1.1
+    verdicts.append(speed.fast)
+    for seconds in (2.0, *[0.0002] * 200):
+        speed.note(seconds, held_up=False)
+    assert [*verdicts, speed.fast] == [False, True, False, True, True, False, True, True]
