@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import anthropic.types
+import httpx
 import openai.types.chat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
-from support.wire import CHAT_HELLO, CHAT_TOOLS, MESSAGES, MESSAGES_TOOLS, client, replying
+from support.wire import ASK, CHAT_HELLO, CHAT_TOOLS, MESSAGES, MESSAGES_TOOLS, client, replying
 
 from planck_nb import ai
 from planck_nb.ai.history import INTERRUPTED, prepare
@@ -219,3 +220,18 @@ async def test_text_without_a_utf8_form_is_sent() -> None:
     seen: list[Any] = []
     await client(replying(CHAT_HELLO, seen=seen)).complete(LLAMA, ai.Context(messages=[ai.UserMessage("\ud83d!")]))
     assert seen[0]["messages"][0]["content"].endswith("!")
+
+
+async def test_a_custom_transport_is_given_what_httpx_would_make() -> None:
+    asked: list[httpx.Request] = []
+
+    def look(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(CHAT_HELLO))
+
+    model = ai.get_model("openai", "m", base_url="http://localhost:1234/v1", has_api_key=False)
+    await client(httpx.MockTransport(look)).complete(model, ASK)
+    named = {name: value for name, value in asked[0].headers.items() if name not in {"host", "content-length"}}
+    made = httpx.Request("POST", asked[0].url, headers=named, content=asked[0].content)
+    assert made.headers == asked[0].headers
+    assert b"messages" in made.content
