@@ -122,7 +122,7 @@ class Agent:
         self.team_id = team_id
         self.available_models = tuple(available_models)
         self.cwd = cwd
-        self.options = options or Options()
+        self._options = options or Options()
         self.limits = limits or Limits()
         self._model = _as_model(model)
         self._fallbacks = tuple(map(_as_model, fallbacks))
@@ -146,7 +146,15 @@ class Agent:
         self._aborting = False
         self._stopping = self._removed = self._held = False
         self._chronicle.follow(self)
-        self.emit(ev.AgentStarted, self.name, self.type, str(self._model), system_prompt, tuple(self._tools))
+        self.emit(
+            ev.AgentStarted,
+            self.name,
+            self.type,
+            str(self._model),
+            system_prompt,
+            tuple(self._tools),
+            self._options.named(),
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,6 +185,16 @@ class Agent:
     @system_prompt.setter
     def system_prompt(self, text: str) -> None:
         self._changed(text)
+
+    @property
+    def options(self) -> Options:
+        """How the model answers from the next request on."""
+        return self._options
+
+    @options.setter
+    def options(self, options: Options) -> None:
+        self._options = options
+        self._changed(self.system_prompt)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -390,7 +408,7 @@ class Agent:
         """Ask the model for the next reply."""
         client = self._client or default_client()
         form = self._turn.wanted
-        options = self.options if form is None else replace(self.options, output=form.schema)
+        options = self._options if form is None else replace(self._options, output=form.schema)
         return client.stream(self._turn.model, self._context(), options)
 
     async def recover(self, error: PlanckError) -> bool:
@@ -505,7 +523,7 @@ class Agent:
                 self.add_tool(tool)
 
     def _changed(self, text: str) -> None:
-        self.emit(ev.AgentChanged, str(self._model), text, tuple(self._tools))
+        self.emit(ev.AgentChanged, str(self._model), text, tuple(self._tools), self._options.named())
 
     def _context(self) -> Context:
         messages = self._room.fit([entry.message for entry in sent(self._chronicle.settled.messages)])

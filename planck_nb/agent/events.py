@@ -9,7 +9,7 @@ stored ones gives the same state as folding all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -36,23 +36,25 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class AgentStarted(Envelope):
-    """The agent exists. `model` is "provider:model"; `tools` are the names it can call."""
+    """The agent exists. `model` is "provider:model"; `tools` are the names it can call; `options` how it answers."""
 
     name: str
     agent_type: str
     model: str
     system_prompt: str
     tools: tuple[str, ...]
+    options: JsonObject = field(default_factory=dict[str, Any])
     type: Literal["agent_started"] = "agent_started"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentChanged(Envelope):
-    """The agent has another model, system prompt or set of tools from now on."""
+    """The agent has another model, system prompt, set of tools or options from now on."""
 
     model: str
     system_prompt: str
     tools: tuple[str, ...]
+    options: JsonObject = field(default_factory=dict[str, Any])
     type: Literal["agent_changed"] = "agent_changed"
 
 

@@ -101,6 +101,7 @@ class AgentState:
     model: str = ""
     system_prompt: str = ""
     tools: tuple[str, ...] = ()
+    options: JsonObject = field(default_factory=dict[str, Any])
     status: Status = "idle"
     turn: int = -1
     messages: tuple[Entry, ...] = ()
@@ -139,6 +140,7 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
         model=event.model,
         system_prompt=event.system_prompt,
         tools=event.tools,
+        options=event.options,
         status="idle",
         queue=(),
         running=(),
@@ -152,7 +154,9 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
 
 
 def _agent_changed(state: AgentState, event: ev.AgentChanged) -> AgentState:
-    return changed(state, model=event.model, system_prompt=event.system_prompt, tools=event.tools)
+    return changed(
+        state, model=event.model, system_prompt=event.system_prompt, tools=event.tools, options=event.options
+    )
 
 
 def _agent_stopped(state: AgentState, _event: ev.AgentStopped) -> AgentState:

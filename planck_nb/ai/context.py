@@ -46,15 +46,22 @@ class Options:
     output: JsonObject | None = None
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
+    def named(self) -> JsonObject:
+        """What they name, by field; `from_named` gives it back."""
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: value for name, value in found.items() if value not in _UNSAID}
+
+    @classmethod
+    def from_named(cls, named: JsonObject) -> Options:
+        """Options that name this; a field that there is none of is left out."""
+        return cls(**{item.name: named[item.name] for item in fields(cls) if item.name in named})
+
     def over(self, defaults: Options) -> Options:
         """These options, with `defaults` where they name nothing; `extra` has what either names."""
         if defaults == _NOTHING:
             return self
-        named = {
-            item.name: getattr(defaults if getattr(self, item.name) in (None, (), []) else self, item.name)
-            for item in fields(self)
-        }
-        return Options(**{**named, "extra": {**defaults.extra, **self.extra}})
+        return Options(**{**defaults.named(), **self.named(), "extra": {**defaults.extra, **self.extra}})
 
 
+_UNSAID: tuple[object, ...] = (None, (), [], {})
 _NOTHING = Options()

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from planck_nb.ai.messages import Usage
+from planck_nb.base.json import JsonObject
 from planck_nb.sessions.query import query_into
 from planck_nb.sessions.session import Session
 
@@ -33,6 +34,7 @@ select
     state->>'$.model' as model,
     state->>'$.system_prompt' as system_prompt,
     state->'$.tools' as tools,
+    state->'$.options' as options,
     coalesce(removed, false) as removed,
     coalesce(unfinished, false) and exists (
         select 1 from messages m where m.agent_id = b.agent_id and m.id > b.turn_id
@@ -57,8 +59,9 @@ order by first_id
 class Member:
     """One agent of a session. `model` is "provider:model"; `tools` are names; `cost` in US dollars.
 
-    `turn` is the index of its newest turn, -1 before the first. `removed` tells that it is not to come back,
-    `unfinished` that its last turn never ended, though something was said in it.
+    `options` are those that differ from the provider's, by field. `turn` is the index of its newest turn, -1 before the
+    first. `removed` tells that it is not to come back, `unfinished` that its last turn never ended, though something
+    was said in it.
     """
 
     agent_id: str
@@ -67,6 +70,7 @@ class Member:
     model: str
     system_prompt: str
     tools: tuple[str, ...]
+    options: JsonObject
     removed: bool
     unfinished: bool
     turn: int
@@ -101,6 +105,7 @@ def _member(row: dict[str, Any]) -> Member:
         model=row["model"] or "",
         system_prompt=row["system_prompt"] or "",
         tools=tuple(json.loads(row["tools"] or "[]")),
+        options=json.loads(row["options"] or "{}"),
         removed=bool(row["removed"]),
         unfinished=bool(row["unfinished"]),
         turn=-1 if row["turn"] is None else int(row["turn"]),

@@ -325,7 +325,7 @@ class Workspace:
             tools=tools,
             name=name,
             session=opened.session,
-            options=options,
+            options=Options.from_named(member.options) if member else options,
             on_compact=Compactor.build(ratio=self.config.compact_ratio),
             fallbacks=[self.model(reference) for reference in self.config.fallbacks],
             limits=self.limits,

@@ -12,6 +12,7 @@ from planck_nb import Agent, Config, Session, Tool, Workspace
 from planck_nb.agent.events import AgentEvent, ApprovalRequest
 from planck_nb.agent.policy import Rule
 from planck_nb.agent.touch import Touch
+from planck_nb.ai.context import Options
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.base.errors import AgentError, SessionLockedError, SessionNotFoundError
 from planck_nb.sessions import query
@@ -275,6 +276,22 @@ async def test_functions_are_handed_over_by_name(tmp_path: Path) -> None:
     async with workspace(tmp_path) as place:
         assert await place.resume(session_id, find={"sh": sh(ran), "other": sh([])}.get) == []
         assert [tool.name for tool in place.agent("ann").tools] == ["sh"]
+
+
+async def test_an_agent_that_goes_on_answers_as_it_was_told_to(tmp_path: Path) -> None:
+    told = Options(temperature=0.2, thinking="high", stop=["END"], extra={"seed": 7})
+    async with workspace(tmp_path) as place:
+        ann = place.add_agent("ann", model=scripted_model(["one"]), options=Options(max_tokens=9))
+        assert ann.state.options == {"max_tokens": 9}
+        ann.options = told
+        assert ann.state.options == told.named()
+        await ann.prompt("A")
+        session_id = place.session.id
+    async with workspace(tmp_path) as place:
+        await place.resume(session_id)
+        assert place.agent("ann").options == told
+        await place.fork()
+        assert place.agent("ann").options == told
 
 
 async def test_the_newest_session_that_is_free_is_the_one_to_go_on_with(tmp_path: Path) -> None:
