@@ -21,7 +21,7 @@ from planck_nb.sessions import codec
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.paging import Row, row_of
 from planck_nb.sessions.records import read_records, visible_records
-from planck_nb.sessions.store import SessionInfo, find_by_id, new_session_info
+from planck_nb.sessions.store import SessionInfo, find_by_id, new_session_info, unused_name
 
 Format: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
 """The formats that a session can be exported to."""
@@ -58,7 +58,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
 
     Rows keep their ids. Where the directory has the session that was exported, the new one counts as its fork, so that
     nothing is counted twice. Raises SessionFormatError where the file is not such an export, SessionError where it
-    cannot be read or the session cannot be written.
+    cannot be read, the session cannot be written, or `name` is another's.
     """
     try:
         lines = file.read_bytes().splitlines(keepends=True)
@@ -69,7 +69,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     ids = [record["id"] for record in records]
     if ids != sorted(set(ids)) or any(row_id < 1 for row_id in ids):
         raise SessionFormatError(f"The rows of {file} are out of order; export the session anew.")
-    info = new_session_info(directory, new_id(), header.name if name is None else name)
+    info = new_session_info(directory, new_id(), header.name if name is None else unused_name(directory, name))
     fresh = codec.Header(info.id, info.name, header.created, **_origin(directory, header.session_id, ids))
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

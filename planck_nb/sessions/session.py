@@ -26,7 +26,7 @@ from planck_nb.sessions.fold import Folder
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.segments import Position
-from planck_nb.sessions.store import SessionInfo, find_by_id, find_session, lock_session, new_session_info
+from planck_nb.sessions.store import SessionInfo, find_by_id, find_session, lock_session, new_session_info, unused_name
 from planck_nb.sessions.writer import Done, Writer
 
 _log = logging.getLogger(__name__)
@@ -146,9 +146,10 @@ class Session(SessionReader):
         """A new session that begins with what is said here, as far as the id `before`, which it excludes.
 
         The rows are copied and keep their ids; what was taken back is left behind, and what they cost is not counted
-        again. Raises what `create` raises.
+        again. Raises what `create` raises, and SessionError for a name that another session has.
         """
-        info = new_session_info(self.directory, new_id(), readable_name() if name is None else name)
+        name = readable_name() if name is None else unused_name(self.directory, name)
+        info = new_session_info(self.directory, new_id(), name)
         copied = [
             record
             for record in self._visible()

@@ -67,6 +67,13 @@ def new_session_info(directory: Path, session_id: str, name: str) -> SessionInfo
     return SessionInfo(session_id, name, datetime.now(UTC), directory / f"{session_id}_{name}{_SUFFIX}")
 
 
+def unused_name(directory: Path, name: str) -> str:
+    """The name, where no session in the directory has it. Raises SessionError."""
+    if any(session.name == name for session in list_sessions(directory)):
+        raise SessionError(f"There is a session named {name!r} already; choose another name.")
+    return name
+
+
 def list_sessions(directory: Path) -> list[SessionInfo]:
     """The sessions in the directory that this version can read, oldest first; none when there is no directory."""
     found = []

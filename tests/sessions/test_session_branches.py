@@ -11,7 +11,7 @@ from support.stored import START, converse, reply
 from planck_nb.agent import events
 from planck_nb.ai.messages import SummaryMessage, Usage, UserMessage
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, query
+from planck_nb.sessions import Session, list_sessions, query
 
 Settle = Callable[[Session], None]
 
@@ -108,6 +108,12 @@ async def test_a_fork_shares_what_was_said_and_goes_its_own_way(tmp_path: Path, 
         assert counted.messages.to_dict() == {"new": 5, "old": 5}
         assert counted.cost_usd.to_dict() == {"new": 0.25, "old": 1.0}, "what was copied was paid for once"
         assert query(tmp_path, "select sum(cost_usd) as c from usage").c[0] == 1.25
+
+
+async def test_a_fork_has_a_name_of_its_own(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="old") as session, pytest.raises(SessionError, match="named 'old' already"):
+        session.fork(name="old")
+    assert [info.name for info in list_sessions(tmp_path)] == ["old"]
 
 
 async def test_a_fork_may_begin_earlier(tmp_path: Path) -> None:

@@ -69,6 +69,14 @@ def test_jsonl_comes_back_as_it_was(stored: SessionInfo, tmp_path: Path) -> None
     assert "taken back" not in file.read_text(encoding="utf-8")
 
 
+def test_what_is_imported_under_a_name_has_it_alone(stored: SessionInfo, tmp_path: Path) -> None:
+    file = tmp_path / "export.jsonl"
+    file.write_text(export_session(stored, "jsonl"), encoding="utf-8")
+    assert import_session(stored.path.parent, file, name="other").name == "other"
+    with pytest.raises(SessionError, match="named 'mine' already"):
+        import_session(stored.path.parent, file, name="mine")
+
+
 def test_what_is_imported_beside_its_original_is_not_counted_twice(stored: SessionInfo, tmp_path: Path) -> None:
     file = tmp_path / "export.jsonl"
     file.write_text(export_session(stored, "jsonl"), encoding="utf-8")

@@ -53,15 +53,15 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
         await ann.answer(10, 0.5)
         await ann.begin("two")
         await ann.answer(25, 0.75)
-        ann.tell(ev.AgentChanged, "demo:large", "Be brief.", ("add", "read"))
+        ann.tell(ev.AgentChanged, "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"})
         found = await members(session)
         assert list(found) == ["bob", "it's Ann"]
         assert found["it's Ann"] == Member(
-            "a1", "it's Ann", "worker", "demo:large", "Be brief.", ("add", "read"),
+            "a1", "it's Ann", "worker", "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"},
             removed=False, unfinished=False, turn=1, usage=Usage(25, 1), cost=0.75,
         )  # fmt: skip
         assert found["bob"] == Member(
-            "b1", "bob", "worker", "demo:small", "", (),
+            "b1", "bob", "worker", "demo:small", "", (), {},
             removed=False, unfinished=False, turn=-1, usage=Usage(), cost=None,
         )  # fmt: skip
 
