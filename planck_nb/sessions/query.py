@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 
 from planck_nb.base.aio import run_in_thread
-from planck_nb.base.errors import QueryError, did_you_mean
+from planck_nb.base.errors import QueryError, SessionFormatError, did_you_mean
 from planck_nb.sessions import schema
 from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
 from planck_nb.sessions.engine import connect, literal, patiently
 from planck_nb.sessions.fold import Progress, parse_progress
 from planck_nb.sessions.journal import CHUNK
-from planck_nb.sessions.segments import START, Position, read_rows
+from planck_nb.sessions.segments import START, Position, journal_end, read_rows
 from planck_nb.sessions.store import SessionInfo, list_sessions
 
 if TYPE_CHECKING:
@@ -358,7 +358,9 @@ def _usable(progress: Progress | None, session: SessionInfo) -> Progress | None:
         return None
     try:
         written = Position(session.segment, session.path.stat().st_size)
-    except FileNotFoundError:
+        if progress.position > written:  # the journal may have gone on to a new segment since the directory was read
+            written = journal_end(session.path)
+    except (OSError, SessionFormatError):
         return None
     return progress if progress.position <= written else None
 

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import importlib
 import json
 import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ from support.stored import converse
 
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, compact_store, query, query_async
+from planck_nb.sessions import Session, compact_store, list_sessions, query, query_async
 from planck_nb.sessions.fold import Folder
+from planck_nb.sessions.segments import Position, journal_end, read_rows
 
 ALL = "select * from messages order by session_id, id"
 TESTS = Path(__file__).parents[1]
@@ -37,6 +40,29 @@ def numbers(session: Session) -> list[int]:
 @pytest.fixture
 def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Folder, "SEGMENT", 2000)
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_a_query_reads_nothing_twice_that_was_folded_while_it_looked_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("planck_nb.sessions.query")
+    began: list[Position] = []
+
+    def reading(journal: Path, *, start: Position) -> Iterator[tuple[list[bytes], Position]]:
+        began.append(start)
+        return read_rows(journal, start=start)
+
+    monkeypatch.setattr(module, "read_rows", reading)
+    with Session.create(tmp_path) as session:
+        before = list_sessions(tmp_path)
+        monkeypatch.setattr(module, "list_sessions", lambda _: before)
+        ids = await converse(session)
+        session.fold()
+        assert journal_end(session.path).segment == 2
+        assert list(query(tmp_path, ALL).id) == ids
+    assert len(began) == 1
+    assert began[0] > Position(1, 1000)
 
 
 @pytest.mark.usefixtures("short_segments")
