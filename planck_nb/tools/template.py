@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from planck_nb.base.errors import ConfigError, ToolError
@@ -23,16 +24,20 @@ _PLAIN_EXPANSION = re.compile(r"\$(?:\w+|\{\w+\}|[?#$!@*-]|\((?![^)]*\bcase\b)[^
 
 _SEPARATORS = ";|&\n()"
 _REDIRECTIONS = {"<", ">"}
-_CODE_FLAG = re.compile(r"-[A-Za-z]*[cdeEpr]|--(?:command|eval|execute|print|run)")
-_CODE_IN_FLAG = re.compile(r"(?:-[A-Za-z]*[cdeEpr]|--(?:command|eval|execute|print|run)=).*\{\{", re.DOTALL)
+_CODE_FLAG = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-[\w.]*[cdeEpr]|--(?:command|eval|execute|print|run)")
+_CODE_IN_FLAG = re.compile(r"(?:-[\w.]*[cdeEpr]|--(?:command|eval|execute|print|run)=).*\{\{", re.DOTALL)
 _INTERPRETER = re.compile(
-    r"(?:ba|da|z|k|mk|a|fi|c|tc)?sh|su|runuser|script|flock|python[\d.]*|pypy\d?|perl|ruby|node|deno|bun|php|lua"
+    r"(?:r?ba|da|z|k|mk|pdk|lk|ok|ya|po|xon|a|fi|c|tc|tcl)?sh|su|runuser|script|flock|i?python[\d.]*t?|pypy[\d.]*"
+    r"|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|php[\d.]*|lua[\d.]*|luajit|expect"
     r"|R|Rscript|julia|elixir|groovy|pwsh|powershell|osascript|\$.*"
 )
 _AWK = re.compile(r"[gmn]?awk")
 _AWK_VALUES = {"-F", "-v", "--field-separator", "--assign"}
 _AWK_FILES = {"-f", "--file"}
-_RUNS_ITS_ARGUMENTS = re.compile(r"eval|ssh|rsh|watch|trap|parallel|let|\[\[")
+_RUNS_ITS_ARGUMENTS = re.compile(r"eval|ssh|rsh|watch|trap|alias|parallel|let|\[\[")
+_RUNS_INDICES = {"declare", "typeset", "read", "unset", "getopts"}
+"""What runs, in some shells, the index of a variable that it is given the name of: `a[$(id)]`."""
+_BEFORE_COMMANDS = {"", "if", "then", "elif", "else", "while", "until", "do", "!", "{", "command", "builtin"}
 _SCRIPT_FILE = re.compile(r"[^$]*[./].*", re.DOTALL)
 _STANDARD_INPUT = {"-", "-s", "/dev/stdin"}
 
@@ -200,8 +205,8 @@ class _Reader:
 
     def _end_command(self, separator: str) -> None:
         self._end_word()
-        if not self._words and separator == "\n":
-            return  # a pipe goes on in the next line
+        if not self._words and separator and separator in "\n&":
+            return  # a pipe goes on in the next line, and takes stderr too where `&` follows it
         words, self._words = self._words, []
         _refuse_nested_code(words, fed=self._piped and self._filled)
         self._piped = separator == "|"
@@ -221,7 +226,7 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
     Errs on the side of refusing: whether an option of an interpreter takes a value is not known here.
     """
     interpreter = code_follows = everything = awk = False
-    script = before = ""
+    script = before = code = ""
     for word in words:
         filled = _PLACEHOLDER.search(word)
         option = word.startswith(("-", "+"))
@@ -233,6 +238,8 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
             )
         if interpreter and not option and not before.startswith(("-", "+")) and _SCRIPT_FILE.fullmatch(word):
             interpreter, script = False, word  # what follows belongs to the script
+        if code_follows and not option:
+            code += word
         code_follows = (interpreter and bool(_CODE_FLAG.fullmatch(word))) or (code_follows and option)
         if interpreter and not option and word not in _STANDARD_INPUT:
             script = script or word
@@ -240,6 +247,20 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
             interpreter = True
         awk = (awk and not program) or bool(_AWK.fullmatch(word.rpartition("/")[2]))
         everything = everything or bool(_RUNS_ITS_ARGUMENTS.fullmatch(word.rpartition("/")[2]))
+        everything = everything or (word in _RUNS_INDICES and before in _BEFORE_COMMANDS)
         before = word
-    if fed and interpreter and (not script or not _STANDARD_INPUT.isdisjoint(words)):
+    runs_input = interpreter and (not script or not _STANDARD_INPUT.isdisjoint(words))
+    runs_items = "xargs" in words and (code_follows or everything or any(mark in code for mark in _item_marks(words)))
+    if fed and (runs_input or runs_items):
         raise ConfigError(f"The command pipes a placeholder into a program that runs its input; {_ADVICE}.")
+
+
+def _item_marks(words: list[str]) -> set[str]:
+    """What `xargs` may replace by an item of its input."""
+    marks = {"{}"}
+    for option, value in pairwise([*words, ""]):
+        if option.startswith("-I"):
+            marks.add(option[2:] or value)
+        elif option.startswith(("-i", "--replace=")):
+            marks.add(option.removeprefix("--replace=").removeprefix("-i"))
+    return marks - {""}

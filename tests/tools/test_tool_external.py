@@ -97,7 +97,10 @@ async def test_what_is_not_given_is_nothing_at_all(tmp_path: Path) -> None:
         '"$(echo {{x}})"', "`{{x}}`", "`ls \\`{{x}}\\``", "echo ${A:-{{x}}}", "cat <<END\n{{x}}\nEND",
         "cat <<<{{x}}", "ls # {{x}}", "ls # it's\necho '{{x}}'", "echo $'{{x}}'", 'echo $"{{x}}"',
         "awk '/{{x}}/' f", "ls | awk -F , -v y={{x}} {{x}}", "/usr/bin/gawk '{{x}}' f", "R -e 'f({{x}})'",
-        "julia -e {{x}}", "pwsh -Command {{x}}",
+        "julia -e {{x}}", "pwsh -Command {{x}}", "bash -cx 'echo {{x}}'", "perl -0777pe '{{x}}'", "nodejs -e {{x}}",
+        "lua5.4 -e {{x}}", "php8.2 -r {{x}}", "ipython3 -c {{x}}", "rbash -c {{x}}", "alias a='ls {{x}}'; a",
+        "echo {{x}} |& bash", "echo {{x}} | xargs -I{} sh -c 'ls {}'", "echo {{x}} | xargs -I % bash -c 'ls %'",
+        "echo {{x}} | xargs sh -c", "echo {{x}} | xargs ssh host ls", "declare -i a={{x}}", "while read {{x}}",
         "echo $((1 + {{x}}))", "((  {{x}} ))", "[[ {{x}} -eq 1 ]]", 'echo "$(case a in a) echo;; esac) {{x}}"',
     ],
 )  # fmt: skip
@@ -114,7 +117,8 @@ def test_where_no_value_is_safe_the_file_is_refused(tmp_path: Path, command: str
         "ruff check {{x}} 2>&1 | head -20", "grep -c {{x}} {{y}}",
         'n=$(git ls-files | wc -l); echo $n {{x}} "$HOME" ${A} `date`', "cd \"$(pwd)\" && ls '{{x}}' > out",
         "awk -F {{x}} -v y={{x}} '{print y}' {{x}}", "awk -f program.awk {{x}}",
-        "cost: $ {{x}}", "python3 -m pytest {{x}}", "echo a#{{x}}",
+        "cost: $ {{x}}", "python3 -m pytest {{x}}", "echo a#{{x}}", "echo {{x}} | xargs sh -c 'ls \"$1\"' _",
+        "echo {{x}} | xargs -I{} mv {} {{y}}", "git read-tree {{x}}", "git config --unset {{x}}",
     ],
 )  # fmt: skip
 def test_ordinary_commands_are_not_refused(command: str) -> None:
