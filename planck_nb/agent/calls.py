@@ -77,7 +77,7 @@ async def run_calls(host: Caller, calls: Sequence[ToolCallPart]) -> None:
         await asyncio.wait(tasks, timeout=GRACE)
         await host.append(ToolResultMessage(tuple(map(_result_or_stopped, calls, tasks))))
         raise
-    await host.append(ToolResultMessage(tuple(task.result() for task in tasks)))
+    await host.append(ToolResultMessage(tuple(map(_result_or_stopped, calls, tasks))))  # a tool may cancel its own task
 
 
 def _result_or_stopped(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -> ToolResultPart:

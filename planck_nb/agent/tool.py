@@ -137,7 +137,7 @@ class Tool:
                 return await _settled(value, progress, stopped)
         except ToolError:
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # the last two, from a task, would end the kernel
             if limit.expired():
                 raise ToolError(
                     f"{self.name} did not return within {self.timeout:g} s and was given up; ask for less at once."

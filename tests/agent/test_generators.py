@@ -204,12 +204,15 @@ def test_a_declaration_that_fails_counts_as_touching_anything() -> None:
             tool(touches=kinds)  # type: ignore[arg-type]
 
 
-async def test_an_async_tool_that_leaves_does_not_take_the_kernel_along() -> None:
+@pytest.mark.parametrize(
+    ("way", "said"), [(SystemExit(3), "SystemExit: 3"), (KeyboardInterrupt(), "KeyboardInterrupt")]
+)
+async def test_an_async_tool_that_leaves_does_not_take_the_kernel_along(way: BaseException, said: str) -> None:
     @tool
     async def leave() -> None:
-        raise SystemExit(3)
+        raise way
 
-    with pytest.raises(ToolError, match="SystemExit: 3"):
+    with pytest.raises(ToolError, match=said):
         await run(leave)
 
 

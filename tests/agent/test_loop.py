@@ -130,14 +130,22 @@ async def waits_for_something_cancelled() -> None:
     await future
 
 
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
         (Tool(name="odd", description="", parameters={"type": "objekt"}, execute_fn=lambda args: 1), "objekt"),
         (Tool(name="odd", description="", parameters={"$ref": "#/nope"}, execute_fn=lambda args: 1), "nope"),
         (Tool(name="odd", description="", execute_fn=lambda args: waits_for_something_cancelled()), "was cancelled"),
+        (Tool(name="odd", description="", execute_fn=lambda args: cancels_itself()), "was stopped"),
     ],
-    ids=["schema", "reference", "cancelled"],
+    ids=["schema", "reference", "cancelled", "cancels itself"],
 )
 async def test_whatever_a_tool_does_its_call_has_a_result(tool: Tool, said: str) -> None:
     agent = Agent(model=scripted_model(calling(("odd", {}), ("add", {"a": 1, "b": 1}), then="fine")), tools=[tool, add])
