@@ -54,20 +54,31 @@ def decode_header(line: bytes) -> Header:
     record = decode_line(line)
     try:
         data = record["data"]
-        created = datetime.fromisoformat(record["ts"])
-        if record["kind"] == "session":
-            return Header(
-                data["session_id"],
-                data["name"],
-                created,
-                data.get("segment", 1),
-                record["id"],
-                data.get("parent"),
-                data.get("copied", 0),
-            )
-    except (KeyError, TypeError, ValueError):
+        header = Header(
+            data["session_id"],
+            data["name"],
+            datetime.fromisoformat(record["ts"]),
+            data.get("segment", 1),
+            record["id"],
+            data.get("parent"),
+            data.get("copied", 0),
+        )
+        if record["kind"] == "session" and _is_sound(header):
+            return header
+    except (AttributeError, KeyError, TypeError, ValueError):
         pass
     raise SessionFormatError("The file does not begin like a session's journal; move it out of the sessions directory.")
+
+
+def _is_sound(header: Header) -> bool:
+    texts = (header.session_id, header.name, header.parent or "")
+    numbers = (header.segment, header.last_id, header.copied)
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int) for number in numbers)
+        and header.segment >= 1
+        and header.created.tzinfo is not None
+    )
 
 
 def encode_message_line(row_id: int, agent_id: str, message: Message, *, turn: int, time: float) -> bytes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
-from planck_nb.base.errors import SessionError, SessionLockedError
+from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError
 from planck_nb.sessions.fold import fold
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.segments import Position, compress_segment, old_segments
@@ -15,13 +14,21 @@ from planck_nb.sessions.store import SessionInfo, list_sessions, lock_session, s
 def compact_store(directory: Path) -> int:
     """Compress the old segments of all sessions and make their DuckDB files anew; the bytes that this freed.
 
-    Nothing that was said is lost. Files set aside as unusable are deleted. Sessions that somebody has open are left as
-    they are, and queries work meanwhile. Raises SessionError where the disk does not take it.
+    Nothing that was said is lost. Files set aside as unusable are deleted. Sessions that somebody has open, and those
+    that a newer version went on with, are left as they are, and queries work meanwhile. Raises SessionError where the
+    disk does not take it, once all sessions had their turn.
     """
     freed = 0
+    failed: SessionError | None = None
     for session in list_sessions(directory):
-        with suppress(SessionLockedError):
+        try:
             freed += _compact(session)
+        except (SessionLockedError, SessionFormatError):
+            continue
+        except SessionError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
     return freed
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from planck_nb.ai.messages import FilePart, ImagePart, Message, Part
-from planck_nb.base.errors import SessionError, SessionFormatError, SessionNotFoundError
+from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.base.ids import new_id
 from planck_nb.base.json import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.paging import Row, row_of
 from planck_nb.sessions.records import read_records, visible_records
-from planck_nb.sessions.store import SessionInfo, find_by_id, new_session_info, unused_name
+from planck_nb.sessions.store import SessionInfo, find_by_id, list_sessions, new_session_info, unused_name
 
 Format: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
 """The formats that a session can be exported to."""
@@ -43,8 +43,8 @@ def export_session(session: SessionInfo, form: Format) -> str:
         raise SessionError(f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(Format))}.")
     records = visible_records(read_records(session.path))
     if form == "jsonl":
-        header = codec.encode_header(codec.Header(session.id, session.name, session.created))
-        return b"".join([header, *map(codec.encode_record, records)]).decode()
+        header = codec.Header(session.id, session.name, session.created, parent=session.parent, copied=session.copied)
+        return b"".join([codec.encode_header(header), *map(codec.encode_record, records)]).decode()
     writers: dict[str, Callable[[SessionInfo, list[Row]], str]] = {
         "markdown": _markdown,
         "html": _html,
@@ -56,21 +56,21 @@ def export_session(session: SessionInfo, form: Format) -> str:
 def import_session(directory: Path, file: Path, *, name: str | None = None) -> SessionInfo:
     """A new session in the directory from an exported JSONL file, with its name unless another is given.
 
-    Rows keep their ids. Where the directory has the session that was exported, the new one counts as its fork, so that
-    nothing is counted twice. Raises SessionFormatError where the file is not such an export, SessionError where it
-    cannot be read, the session cannot be written, or `name` is another's.
+    Rows keep their ids. Where the directory has the session that was exported, the new one counts as its fork, and
+    otherwise as a fork of that one's parent, so that nothing is counted twice. Raises SessionFormatError where the file
+    is not such an export, SessionError where it cannot be read, the session cannot be written, or `name` is another's.
     """
     try:
         lines = file.read_bytes().splitlines(keepends=True)
     except OSError as error:
         raise SessionError(f"{file} cannot be read ({error.strerror}).") from error
-    header = codec.decode_header(lines[0] if lines else b"")
+    header = _header(lines[0] if lines else b"", file)
     records = [_checked(line, number, file) for number, line in enumerate(lines[1:], 2)]
     ids = [record["id"] for record in records]
     if ids != sorted(set(ids)) or any(row_id < 1 for row_id in ids):
         raise SessionFormatError(f"The rows of {file} are out of order; export the session anew.")
     info = new_session_info(directory, new_id(), header.name if name is None else unused_name(directory, name))
-    fresh = codec.Header(info.id, info.name, header.created, **_origin(directory, header.session_id, ids))
+    fresh = codec.Header(info.id, info.name, header.created, **_origin(directory, header, ids))
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -79,12 +79,22 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     return find_by_id(directory, info.id)
 
 
-def _origin(directory: Path, session_id: str, ids: list[int]) -> JsonObject:
+def _header(line: bytes, file: Path) -> codec.Header:
+    record = codec.parse_line(line)
+    if record is not None:
+        codec.check_version(record)
     try:
-        find_by_id(directory, session_id)
-    except SessionNotFoundError:
-        return {}
-    return {"parent": session_id, "copied": ids[-1] if ids else 0}
+        return codec.decode_header(line)
+    except SessionFormatError as error:
+        raise SessionFormatError(
+            f"{file} does not begin like an exported session; only what was exported as .jsonl can be imported."
+        ) from error
+
+
+def _origin(directory: Path, header: codec.Header, ids: list[int]) -> JsonObject:
+    copies = [(header.session_id, ids[-1] if ids else 0), (header.parent, header.copied)]
+    there = {session.id for session in list_sessions(directory)}
+    return next(({"parent": origin, "copied": copied} for origin, copied in copies if origin in there), {})
 
 
 def _checked(line: bytes, number: int, file: Path) -> JsonObject:
@@ -96,11 +106,19 @@ def _checked(line: bytes, number: int, file: Path) -> JsonObject:
         if record["kind"] == "metadata":
             dict(record["data"])
         else:
-            codec.event_of(record, session_id="", seq=0)
-            datetime.fromisoformat(record["ts"])
+            _check_row(record)
     except (KeyError, TypeError, ValueError) as error:
         raise SessionFormatError(f"Line {number} of {file} is no row of a session; export the session anew.") from error
     return record
+
+
+def _check_row(record: JsonObject) -> None:
+    """Raise what a row that readers cannot use raises. A rewind is in no export."""
+    datetime.fromisoformat(record["ts"])
+    time = codec.event_of(record, session_id="", seq=0).time
+    kinds = ((record["agent_id"], str), (record["turn"], int), (time, int | float))
+    if record["kind"] not in {"message", "event"} or not all(isinstance(value, kind) for value, kind in kinds):
+        raise ValueError(record["kind"])
 
 
 @dataclass(frozen=True, slots=True)

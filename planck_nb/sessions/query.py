@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import threading
 import time
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "approvals", "usage", "chapters", "branches")
 """The views that a query sees, documented in this package's README."""
@@ -365,19 +368,25 @@ def _usable(progress: Progress | None, session: SessionInfo) -> Progress | None:
     return progress if progress.position <= written else None
 
 
-def _load_tails(connection: duckdb.DuckDBPyConnection, sources: Iterable[_Source]) -> None:
+def _load_tails(connection: duckdb.DuckDBPyConnection, sources: Collection[_Source]) -> None:
     """Load what the journals hold beyond the files."""
     waiting: dict[str, list[bytes]] = {}
     size = 0
     for source in sources:
         start = source.progress.position if source.progress else START
-        with suppress(FileNotFoundError):  # deleted since the directory was read
+        try:
             for lines, _ in read_rows(source.session.path, start=start):
                 waiting.setdefault(str(source.session.database), []).extend(lines)
                 size += sum(map(len, lines))
                 if size >= CHUNK:
                     _load(connection, waiting)
                     waiting, size = {}, 0
+        except FileNotFoundError:  # deleted since the directory was read
+            continue
+        except SessionFormatError as error:
+            if len(sources) == 1:
+                raise
+            _log.info("the end of %s was left out: %s", source.session.path, error)
     if waiting:
         _load(connection, waiting)
 

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from operator import index
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +20,7 @@ import filelock
 from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.agent.log import LogFollower
 from planck_nb.ai.messages import Message
+from planck_nb.base.aio import cancel_late
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.sessions import codec
@@ -47,6 +49,7 @@ class Session(SessionReader):
         self._lock = lock
         self._last_id = journal.last_id
         self._order = threading.Lock()
+        self._rewinding = asyncio.Lock()
         self._closed = False
         self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
@@ -236,20 +239,26 @@ class Session(SessionReader):
     def _readable_end(self) -> Position:
         return self._end if self._closed else self._writer.sync()
 
-    async def _rewind(self, before_id: int, agent_id: str) -> None:
+    async def _rewind(self, message_id: int, agent_id: str) -> None:
+        try:
+            before_id = index(message_id)
+        except TypeError:
+            raise SessionError(f"{message_id!r} is not the id of a message; give its number.") from None
+
         def encode(row_id: int) -> bytes:
             return codec.encode_rewind_line(row_id, agent_id, before_id=before_id, time=time.time())
 
-        followers = list(self._followers.values())
-        rewound: int | None = None
-        try:
-            for follower in followers:
-                await follower.rewinding()
-            await self._put_durably(encode)
-            rewound = before_id
-        finally:
-            for follower in followers:
-                follower.rewound(rewound)
+        async with self._rewinding:  # followers go on after each, and must have stopped again before the next
+            followers = list(self._followers.values())
+            rewound: int | None = None
+            try:
+                for follower in followers:
+                    await follower.rewinding()
+                await self._put_durably(encode)
+                rewound = before_id
+            finally:
+                for follower in followers:
+                    follower.rewound(rewound)
 
 
 class SessionLog:
@@ -345,8 +354,8 @@ class _Receipt:
                 await self._waiter
             except asyncio.CancelledError:
                 cancelled = True
-        if cancelled and (task := asyncio.current_task()):
-            task.cancel()
+        if cancelled:
+            cancel_late()
         if self._error is not None:
             raise self._error
 

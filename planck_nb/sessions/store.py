@@ -80,7 +80,7 @@ def list_sessions(directory: Path) -> list[SessionInfo]:
     for path in _journals(directory):
         try:
             found.append(_read_info(path))
-        except (OSError, SessionFormatError):
+        except SessionError:
             continue
     return sorted(found, key=lambda session: (session.created, session.id))
 
@@ -88,7 +88,8 @@ def list_sessions(directory: Path) -> list[SessionInfo]:
 def find_session(directory: Path, id_or_name: str) -> SessionInfo:
     """The session with this id, else the newest one with this name.
 
-    Raises SessionNotFoundError, and SessionFormatError where there is only one that a newer version wrote.
+    Raises SessionNotFoundError, SessionFormatError where there is only one that a newer version wrote, and SessionError
+    where its journal cannot be read.
     """
     sessions = list_sessions(directory)
     named = [session for session in sessions if session.name == id_or_name]
@@ -140,18 +141,24 @@ def _is_folder(path: Path) -> bool:
 
 def _journals(directory: Path) -> list[Path]:
     try:
-        return [path for path in directory.iterdir() if _FILE.fullmatch(path.name)]
+        named = [path for path in directory.iterdir() if _FILE.fullmatch(path.name)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
         raise SessionError(
             f"The sessions directory {directory} may not be read by you; choose another one or change its mode."
         ) from error
+    # To open a pipe would mean to wait for whoever writes into it.
+    return [path for path in named if os.path.isfile(path)]  # noqa: PTH113 - Path.is_file may raise
 
 
 def _read_info(path: Path) -> SessionInfo:
     session_id, name = path.name.removesuffix(_SUFFIX).split("_", 1)
-    header = decode_header(read_first_line(path))
+    try:
+        line = read_first_line(path)
+    except OSError as error:
+        raise SessionError(f"The session's journal {path} cannot be read ({error.strerror}).") from error
+    header = decode_header(line)
     if header.session_id != session_id:
         raise SessionFormatError(f"{path.name} holds another session; rename it back.")
     return SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied)

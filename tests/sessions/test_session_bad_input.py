@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,17 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionNotFoundError
-from planck_nb.sessions import Session, find_by_id, find_by_name, find_session, list_sessions, paging, query, search
+from planck_nb.sessions import (
+    Session,
+    compact_store,
+    find_by_id,
+    find_by_name,
+    find_session,
+    list_sessions,
+    paging,
+    query,
+    search,
+)
 
 NAMES = ["a/b", "../../etc/passwd", "..", "*", "?", "[a]", "x" * 300, "🙂", "a\0b", "a\nb", "", " ", "C:\\x"]
 
@@ -158,3 +169,54 @@ def test_a_journal_of_a_newer_version_is_refused_by_every_way_in(tmp_path: Path)
     with pytest.raises(SessionFormatError, match="newer"):
         find_by_id(tmp_path, session.id)
     assert list_sessions(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "odd"),
+    [
+        ('"name":"odd"', '"name":5'),
+        ('"segment":1', '"segment":"1"'),
+        ('"segment":1', '"segment":0'),
+        ('"segment":1', '"segment":1,"parent":["x"]'),
+        ('"segment":1', '"segment":1,"parent":"x","copied":"y"'),
+        ('Z","data":', '","data":'),
+    ],
+)
+async def test_a_journal_that_begins_oddly_is_left_out_and_refused(tmp_path: Path, found: str, odd: str) -> None:
+    with Session.create(tmp_path, name="good") as good, Session.create(tmp_path, name="odd") as session:
+        await converse(good)
+    text = session.path.read_text(encoding="utf-8")
+    assert found in text
+    session.path.write_text(text.replace(found, odd), encoding="utf-8", newline="\n")
+    assert [info.name for info in list_sessions(tmp_path)] == ["good"]
+    assert query(tmp_path, "select count(*) from messages join sessions using (session_id)").iat[0, 0] == 4
+    compact_store(tmp_path)
+    with pytest.raises(SessionFormatError, match="does not begin like"):
+        Session.open(tmp_path, session.id)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes a pipe and a link")
+def test_what_is_no_file_is_no_journal(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / f"{'0' * 16}_pipe.journal.jsonl")
+    (tmp_path / f"{'1' * 16}_folder.journal.jsonl").mkdir()
+    (tmp_path / f"{'2' * 16}_link.journal.jsonl").symlink_to(tmp_path / "nowhere")
+    assert list_sessions(tmp_path) == []
+    for name in ("pipe", "folder", "link", "0" * 16):
+        with pytest.raises(SessionNotFoundError):
+            Session.open(tmp_path, name)
+
+
+async def test_a_session_that_a_newer_version_went_on_with_breaks_nothing_of_others(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="good") as good, Session.create(tmp_path, name="future") as future:
+        await converse(good)
+        await converse(future)
+    with future.path.open("ab") as file:
+        file.write(b'{"v":2,"id":1000,"kind":"thought"}\n')
+    before = future.path.read_bytes()
+    found = query(tmp_path, "select session_name, count(*) as n from messages group by all order by all")
+    assert ("good", 4) in list(zip(found.session_name, found.n, strict=True))
+    assert [hit.session_name for hit in search(tmp_path, "answer").itertuples()].count("good") == 1
+    compact_store(tmp_path)
+    assert future.path.read_bytes() == before
+    with pytest.raises(SessionFormatError, match="newer"):
+        Session.open(tmp_path, "future")

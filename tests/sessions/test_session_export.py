@@ -85,7 +85,21 @@ def test_what_is_imported_beside_its_original_is_not_counted_twice(stored: Sessi
     assert query(stored.path.parent, "select sum(cost_usd) as c from usage").c[0] == before
 
 
-@pytest.mark.parametrize("damage", ["empty", "torn", "foreign", "order", "newer", "kind", "missing"])
+def test_a_fork_that_comes_back_counts_what_is_its_own(stored: SessionInfo, tmp_path: Path) -> None:
+    directory, file = stored.path.parent, tmp_path / "fork.jsonl"
+    with Session.open(directory, "mine") as session, session.fork(name="fork") as fork:
+        asyncio.run(fork.append("a1", reply("its own")))
+        info = fork.info
+    before = query(directory, "select sum(cost_usd) as c from usage").c[0]
+    file.write_text(export_session(info, "jsonl"), encoding="utf-8")
+    delete_session(info, confirm="fork")
+    assert import_session(directory, file).parent == stored.id
+    assert query(directory, "select sum(cost_usd) as c from usage").c[0] == before
+
+
+@pytest.mark.parametrize(
+    "damage", ["empty", "torn", "foreign", "name", "order", "newer", "kind", "rewind", "agent", "time", "missing"]
+)
 def test_a_file_that_is_no_export_is_refused_and_nothing_is_made(
     stored: SessionInfo, tmp_path: Path, damage: str
 ) -> None:
@@ -95,14 +109,18 @@ def test_a_file_that_is_no_export_is_refused_and_nothing_is_made(
         "empty": "",
         "torn": text[:-5],
         "foreign": '{"a": 1}\n' * 3,
+        "name": text.replace('"name":"mine"', '"name":5', 1),
         "order": "".join([lines[0], *reversed(lines[1:])]),
         "newer": "".join([lines[0], lines[1].replace('"v":1', '"v":9')]),
         "kind": "".join([lines[0], lines[1].replace('"kind":"event"', '"kind":"what"')]),
+        "rewind": text.replace('"kind":"message"', '"kind":"rewind"', 1),
+        "agent": text.replace('"agent_id":"a1"', '"agent_id":["a1"]', 1),
+        "time": text.replace('"time":1750000000.25,"role"', '"time":"then","role"', 1),
     }
     file = tmp_path / "file"
     if damage in broken:
         file.write_text(broken[damage], encoding="utf-8")
-    with pytest.raises(SessionFormatError if damage in broken else SessionError):
+    with pytest.raises(SessionFormatError if damage in broken else SessionError, match=r"newer|file "):
         import_session(tmp_path / "new", file)
     assert not (tmp_path / "new").exists()
 
