@@ -372,7 +372,7 @@ class Agent:
         if message_id is not None:
             self._chronicle.taken_back(message_id)
             self._changed(self.system_prompt)
-        if self._inbox:
+        if self._inbox and self._work is None:  # a turn may still run where nothing was taken back
             self._next_turn()
 
     # What the room for the conversation needs of its agent (room.Tenant).

@@ -39,10 +39,16 @@ async def uninterrupted(future: asyncio.Future[T]) -> T:
             await asyncio.wait([future])
         except asyncio.CancelledError:
             cancelled = True
-    if cancelled and (task := asyncio.current_task()):
-        task.uncancel()  # it counts as one request, delivered late
-        task.cancel()
+    if cancelled:
+        cancel_late()
     return future.result()
+
+
+def cancel_late() -> None:
+    """Deliver a cancellation that was held back at the task's next await; it counts once."""
+    if task := asyncio.current_task():
+        task.uncancel()
+        task.cancel()
 
 
 async def within(seconds: float, awaitable: Awaitable[T]) -> T:
@@ -68,16 +74,16 @@ class _Begun(Generic[T]):
 
     def __await__(self) -> Generator[Any, Any, T]:
         step = self._first
-        try:
-            while True:
+        while True:
+            try:
+                yield step
+            except BaseException as error:  # noqa: BLE001 - whatever is thrown in is for the awaitable
                 try:
-                    sent = yield step
-                except BaseException as error:  # noqa: BLE001 - whatever is thrown in is for the awaitable
                     step = self._steps.throw(error)
-                else:
-                    step = self._steps.send(sent)
-        except StopIteration as end:
-            return cast("T", end.value)
+                except StopIteration as end:
+                    return cast("T", end.value)
+            else:
+                return (yield from self._steps)
 
 
 def spawn(coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:

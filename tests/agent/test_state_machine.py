@@ -215,6 +215,18 @@ class World:
             self.torn = True
             await self.agent.rewind_to_message(entries[number % len(entries)].id)
 
+    async def do_rewinds(self, number: int) -> None:
+        """Two at once, one of which may be given up, and a prompt meanwhile."""
+        if entries := self.agent.state.messages:
+            self.torn = True
+            places = (number % len(entries), number // 2 % len(entries))
+            both = [asyncio.create_task(self.agent.rewind_to_message(entries[place].id)) for place in places]
+            await self.do_yield(number % 3)
+            if number % 2:
+                both[0].cancel()
+            self.runs.append(self.agent.prompt("meanwhile"))
+            await asyncio.gather(*both, return_exceptions=True)
+
     async def do_cancel(self, _number: int) -> None:
         """End the agent's task as a closing event loop does."""
         if self.agent._work is not None:

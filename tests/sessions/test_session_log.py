@@ -195,6 +195,16 @@ async def test_followers_are_told_before_and_after_a_rewind(tmp_path: Path) -> N
         assert not session._followers
 
 
+async def test_followers_go_on_between_two_rewinds_at_once(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        log = session.log("a")
+        follower = Follower(session)
+        log.follow(follower)
+        ids = [await log.append(UserMessage(text), turn=0, time=0) for text in "abc"]
+        await asyncio.gather(log.truncate_from(ids[2]), session.truncate_after(ids[1]))
+        assert follower.told == [("rewinding", 3), (ids[2], 2), ("rewinding", 2), (ids[1], 1)]
+
+
 async def test_what_stops_for_a_rewind_is_taken_back_too(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         log = session.log("a")

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from planck_nb import Agent
 from planck_nb.agent import events
 from planck_nb.ai.messages import UserMessage
+from planck_nb.base.aio import run_in_thread
 from planck_nb.sessions import Session, journal, pace
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.session import SessionLog
+from planck_nb.testing import scripted_model
 
 
 class Disk:
@@ -175,6 +178,26 @@ def test_a_ctrl_c_while_the_loop_writes_loses_and_doubles_nothing(
             asyncio.run(append(session.log("a"), 1))
         asyncio.run(append(session.log("a"), 2))
         assert [row.db_id for row in session.messages()] == list(range(1, 44))
+
+
+async def test_a_stop_while_a_slow_disk_is_waited_for_leaves_the_next_prompt_alone(tmp_path: Path, disk: Disk) -> None:
+    syncing, over = threading.Event(), threading.Event()
+
+    def hang(_: int) -> float:
+        syncing.set()
+        over.wait()
+        return 1.0
+
+    with Session.create(tmp_path) as session:
+        disk.seconds = hang
+        agent = Agent(model=scripted_model(["one", "two"]), session=session)
+        first, second = agent.prompt("A"), agent.prompt("B")
+        await run_in_thread(syncing.wait)
+        first.abort()
+        over.set()
+        assert (await first).aborted
+        assert not (await second).aborted
+        await agent.stop()
 
 
 def test_loops_in_several_threads_write_one_session(tmp_path: Path, disk: Disk) -> None:

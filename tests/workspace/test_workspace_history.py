@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,39 @@ async def test_what_is_said_while_a_rewind_is_under_way_comes_after_it(tmp_path:
         assert said(ann) == ["user: B", "assistant: one"]
         stored = [row.message for row in place.session.messages(ann.id)]
         assert stored == [entry.message for entry in ann.state.messages]
+
+
+async def test_a_rewind_that_is_given_up_leaves_every_agent_with_one_turn(tmp_path: Path) -> None:
+    hold = Hold()
+
+    async def stubborn() -> str:
+        entered.set()
+        with suppress(asyncio.CancelledError):
+            await released.wait()
+        stopped.set()
+        await released.wait()
+        return "late"
+
+    entered, stopped, released = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    async with workspace(tmp_path) as place:
+        ann = place.add_agent("ann", model=scripted_model(calling(("stubborn", {}))), tools=[stubborn])
+        bob = place.add_agent("bob", model=scripted_model([*calling(("hold", {})), "two"]), tools=[hold.hold])
+        ann.prompt("A")
+        first, second = bob.prompt("x"), bob.prompt("y")
+        await entered.wait()
+        await hold.entered.wait()
+        rewinding = asyncio.create_task(place.rewind(message_id(ann, "A")))
+        await stopped.wait()
+        late = ann.prompt("B")
+        rewinding.cancel()
+        with suppress(asyncio.CancelledError):
+            await rewinding
+        assert (late.status, second.status) == ("queued", "queued")
+        released.set()
+        hold.release()
+        assert [(await run).text for run in (first, second, late)] == ["done", "two", "done"]
+        assert said(bob) == ["user: x", "assistant: ['hold']", "tool_result: held", "assistant: done", "user: y",
+                             "assistant: two"]  # fmt: skip
 
 
 # Fork.
