@@ -51,6 +51,7 @@ from planck_nb.base.errors import (
     NoRunningLoopError,
     PlanckError,
     ProviderError,
+    UsageError,
 )
 from planck_nb.base.eventlog import EventLog, Subscription
 from planck_nb.base.ids import new_id
@@ -315,7 +316,12 @@ class Agent:
         return await self._room.compact()
 
     async def checkpoint(self, summary: str) -> None:
-        """Begin a new chapter: from now on the model is sent this summary and what follows it."""
+        """Begin a new chapter: from now on the model is sent this summary and what follows it.
+
+        Raises `UsageError` for a summary that says nothing.
+        """
+        if not isinstance(summary, str) or not summary.strip():
+            raise UsageError("A checkpoint without a summary would lose the conversation; say what it was about.")
         await self._room.close()
         await self._chronicle.append_summary(summary, (), upto=None)
 
@@ -623,4 +629,8 @@ class Agent:
 
 
 def _as_model(model: Model | str) -> Model:
-    return get_model(model) if isinstance(model, str) else model
+    if isinstance(model, str):
+        return get_model(model)
+    if not isinstance(model, Model):
+        raise UsageError(f"{model!r} is not a model; pass a Model, or its name such as 'anthropic:claude-sonnet-4-6'.")
+    return model

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from planck_nb.ai.messages import AssistantMessage
 from planck_nb.ai.models import Model
+from planck_nb.base.errors import ConfigError
 
 CHARACTERS_PER_TOKEN = 4
 """How the tokens of a reply are guessed while it is written; its usage replaces the guess."""
@@ -19,7 +20,7 @@ CHECKED_CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds; None means that there is none.
+    """Bounds; None means that there is none. Raises `ConfigError` for what is no number from 0 on.
 
     For one turn: `rounds` of model replies, `tokens` read and written, `cost` in US dollars, `seconds`. For all agents
     of a session together: `session_tokens` and `session_cost`.
@@ -31,6 +32,11 @@ class Limits:
     seconds: float | None = 3_600.0
     session_tokens: int | None = 20_000_000
     session_cost: float | None = 50.0
+
+    def __post_init__(self) -> None:
+        for name, bound in self.as_dict().items():
+            if bound is not None and not (isinstance(bound, (int, float)) and bound >= 0):
+                raise ConfigError(f"The limit `{name}` is a number from 0 on, or None for no limit, not {bound!r}.")
 
     def as_dict(self) -> dict[str, float | None]:
         """The bounds by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from planck_nb.agent.tool_output import ToolOutput, as_output
 from planck_nb.agent.touch import Touch
 from planck_nb.ai.context import ToolSpec
 from planck_nb.base.aio import run_in_thread
-from planck_nb.base.errors import ToolError
+from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json import JsonObject
 from planck_nb.base.text import one_line
 
@@ -29,6 +30,9 @@ DEFAULT_TIMEOUT = 300.0
 """Seconds that a tool may take unless it says otherwise."""
 
 _PROBLEM_CHARACTERS = 500
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""Names that every vendor takes."""
 
 
 def _unseen(_text: str) -> None:
@@ -56,7 +60,8 @@ class Tool:
     tells what a call with these arguments would touch, for whoever decides whether it may run. `guidance` is a sentence
     or two for the system prompt on how to use the tool well. `at` gives the same tool with another working directory,
     for tools that have one and were not told which. `function` is the Python function that `@tool` made the tool from:
-    calling the tool calls it.
+    calling the tool calls it. Raises `UsageError` for what no model could call: another name than vendors take,
+    parameters that are no object, a timeout that is over before the call.
     """
 
     name: str
@@ -68,6 +73,19 @@ class Tool:
     guidance: str = field(default="", repr=False)
     at: Callable[[Path], Tool] | None = field(default=None, repr=False)
     function: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"{self.name!r} cannot be the name of a tool: models take letters from a to z, digits, _ and -, "
+                "64 at most; give another `name`."
+            )
+        if not isinstance(self.parameters, dict):
+            raise UsageError(f"The parameters of {self.name} must be a JSON Schema, a dictionary.")
+        if not callable(self.execute_fn):
+            raise UsageError(f"The execute_fn of {self.name} must be a function, not {self.execute_fn!r}.")
+        if self.timeout is not None and not self.timeout > 0:
+            raise UsageError(f"The timeout of {self.name} must be above 0 seconds, or None for no limit.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401, D102 - as the function
         if self.function is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
+from planck_nb.base.errors import UsageError
 from planck_nb.base.json import JsonObject
 
 StopReason: TypeAlias = Literal["stop", "length", "tool_use", "refusal", "aborted", "error"]
@@ -161,8 +162,23 @@ class Usage:
 
 
 def as_parts(content: str | Sequence[UserPart]) -> tuple[UserPart, ...]:
-    """A user's content as parts: text becomes one text part."""
-    return (TextPart(content),) if isinstance(content, str) else tuple(content)
+    """A user's content as parts: text becomes one text part. Raises `UsageError` for what is no content."""
+    if isinstance(content, str):
+        return (TextPart(content),)
+    if not isinstance(content, Iterable):
+        raise _no_content(content)
+    parts = tuple(content)
+    for part in parts:
+        if not isinstance(part, (TextPart, ImagePart, FilePart)):
+            raise _no_content(part)
+    return parts
+
+
+def _no_content(found: object) -> UsageError:
+    return UsageError(
+        f"A user's message cannot hold a value of type {type(found).__name__}; "
+        "write text, or a list of TextPart, ImagePart and FilePart."
+    )
 
 
 @dataclass(frozen=True, slots=True)

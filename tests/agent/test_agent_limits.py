@@ -14,7 +14,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import CHECKED_CHARACTERS, Ledger, Limits, Meter
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage
 from planck_nb.ai.models import Model, Pricing
-from planck_nb.base.errors import LimitError
+from planck_nb.base.errors import ConfigError, LimitError
 from planck_nb.testing import Call, Reply, scripted_model
 
 NONE = Limits(rounds=None, tokens=None, cost=None, seconds=None, session_tokens=None, session_cost=None)
@@ -79,6 +79,12 @@ def test_a_meter_counts_the_seconds_of_its_clock() -> None:
     assert meter.crossed(model) is None
     now[0] = 110.0
     assert (meter.crossed(model) or ("",))[0] == "seconds"
+
+
+@pytest.mark.parametrize("bound", [-1, float("nan"), "3"])
+def test_a_bound_that_is_none_is_refused(bound: object) -> None:
+    with pytest.raises(ConfigError, match="`rounds` is a number from 0 on, or None for no limit, not"):
+        Limits(rounds=bound)  # type: ignore[arg-type]
 
 
 async def test_there_are_limits_unless_somebody_says_otherwise() -> None:

@@ -12,7 +12,7 @@ from planck_nb import Agent, Session
 from planck_nb.agent.briefing import Briefing
 from planck_nb.agent.loop import EMPTY
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage
-from planck_nb.base.errors import ModelError, ProviderError
+from planck_nb.base.errors import ModelError, ProviderError, UsageError
 from planck_nb.testing import Call, Reply, scripted_model
 
 BROKEN = Reply(error="The server is down.")
@@ -147,6 +147,34 @@ async def test_a_checkpoint_begins_a_chapter(stored: bool, tmp_path: Path) -> No
     if session is not None:
         assert len(session.messages()) == 7
         session.close()
+
+
+@pytest.mark.parametrize("summary", ["", " \n", None, 3])
+async def test_a_checkpoint_that_says_nothing_is_refused(summary: object) -> None:
+    agent = Agent(model=scripted_model(["one"]))
+    await agent.prompt("A")
+    with pytest.raises(UsageError, match="say what it was about"):
+        await agent.checkpoint(summary)  # type: ignore[arg-type]
+    assert said(agent) == ["user: A", "assistant: one"]
+
+
+@pytest.mark.parametrize("content", [None, 3, b"text", [3], ["text"]])
+async def test_what_is_no_content_is_refused_and_nothing_is_lost(content: object) -> None:
+    agent = Agent(model=scripted_model(["one"]))
+    for say in (agent.prompt, agent.steer):
+        with pytest.raises(UsageError, match="A user's message cannot hold a value of type"):
+            say(content)  # type: ignore[arg-type]
+    assert (await agent.prompt("A")).text == "one"
+    assert said(agent) == ["user: A", "assistant: one"]
+
+
+async def test_what_is_no_model_is_refused() -> None:
+    agent = Agent(model=scripted_model(["one"]))
+    with pytest.raises(UsageError, match="3 is not a model; pass a Model"):
+        agent.model = 3  # type: ignore[assignment]
+    with pytest.raises(UsageError, match="None is not a model"):
+        Agent(model=None)  # type: ignore[arg-type]
+    assert (await agent.prompt("A")).text == "one"
 
 
 async def test_a_checkpoint_while_tools_run_leaves_a_valid_request() -> None:

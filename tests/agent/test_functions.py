@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -109,3 +109,32 @@ def test_descriptions_and_defaults_survive() -> None:
     assert properties["guests"] == {"type": "integer", "description": "How many."}
     assert properties["who"]["default"] == {"title": "Mr"}
     assert "title" not in properties["who"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "größe", "<lambda>", "a" * 65, "a.b", None])
+def test_a_name_that_vendors_refuse_is_refused(name: Any) -> None:
+    with pytest.raises(UsageError, match=r"cannot be the name of a tool: .* give another `name`"):
+        Tool(name=name, description="", execute_fn=print)
+
+
+def test_a_function_without_a_name_that_vendors_take_needs_another() -> None:
+    def double(x: int) -> int:
+        return 2 * x
+
+    double.__name__ = "größe"
+    with pytest.raises(UsageError, match="'größe' cannot be the name of a tool"):
+        tool(double)
+    assert tool(name="size")(double).name == "size"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("parameters", [1], "must be a JSON Schema, a dictionary"),
+        ("execute_fn", 3, "must be a function, not 3"),
+        ("timeout", -1, "above 0 seconds"),
+    ],
+)
+def test_a_tool_that_could_never_run_is_refused(field: str, value: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Tool(**{"name": "t", "description": "", "execute_fn": print, field: value})

@@ -51,6 +51,18 @@ def test_a_name_that_is_no_file_name_is_refused_and_finds_nothing(tmp_path: Path
     assert sorted(tmp_path.rglob("*")) == files
 
 
+@pytest.mark.parametrize("message_id", [None, "2", 2.0])
+async def test_a_rewind_to_what_is_no_id_stops_nobody_and_stores_nothing(tmp_path: Path, message_id: object) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        ids = await converse(session)
+        before = session.path.read_bytes()
+        for rewind in (session.truncate_after, session.log("a1").truncate_from):
+            with pytest.raises(SessionError, match="is not the id of a message; give its number"):
+                await rewind(message_id)  # type: ignore[arg-type]
+        assert session.path.read_bytes() == before
+        assert len(session.messages()) == len(ids)
+
+
 async def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
     with Session.create(tmp_path, name="first") as session:
         log = session.log("a")
