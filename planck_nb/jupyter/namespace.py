@@ -61,8 +61,9 @@ def describe(name: str, value: object) -> str:
 
 def data_frames(namespace: Mapping[str, object]) -> dict[str, object]:
     """The notebook's tables, which SQL can join by name."""
-    return {
-        name: value
-        for name, value in namespace.items()
-        if name[0] != "_" and type(value).__module__.partition(".")[0] in _FRAME_MODULES and hasattr(value, "columns")
-    }
+    return {name: value for name, value in namespace.items() if name[:1] != "_" and _is_frame(type(value))}
+
+
+def _is_frame(kind: type) -> bool:
+    # The type is asked, because a frame of Polars that is still to be computed would begin to find out its columns.
+    return kind.__module__.partition(".")[0] in _FRAME_MODULES and hasattr(kind, "columns") and hasattr(kind, "shape")

@@ -60,9 +60,9 @@ _INDIRECT = {"query", "json_execute_serialized_sql"}
 class Query:
     """One SQL statement over the sessions in `directory`.
 
-    `frames` are values that the statement may use as tables by their names: DataFrames of pandas or Polars and Arrow
-    tables; the rest of a namespace may be there too. `limit` bounds the number of rows. `session` is the id that
-    `getvariable('session')` stands for. With `only` the statement sees no other session.
+    `frames` are values that the statement may use as tables by their names, unless a view has the name: DataFrames of
+    pandas or Polars and Arrow tables; the rest of a namespace may be there too. `limit` bounds the number of rows.
+    `session` is the id that `getvariable('session')` stands for. With `only` the statement sees no other session.
     """
 
     def __init__(
@@ -129,9 +129,8 @@ class Query:
                 _prepare(connection, sessions, _views_named(self._sql), trust_files=trust_files)
                 if self._session is not None:
                     connection.execute(f"set variable session = {literal(self._session)}")
-                for name, frame in self._frames.items():
-                    if name.lower() in tables and name.lower() not in VIEWS and _is_frame(frame):
-                        connection.register(name, frame)
+                for name, frame in self._frames_named(tables).items():
+                    connection.register(name, frame)
                 if self._interrupted.is_set():
                     raise KeyboardInterrupt
                 result = connection.sql(self._sql)
@@ -139,12 +138,24 @@ class Query:
             finally:
                 self._connection = None
 
+    def _frames_named(self, tables: Iterable[str]) -> dict[str, object]:
+        """The frames with these names, one that is spelled alike first: SQL does not tell upper from lower case."""
+        usable = {name: frame for name, frame in self._frames.items() if _is_frame(frame)}
+        alike = {name.lower(): frame for name, frame in usable.items()}
+        found: dict[str, object] = {}
+        for table in tables:
+            frame = usable.get(table, alike.get(table.lower()))
+            if frame is not None and table.lower() not in VIEWS:
+                found.setdefault(table.lower(), frame)
+        return found
+
     def _explain(self, error: duckdb.Error) -> str:
         message = " ".join(str(error).split("\n\n")[0].split())
         if isinstance(error, duckdb.CatalogException) and message.startswith("Catalog Error: Table with name "):
             name = message.removeprefix("Catalog Error: Table with name ").split(" ")[0]
-            frames = [name for name, value in self._frames.items() if _is_frame(value)]
-            return f"There is no table {name!r}. {did_you_mean(name, [*VIEWS, *frames])} Views: {', '.join(VIEWS)}."
+            frames = {name for name, value in self._frames.items() if _is_frame(value)}
+            known = {*VIEWS, *(name for name in frames if name.lower() not in VIEWS)}
+            return f"There is no table {name!r}. {did_you_mean(name, known)} Views: {', '.join(VIEWS)}."
         if "No module named 'pyarrow'" in message:
             return "DuckDB reads a Polars frame by way of pyarrow; run `pip install pyarrow`."
         return message
@@ -223,7 +234,7 @@ def _keyboard_interrupts() -> Iterator[None]:
 
 
 def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
-    """The names of the tables that the statement reads, in lower case. Raises QueryError for one that may not run."""
+    """The names of the tables that the statement reads, as it has them. Raises QueryError for one that may not run."""
     statements = duckdb.extract_statements(sql)
     if len(statements) != 1:
         raise QueryError(f"A query is one SELECT statement; this has {len(statements)}.")
@@ -243,7 +254,7 @@ def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
         if node.get("function_name") in _INDIRECT:
             raise QueryError(f"{node['function_name']}() hides what it runs and cannot be used here.")
         if node_type == "BASE_TABLE":
-            tables.add(node["table_name"].lower())
+            tables.add(node["table_name"])
     return tables
 
 

@@ -225,6 +225,13 @@ def test_compacting_the_store_says_what_it_freed(kernel: Kernel, store: Path) ->
     assert len(query(store, "SELECT * FROM messages WHERE session_name = 'ada'")) == 4
 
 
+def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> None:
+    pytest.importorskip("polars")
+    cell = kernel.run("import polars\nlazy = polars.LazyFrame({'x': [1]})\n%planck sql SELECT 1 AS one")
+    assert (cell.status, cell.text) == ("ok", "")
+    assert "There is no table 'lazy'." in kernel.run("%planck sql FROM lazy").error
+
+
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [
@@ -246,6 +253,11 @@ def test_compacting_the_store_says_what_it_freed(kernel: Kernel, store: Path) ->
         ('%planck search "open', "UsageError: A quotation mark is not closed"),
         ("%planck search x --limit -1", "UsageError: --limit cannot be '-1'"),
         ("%planck search x --agnt y", "UsageError: %planck search has no option --agnt. Did you mean --agent?"),
+        (
+            "%planck search question -s adda",
+            "UsageError: The stored history has no session called 'adda'. Did",
+        ),
+        ("%planck search question -a Bob", "UsageError: The stored history has no agent called 'Bob'. Known are: Ada."),
         ("%planck export", "UsageError: Write `%planck export FILE`"),
         ("%planck export ada", "ends in .jsonl, .md, .html or .ipynb."),
         ("%planck export ada x.pdf", "ends in .jsonl, .md, .html or .ipynb."),
@@ -258,7 +270,7 @@ def test_compacting_the_store_says_what_it_freed(kernel: Kernel, store: Path) ->
         ("%planck import ''", "UsageError: Write `%planck import FILE`"),
         ("%planck import nothing.jsonl", "SessionError: nothing.jsonl cannot be read (No such file"),
         ("%planck import .", "SessionError: . cannot be read (Is a directory)."),
-        ("%planck import junk", "SessionFormatError: "),
+        ("%planck import junk", "SessionFormatError: junk does not begin like an exported session"),
         ("%planck import good.jsonl --name ../up", "SessionError: '../up' cannot name a session"),
         ("%planck delete", "UsageError: Write `%planck delete SESSION`"),
         ("%planck delete ../ada --yes", "SessionNotFoundError: No session in"),

@@ -252,6 +252,13 @@ def test_frames_join_by_name(one_session: Path) -> None:
         query(one_session, "from frame", frames={"frame ": people, "People": people})  # a variable inside is no table
     with pytest.raises(QueryError, match="no table 'number'"):
         query(one_session, "from number", frames={"number": 5})
+    with pytest.raises(QueryError, match="Did you mean messages or usage or "):
+        query(one_session, "from mesages", frames={"messages": people})
+
+
+def test_of_two_frames_the_one_that_is_spelled_alike_is_meant(one_session: Path) -> None:
+    frames = {"Prices": pd.DataFrame({"x": [1]}), "prices": pd.DataFrame({"x": [2]})}
+    assert [query(one_session, f"from {name}", frames=frames).x[0] for name in frames] == [1, 2]
 
 
 def test_a_query_may_name_the_session_it_is_asked_from(two_sessions: Path) -> None:

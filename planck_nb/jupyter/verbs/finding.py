@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.options import Option, count, parse_words
 from planck_nb.jupyter.verbs.table import Notebook, Verb
@@ -23,6 +23,10 @@ SEARCH = (
     Option("limit", "n", "N", "at most so many messages: 1 or more", count),
 )
 _SHOWN = 10
+_KNOWN = {
+    "session": "SELECT session_name AS name, session_id AS id FROM sessions",
+    "agent": "SELECT name, agent_id AS id FROM agents UNION SELECT NULL, agent_id FROM messages",
+}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,7 +68,22 @@ async def _search(controller: Controller, argument: str, _notebook: Notebook) ->
         )
     options = {"limit": _SHOWN, **parsed.options}
     options.pop("debug", None)
-    return Hits(words, await search_async(controller.workspace.sessions_dir, words, **options))
+    hits = Hits(words, await search_async(controller.workspace.sessions_dir, words, **options))
+    if not hits:
+        await _require_known(controller, options)
+    return hits
+
+
+async def _require_known(controller: Controller, options: Mapping[str, object]) -> None:
+    """Raise `UsageError` where nothing has the name that the search is confined to."""
+    for kind, statement in _KNOWN.items():
+        wanted = options.get(kind)
+        if wanted is None:
+            continue
+        known = await controller.workspace.query_async(statement)
+        if wanted not in {*known["name"], *known["id"]}:
+            hint = did_you_mean(str(wanted), set(known["name"].dropna()))
+            raise UsageError(f"The stored history has no {kind} called {wanted!r}. {hint}".strip())
 
 
 def _marked(text: str, pattern: re.Pattern[str]) -> str:

@@ -106,7 +106,7 @@ async def _what_there_is(controller: Controller) -> Text:
             [
                 "Tables of %planck sql, over all sessions of this folder, with times in UTC:",
                 *(f"  {view}\n{wrap.fill(columns[view])}" for view in VIEWS),
-                "DataFrames of the notebook are tables, too, by their names.",
+                "DataFrames of the notebook are tables, too, by their names, unless one above has the name.",
                 "getvariable('session') is the id of this notebook's session.",
                 "",
                 *(f"%planck sql {example}" for example in EXAMPLES),

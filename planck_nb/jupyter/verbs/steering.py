@@ -23,7 +23,7 @@ async def _steer(controller: Controller, argument: str, _notebook: Notebook) -> 
     if not argument:
         raise UsageError("Write `%planck steer TEXT`: what the running agent should take into account.")
     agent = _running(controller)
-    agent.steer(argument)
+    controller.steer(agent, argument)
     return Text(f"{agent.name} reads it before its next step.")
 
 
