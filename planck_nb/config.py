@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planck_nb.ai.own_models import OwnModels
 
 MODELS_FILES = (".planck/models.json", ".planck/models.toml")
-"""Where one's own models are described unless `PLANCK_NB_MODELS_FILE` names another file; the first there is read."""
+"""Where one's own models are described unless `models_file` names another file; the first there is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Config:
     """All settings, resolved; `SETTINGS` has a line on each.
 
     `root` is the working directory of the agents. `demo_pace` is None where nobody set it: then at once, but at a
-    natural pace in a notebook. `models` are the user's own, `warnings` a sentence about each setting that was left out
-    because it cannot be used.
+    natural pace in a notebook. `models` are the user's own, as `models_file` describes them, which is None where there
+    is no such file; `warnings` are a sentence about each setting that was left out because it cannot be used.
     """
 
     sessions_dir: Path
@@ -46,6 +46,7 @@ class Config:
     demo_pace: float | None = None
     cassette: Path | None = None
     cassette_mode: Mode = "auto"
+    models_file: Path | None = None
     models: tuple[Model, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -76,7 +77,8 @@ class Config:
                 written = setting.value_of(str(written), directory)
             if written is not None:
                 values[setting.field] = written
-        own = _own_models(environment.get("PLANCK_NB_MODELS_FILE"), directory)
+        values["models_file"] = file = _models_file(values.get("models_file"), directory)
+        own = _own_models(file)
         rules = tuple(rule for name in RULES for rule in values.pop(name, ()))
         return cls(**values, rules=rules, models=own.models, warnings=own.warnings)
 
@@ -201,18 +203,23 @@ SETTINGS = (
     Setting("demo_pace", "PLANCK_NB_DEMO_PACE", "seconds between two words of the demo model", _seconds),
     Setting("cassette", "PLANCK_NB_CASSETTE", "file that model traffic is recorded to or replayed from", _path),
     Setting("cassette_mode", "PLANCK_NB_CASSETTE_MODE", "off, record, replay or auto", _mode),
+    Setting("models_file", "PLANCK_NB_MODELS_FILE", "file that describes models of one's own", _path),
 )
 """All settings that have a variable, one table for reading and for help."""
 
 
-def _own_models(named: str | None, directory: Path) -> OwnModels:
+def _models_file(named: Path | None, directory: Path) -> Path | None:
+    """The file that was named, else the first that is there."""
+    return named or next((path for name in MODELS_FILES if (path := directory / name).is_file()), None)
+
+
+def _own_models(path: Path | None) -> OwnModels:
     from planck_nb.ai.own_models import OwnModels, read_models  # noqa: PLC0415 - loads the wire formats
 
-    names = (named,) if named else MODELS_FILES
-    path = next((path for name in names if (path := directory / Path(name).expanduser()).is_file()), None)
     if path is None:
-        missing = f"PLANCK_NB_MODELS_FILE is {named!r}, but there is no such file."
-        return OwnModels(warnings=(missing,) if named else ())
+        return OwnModels()
+    if not path.is_file():
+        return OwnModels(warnings=(f"PLANCK_NB_MODELS_FILE is {str(path)!r}, but there is no such file.",))
     try:
         text = path.read_text(encoding="utf-8")
         data: object = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)

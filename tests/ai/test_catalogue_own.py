@@ -145,11 +145,13 @@ def test_the_file(tmp_path: Path, kind: str, named: bool) -> None:
     environment = {"PLANCK_NB_MODELS_FILE": f"mine/models.{kind}"} if named else {}
     config = Config.load(directory=tmp_path, environment=environment)
     assert [model.alias for model in config.models] == ["fast"]
+    assert config.models_file == path
     assert config.warnings == (f"Model 'broken' of {path} was left out: it has no provider.",)
 
 
 def test_files_that_are_not_there_or_broken(tmp_path: Path) -> None:
-    assert Config.load(directory=tmp_path, environment={}).warnings == ()
+    config = Config.load(directory=tmp_path, environment={})
+    assert (config.warnings, config.models_file) == ((), None)
     (warning,) = Config.load(directory=tmp_path, environment={"PLANCK_NB_MODELS_FILE": "none.json"}).warnings
     assert "there is no such file" in warning
     (tmp_path / "none.json").write_text("{")

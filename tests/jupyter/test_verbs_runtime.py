@@ -15,6 +15,7 @@ from support.kernel import Kernel, running_kernel
 from support.wire import CHAT_HELLO, chat_chunk, client, sse
 
 from planck_nb import Config, Workspace
+from planck_nb.config import SETTINGS
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs import VERBS, Notebook
 
@@ -463,6 +464,16 @@ REPLIES = (
     CHAT_HELLO,
     CHAT_HELLO,
 )
+
+
+async def test_every_variable_is_shown_with_its_value(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text("{}")
+    config = Config.load(environment={"PLANCK_NB_MODELS_FILE": "mine.json"}, directory=tmp_path)
+    async with Workspace(config) as place:
+        shown: Any = await VERBS["config"].answer(Controller(place), "", Notebook({}, lambda _name, _value: None))
+    values = dict(zip(shown["variable"], shown["value"], strict=True))
+    assert set(values) == {setting.variable for setting in SETTINGS}
+    assert values["PLANCK_NB_MODELS_FILE"] == str(tmp_path / "mine.json")
 
 
 async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from planck_nb.jupyter.verbs import VERBS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "planck_nb").glob("*/README.md")), ROOT / "labextension" / "README.md"]
-NOT_SETTINGS = {"PLANCK_NB_MODELS_FILE", "PLANCK_NB_COMMAND"}
+NOT_SETTINGS = {"PLANCK_NB_COMMAND"}
 FOR_TESTS = {"PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK", "PLANCK_NB_TESTDATA"}
 
 
