@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -39,6 +40,7 @@ class Controller:
         self.current = DEFAULT_AGENT
         """Name of the agent that was talked to last."""
         self._making = asyncio.Lock()
+        self._cells: list[tuple[Agent, list[Run]]] = []
 
     async def start(self, prompt: str, options: Mapping[str, Any], namespace: Namespace) -> Started:
         """Prompt an agent: the named one, else the one talked to last. Raises a `PlanckError` before anything runs."""
@@ -76,6 +78,24 @@ class Controller:
         model, _ = await self.workspace.default_model()
         briefing = self.workspace.equipment.briefing
         return Agent(name=self.current, model=model, system_prompt=SYSTEM_PROMPT, briefing=briefing)
+
+    @contextmanager
+    def shown(self, agent: Agent, runs: list[Run]) -> Iterator[None]:
+        """While a cell shows these runs one after another, what steers the one that runs joins them."""
+        cell = (agent, runs)
+        self._cells.append(cell)
+        try:
+            yield
+        finally:
+            self._cells.remove(cell)
+
+    def steer(self, agent: Agent, text: str) -> None:
+        """Steer the agent. Should its turn end before it reads that, the cell that shows the turn shows the answer."""
+        run = agent.steer(text)
+        for shown, runs in self._cells:
+            if shown is agent and any(other.status == "running" for other in runs):
+                runs.append(run)
+                break
 
     def choose_current(self) -> None:
         """Talk to an agent that is there: the one of before, else the first."""

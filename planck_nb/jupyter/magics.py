@@ -86,26 +86,27 @@ class PlanckMagics:
         return await showing
 
     async def _show_all(self, started: Started, *, quiet: bool) -> Answer:
-        """Show the run and, below it, the turns that somebody asked for in its view; the newest answer.
+        """Show the run and, below it, the turns that came of what somebody said into it; the newest answer.
 
         Raises the first failure, once all is shown.
         """
         runs, turns = [started.run], set[int]()
         answers: list[Answer] = []
         failures: list[PlanckError] = []
-        for run in runs:  # which grows while people say more
-            if run.turn in turns or (run.turn is None and run.status == "aborted"):
-                continue
-            try:
-                answers.append(await self._show(started.agent, run, runs, quiet=quiet))
-            except PlanckError as error:
-                failures.append(error)
-            except BaseException:
-                for waiting in runs:
-                    waiting.abort()
-                raise
-            if run.turn is not None:
-                turns.add(run.turn)
+        with self._controller.shown(started.agent, runs):
+            for run in runs:  # which grows while people say more
+                if run.turn in turns or (run.turn is None and run.status == "aborted"):
+                    continue
+                try:
+                    answers.append(await self._show(started.agent, run, runs, quiet=quiet))
+                except PlanckError as error:
+                    failures.append(error)
+                except BaseException:
+                    for waiting in runs:
+                        waiting.abort()
+                    raise
+                if run.turn is not None:
+                    turns.add(run.turn)
         if failures:
             raise failures[0]
         return answers[-1]

@@ -50,6 +50,11 @@ class Notebook:
         for _ in range(count):
             self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell-and-select-next'), null")
 
+    def run_only(self, cell: int) -> None:
+        """Start one cell without waiting for it."""
+        self.page.evaluate(f"() => {{ {_PANEL}.content.activeCellIndex = {cell}; }}")
+        self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell'), null")
+
     def wait_idle(self, seconds: float = 30, *, cells: int | None = None) -> None:
         """Wait until every code cell, or the first `cells`, has run and the kernel is idle."""
         self.page.wait_for_function(
