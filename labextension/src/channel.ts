@@ -1,6 +1,6 @@
 /** The browser's end of the wire: keeps the run as far as it was sent, and asks again when something is missing. */
 
-import { EMPTY, foldAll } from './model.ts';
+import { cutOff, EMPTY, foldAll } from './model.ts';
 import type { Run, RunEvent } from './model.ts';
 
 export type Incoming =
@@ -42,6 +42,8 @@ const ASK_AGAIN_MS = 3000;
 
 export class Channel {
   run: Run = EMPTY;
+  /** The run as it was when the kernel ended; null while there is a kernel. */
+  private before: Run | null = null;
   private position = 0;
   private asked: number | null = null;
   /** What to add to the browser's clock to get the run's seconds. */
@@ -60,6 +62,19 @@ export class Channel {
   /** Seconds since the run's first event. */
   now(): number {
     return this.clock() / 1000 + this.offset;
+  }
+
+  /** Whether the kernel is gone. */
+  get ended(): boolean {
+    return this.before !== null;
+  }
+
+  /** The kernel is gone; should it speak again, the run goes on. */
+  end(): void {
+    if (this.before !== null) return;
+    this.before = this.run;
+    this.run = cutOff(this.run, this.now());
+    for (const listener of this.listeners) listener();
   }
 
   resync(): void {
@@ -82,8 +97,9 @@ export class Channel {
       this.resync();
       return;
     } else {
-      this.run = foldAll(this.run, message.events);
+      this.run = foldAll(this.before ?? this.run, message.events);
     }
+    this.before = null;
     this.position = message.to;
     this.offset = message.now - this.clock() / 1000;
     for (const listener of this.listeners) listener();

@@ -24,6 +24,8 @@ export class Dock {
   private readonly output = h('span', { class: 'pk-num pk-wide' });
   private readonly cost = h('b', { class: 'pk-num' });
   private readonly box: HTMLTextAreaElement;
+  /** What will not be sent any more. */
+  private readonly left = h('div', { hidden: '' });
 
   constructor(send: Send) {
     this.queue = new QueueView(send);
@@ -44,16 +46,21 @@ export class Dock {
         h('span', { class: 'pk-now' }, this.status, this.step, this.time),
         h('span', { class: 'pk-figs' }, this.input, this.output, this.cost),
       ),
+      this.left,
       h('div', { class: 'pk-steer' }, this.box, queue, stop),
     );
   }
 
-  update(run: Run): void {
+  update(run: Run, ended: boolean): void {
+    if (ended !== !this.left.hidden) {
+      this.left.hidden = !ended;
+      this.left.replaceChildren(...(ended ? unsent([...run.queue.map(({ text }) => text), this.draft]) : []));
+    }
     const asked = run.asks.length;
-    const state = asked > 0 ? 'ask' : 'run';
+    const state = ended ? 'stop' : asked > 0 ? 'ask' : 'run';
     if (this.mark.dataset['state'] !== state) {
       this.mark.dataset['state'] = state;
-      this.mark.replaceChildren(icon(asked > 0 ? 'diamond' : 'ring'));
+      this.mark.replaceChildren(icon(({ stop: 'square', ask: 'diamond', run: 'ring' } as const)[state]));
       this.box.placeholder = asked > 0 ? INSTEAD : STEER;
     }
     this.queue.update(run.queue);
@@ -70,7 +77,7 @@ export class Dock {
   }
 
   /** What somebody was still writing. */
-  get unsent(): string {
+  get draft(): string {
     return this.box.value.trim();
   }
 
@@ -81,16 +88,18 @@ export class Dock {
     if (this.box.value === '') this.box.value = text;
   }
 
-  lost(): void {
-    say(this.status, 'Kernel stopped. The text so far is kept');
-  }
-
   private speak(send: Send, type: 'steer' | 'queue'): void {
     const text = this.box.value.trim();
     if (text === '') return;
     this.box.value = '';
     send({ type, text });
   }
+}
+
+/** Texts that nobody will read, so that they are not lost to who wrote them. */
+export function unsent(texts: readonly string[]): HTMLElement[] {
+  const left = texts.filter((text) => text !== '');
+  return left.map((text) => h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), text));
 }
 
 /** The prompts that wait, each on a line. */

@@ -119,6 +119,10 @@ export class CallView {
       const label = wells.length > 0 ? 'result' : '';
       const make = item.state === 'bad' || item.output !== '' ? tailWell : well;
       wells.push(make(label, item.result, item.state === 'bad' ? 'bad' : ''));
+    } else if (!live(item)) {
+      // It was stopped before it had a result: what one has seen of it stays.
+      if (item.forming !== '' && this.formed.element.parentElement !== null) wells.push(this.formed.element);
+      if (item.output !== '') wells.push(this.output.element);
     }
     if (wells.length > 0 || !live(item)) this.body.replaceChildren(...wells);
   }

@@ -3,9 +3,11 @@
 import type { Summary } from './bar.ts';
 import { Channel } from './channel.ts';
 import type { Incoming, Outgoing } from './channel.ts';
+import { onEnd } from './kernel.ts';
+import type { Widget } from './kernel.ts';
 import { RunView } from './view.ts';
 
-interface Model {
+interface Model extends Widget {
   get(name: 'phase'): 'live' | 'done';
   get(name: 'agent'): string;
   get(name: 'summary'): Summary;
@@ -22,6 +24,7 @@ export default () => {
       const made = new Channel((message) => model.send(message));
       channel = made;
       model.on('msg:custom', (message) => made.receive(message));
+      model.on('change:phase', onEnd(model, () => made.end()));
       made.resync();
     },
 
@@ -30,8 +33,6 @@ export default () => {
       const fold = (): void => view.fold(model.get('summary'));
       if (model.get('phase') === 'done') fold();
       model.on('change:phase', fold);
-      model.on('comm:close', () => view.orphan());
-      model.on('comm_live_update', () => view.orphan());
       return () => view.dispose();
     },
   };

@@ -283,6 +283,11 @@ export function statusOf(run: Run): string {
   return run.asks.length > 0 ? 'Waiting for you' : run.status;
 }
 
+/** The run as far as it came when its kernel ended. */
+export function cutOff(run: Run, t: number): Run {
+  return { ...closeAll(run, t), status: 'Kernel stopped. The text so far is kept', until: run.until ?? t };
+}
+
 function add(run: Run, item: Item): Run {
   return { ...run, items: [...run.items, item] };
 }

@@ -5,7 +5,7 @@ import { AsksView } from './asks.ts';
 import { bar, OUTCOME } from './bar.ts';
 import type { Summary } from './bar.ts';
 import type { Channel, Outgoing, Refusal } from './channel.ts';
-import { Dock } from './dock.ts';
+import { Dock, unsent } from './dock.ts';
 import { h } from './dom.ts';
 import { dollars, elapsed } from './figures.ts';
 import { statusOf } from './model.ts';
@@ -82,26 +82,12 @@ export class RunView {
     const inside = this.root.contains(document.activeElement);
     for (const part of [this.window, this.latest, this.asks.element, this.dock.element]) part.remove();
     this.root.prepend(bar(summary, this.voice));
-    const { unsent } = this.dock;
-    if (unsent !== '') this.root.append(h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), unsent));
+    this.root.append(...unsent([this.dock.draft]));
     if (inside) this.leave();
     // The notebook may now stand scrolled past its end, with nothing to see.
     if (watched) this.root.scrollIntoView({ block: 'nearest' });
     const cost = summary.cost === null ? '' : `, ${dollars(summary.cost)}`;
     this.voice.sayNow(`${OUTCOME[summary.outcome]}, ${elapsed(summary.seconds)}${cost}. ${summary.text.slice(0, 200)}`);
-  }
-
-  /** The kernel is gone; should it speak again, the view goes on. */
-  orphan(): void {
-    if (this.folded) return;
-    this.lost(true);
-    this.dock.lost();
-    this.voice.sayNow('Kernel stopped. The text so far is kept.');
-  }
-
-  private lost(is: boolean): void {
-    this.root.classList.toggle('pk-lost', is);
-    this.window.setAttribute('aria-busy', String(!is));
   }
 
   private schedule(): void {
@@ -114,14 +100,15 @@ export class RunView {
   }
 
   private paint(): void {
-    const { run } = this.channel;
-    this.lost(false);
+    const { run, ended } = this.channel;
+    this.root.classList.toggle('pk-lost', ended);
+    this.window.setAttribute('aria-busy', String(!ended));
     this.transcript.update(run.items);
     const focused = this.asks.element.contains(document.activeElement);
     const fresh = this.asks.update(run.asks);
     // Where the block that had the focus went, keys go on to the text of the run.
     if (focused && !this.asks.element.contains(document.activeElement)) this.window.focus({ preventScroll: true });
-    this.dock.update(run);
+    this.dock.update(run, ended);
     this.tell(run, fresh);
     this.tick();
     this.follow(this.following);
@@ -133,6 +120,7 @@ export class RunView {
     const failed = last?.kind === 'note' && last.state === 'bad';
     if (asks.length > 0) this.voice.sayNow(asks.map(announcement).join(' '));
     else if (failed && !this.failed) this.voice.sayNow(last.title);
+    else if (this.channel.ended) this.voice.sayNow(run.status);
     else this.voice.say(statusOf(run));
     this.failed = failed;
   }
@@ -149,7 +137,7 @@ export class RunView {
   }
 
   private tick(): void {
-    if (this.root.classList.contains('pk-lost')) return;
+    if (this.channel.ended) return;
     const now = this.channel.now();
     this.transcript.tick(now);
     this.asks.tick(now);

@@ -94,6 +94,23 @@ test('a gap asks for everything once, and the snapshot replaces', () => {
   assert.equal(channel.now(), 9);
 });
 
+test('nothing runs once the kernel is gone, and the run goes on should it speak again', () => {
+  let time = 8000;
+  let told = 0;
+  const channel = new Channel(() => {}, () => time);
+  channel.subscribe(() => told++);
+  channel.receive({ type: 'frame', from: 0, to: 12, now: 8, events: RUN.slice(0, 12) });
+  time = 20_000;
+  channel.end();
+  channel.end();
+  const states = (): string[] => channel.run.items.flatMap((item) => (item.kind === 'call' ? [item.state] : []));
+  assert.deepEqual(states(), ['stop', 'stop']);
+  assert.deepEqual([channel.ended, channel.run.until, call(channel.run, '1').until, told], [true, 20, 20, 2]);
+  channel.receive({ type: 'frame', from: 12, to: 13, now: 21, events: RUN.slice(12, 13) });
+  assert.deepEqual(states(), ['bad', 'run']);
+  assert.deepEqual([channel.ended, channel.run.until], [false, null]);
+});
+
 test('string arguments are read at every cut', () => {
   const json = '{"n": {"path": "no"}, "path": "a\\u00e9\\"\\n", "list": ["x"], "code": "y"}';
   for (let at = 0; at <= json.length; at++) {

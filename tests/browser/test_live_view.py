@@ -238,22 +238,54 @@ asyncio.get_event_loop().run_until_complete(blocked())"""
     notebook.wait_idle()
 
 
-def test_a_kernel_that_dies_leaves_the_text(lab: Lab, open_notebook: Open) -> None:
-    cell = """run = ScriptedRun()
+GONE = """import os
+from planck_nb.agent.touch import Touch
+run = ScriptedRun()
 view = run.view()
 display(view)
 run.start()
-run.text("Half a sentence")
+run.thinking("March may be short.")
+run.text("I run the suite. ")
+run.reply("", ("1", "bash", {"command": "pytest -q"}))
+run.tool("1", "bash", {"command": "pytest -q"})
+run.progress("1", "bash", "31 passed\\n")
+run.queue("Then plot it")
+run.ask("2", "write", {"path": "a.txt"}, Touch("write", "a.txt"))
 await run.stopped.wait()
-import os
 os._exit(1)"""
-    notebook = open_notebook(lab.write("dead.ipynb", SETUP, cell))
-    notebook.run_all()
+ENDS = {
+    "dies": "document.querySelector('.pk-stop').click()",
+    "restarts": "void window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()",
+    "is shut down": "void window.jupyterapp.shell.currentWidget.sessionContext.shutdown()",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_kernel_that_ends_leaves_the_text_and_nothing_that_runs(lab: Lab, open_notebook: Open, end: str) -> None:
+    notebook = open_notebook(lab.write(f"gone-{end[0]}.ipynb", SETUP, GONE, "print('again')"))
+    notebook.run_first(2)
     output = notebook.output(1)
-    expect(output.locator(".pk-prose")).to_have_text("Half a sentence")
-    output.locator(".pk-stop").click()
-    expect(output.locator(".pk-status")).to_contain_text("Kernel stopped", timeout=20_000)
-    expect(output.locator(".pk-prose")).to_have_text("Half a sentence")
+    expect(output.locator(".pk-tool[data-state=run] .pk-well")).to_contain_text("31 passed")
+    expect(output.locator(".pk-ask")).to_be_visible()
+    output.get_by_label("Steer or queue").fill("Only March")
+    notebook.page.evaluate(ENDS[end])
+    now = output.locator(".pk-now")
+    expect(now).to_have_text("Kernel stopped. The text so far is kept", use_inner_text=True, timeout=20_000)
+    expect(output.locator(".pk-spin, .pk-ask, [data-state=run], .pk-stop:visible, .pk-caret:visible")).to_have_count(0)
+    expect(output.locator(".pk-unsent")).to_have_text(["Not sent: Then plot it", "Not sent: Only March"])
+    expect(output.locator(".pk-prose")).to_have_text("I run the suite.")
+    call = output.locator(".pk-tool").first
+    expect(call.locator(".pk-meta")).to_contain_text("stopped")
+    assert call.locator(".pk-well").last.text_content() == "31 passed"
+    figures = output.locator(".pk-num").all_text_contents()
+    if end == "restarts":
+        notebook.run_only(2)
+        expect(notebook.output(2)).to_have_text("again", timeout=20_000)
+    for look, theme in (("light", "JupyterLab Light"), ("dark", "JupyterLab Dark")):
+        notebook.theme(theme)
+        notebook.screenshot(f"gone-{end[0]}-{look}")
+    notebook.theme("JupyterLab Light")
+    assert output.locator(".pk-num").all_text_contents() == figures
 
 
 STATIC = """
