@@ -45,6 +45,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_NAMED = 20
+"""Names that a hint lists at most; there may be thousands."""
+
 
 class PlanckError(Exception):
     """Base of all errors that planck_nb raises on purpose."""
@@ -229,9 +232,12 @@ class QueryError(SessionError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence with the names nearest to `name`, or with all of them when none is near; empty when none are known."""
-    names = sorted(known)
+    """A sentence with the names nearest to `name`, or with some of them when none is near; empty when none are known."""
+    names = sorted(set(known))
     near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return f"Known are: {', '.join(names)}." if names else ""
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"Known are: {', '.join(names[:_NAMED])}{more}."

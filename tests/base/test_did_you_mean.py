@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from planck_nb.base.errors import did_you_mean
+
+
+def test_a_hint_names_each_once_and_not_thousands() -> None:
+    assert did_you_mean("agnt", ["agent", "agent", "x"]) == "Did you mean agent?"
+    assert did_you_mean("zzz", ["a", "b", "a"]) == "Known are: a, b."
+    assert did_you_mean("zzz", []) == ""
+    hint = did_you_mean("zzz", map(str, range(10_000)))
+    assert hint.endswith(" and 9980 more.")
+    assert len(hint) < 200
