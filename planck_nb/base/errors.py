@@ -232,7 +232,7 @@ class QueryError(SessionError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence with the names nearest to `name`, or with some of them when none is near; empty when none are known."""
+    """A sentence with the names nearest to `name`, or with some where none is near; empty where none are known."""
     names = sorted(set(known))
     near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     if near:

@@ -21,7 +21,14 @@ from planck_nb.sessions import codec
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.paging import Row, row_of
 from planck_nb.sessions.records import read_records, visible_records
-from planck_nb.sessions.store import SessionInfo, find_by_id, list_sessions, new_session_info, unused_name
+from planck_nb.sessions.store import (
+    SessionInfo,
+    find_by_id,
+    list_sessions,
+    new_session_info,
+    numbered_name,
+    unused_name,
+)
 
 Format: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
 """The formats that a session can be exported to."""
@@ -54,7 +61,7 @@ def export_session(session: SessionInfo, form: Format) -> str:
 
 
 def import_session(directory: Path, file: Path, *, name: str | None = None) -> SessionInfo:
-    """A new session in the directory from an exported JSONL file, with its name unless another is given.
+    """A new session in the directory from an exported JSONL file, with its name, numbered where a session has it.
 
     Rows keep their ids. Where the directory has the session that was exported, the new one counts as its fork, and
     otherwise as a fork of that one's parent, so that nothing is counted twice. Raises SessionFormatError where the file
@@ -69,7 +76,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     ids = [record["id"] for record in records]
     if ids != sorted(set(ids)) or any(row_id < 1 for row_id in ids):
         raise SessionFormatError(f"The rows of {file} are out of order; export the session anew.")
-    info = new_session_info(directory, new_id(), header.name if name is None else unused_name(directory, name))
+    info = new_session_info(directory, new_id(), _name(directory, header, name))
     fresh = codec.Header(info.id, info.name, header.created, **_origin(directory, header, ids))
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,6 +84,10 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
         raise SessionError(f"The sessions directory {directory} cannot be made ({error.strerror}).") from error
     JournalFile.create_filled(info.path, fresh, b"".join(map(codec.encode_record, records))).close()
     return find_by_id(directory, info.id)
+
+
+def _name(directory: Path, header: codec.Header, name: str | None) -> str:
+    return numbered_name(directory, header.name) if name is None else unused_name(directory, name)
 
 
 def _header(line: bytes, file: Path) -> codec.Header:

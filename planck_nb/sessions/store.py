@@ -10,6 +10,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 
 import filelock
@@ -72,6 +73,13 @@ def unused_name(directory: Path, name: str) -> str:
     if any(session.name == name for session in list_sessions(directory)):
         raise SessionError(f"There is a session named {name!r} already; choose another name.")
     return name
+
+
+def numbered_name(directory: Path, name: str) -> str:
+    """The name, with a number where a session in the directory has it."""
+    taken = {session.name for session in list_sessions(directory)}
+    names = chain([name], (f"{name[: 79 - len(str(number))]}-{number}" for number in count(2)))
+    return next(free for free in names if free not in taken)
 
 
 def list_sessions(directory: Path) -> list[SessionInfo]:

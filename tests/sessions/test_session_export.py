@@ -77,6 +77,13 @@ def test_what_is_imported_under_a_name_has_it_alone(stored: SessionInfo, tmp_pat
         import_session(stored.path.parent, file, name="mine")
 
 
+def test_what_is_imported_beside_a_session_of_its_name_gets_a_number(stored: SessionInfo, tmp_path: Path) -> None:
+    file = tmp_path / "export.jsonl"
+    for name, numbered in (("mine", "mine-2"), ("mine", "mine-3"), ("x" * 80, "x" * 80), ("x" * 80, "x" * 78 + "-2")):
+        file.write_text(export_session(stored, "jsonl").replace('"mine"', f'"{name}"', 1), encoding="utf-8")
+        assert import_session(stored.path.parent, file).name == numbered
+
+
 def test_what_is_imported_beside_its_original_is_not_counted_twice(stored: SessionInfo, tmp_path: Path) -> None:
     file = tmp_path / "export.jsonl"
     file.write_text(export_session(stored, "jsonl"), encoding="utf-8")
