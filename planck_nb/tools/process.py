@@ -24,7 +24,7 @@ from typing import IO, Literal, TypeAlias
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.capture import Capture
 from planck_nb.tools.guard import MARK, guard
-from planck_nb.tools.watchdog import marked, send
+from planck_nb.tools.watchdog import Kin, send
 
 GRACE = 1.0
 """Seconds that the processes of a command get between SIGTERM and SIGKILL."""
@@ -116,7 +116,7 @@ class _Command:
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, progress: Callable[[str], None]) -> None:
         self._process = process
-        self._mark = mark.encode()
+        self._kin = Kin(mark.encode())
         self._progress = progress
         self._selector = selectors.DefaultSelector()
         self._captures = [Capture(1 - _STDERR_SHARE), Capture(_STDERR_SHARE)]
@@ -169,13 +169,18 @@ class _Command:
         try:
             os.killpg(self._process.pid, 0)
         except ProcessLookupError:
-            return everything and bool(marked(self._mark))
+            return everything and bool(self._kin.alive())
         except PermissionError:
             return True
         return True
 
     def _signal(self, number: signal.Signals, *, everything: bool) -> None:
-        send(number, [self._process.pid], marked(self._mark) if everything else [])
+        shell = self._process.pid
+        roots = [shell] if self._process.returncode is None else []  # a number that is free again may be anybody's
+        if everything and number == signal.SIGKILL:
+            self._kin.kill([shell], roots)
+        else:
+            send(number, [shell], self._kin.alive(roots) if everything else [])
 
     def _watch(self, pipe: IO[bytes] | None, capture: Capture) -> None:
         if pipe is not None:

@@ -3,7 +3,7 @@
 Run by path, with the standard library only: `python watchdog.py PARENT_PID MARK`. On its standard input come lines
 `+PGID` and `-PGID`, one for each process group that begins and ends. When the parent dies, also by SIGKILL, or closes
 its end, the groups that are left get SIGTERM and then SIGKILL, and so does every process that carries the parent's
-mark in its environment.
+mark in its environment, or was started by one of these.
 """
 
 from __future__ import annotations
@@ -20,15 +20,56 @@ from pathlib import Path
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 
+_STARTED = 17
+"""Where in /proc/PID/stat, after the parent, it stands when a process began: with that its number is its own."""
 
-def marked(mark: bytes) -> list[int]:
-    """The processes whose environment contains `mark`; none where the system has no /proc."""
-    found: list[int] = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-    return found
+_ROUNDS = 20
+"""How often what was begun meanwhile is looked for before all are killed."""
+
+
+class Kin:
+    """Processes that belong together: those whose environment contains `mark`, and what they started.
+
+    What gave up its environment is known by its parent, and once it was seen, without one. There are none where the
+    system has no /proc.
+    """
+
+    def __init__(self, mark: bytes) -> None:
+        self._mark = mark
+        self._known: dict[int, bytes] = {}
+
+    def alive(self, roots: Iterable[int] = ()) -> list[int]:
+        """Those that run now; `roots` are more processes whose children count, but not themselves."""
+        parents: dict[int, int] = {}
+        begun: dict[int, bytes] = {}
+        kin: set[int] = set()
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                state, parent, *rest = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+                if state in {b"Z", b"X"}:
+                    continue
+                process = int(entry.name)
+                parents[process], begun[process] = int(parent), rest[_STARTED]
+                if self._mark in (entry / "environ").read_bytes():
+                    kin.add(process)
+        kin.update(process for process, start in self._known.items() if begun.get(process) == start)
+        line = kin.union(roots)
+        while children := {child for child, parent in parents.items() if parent in line} - kin:
+            kin |= children
+            line |= children
+        self._known = {process: begun[process] for process in kin}
+        return list(kin)
+
+    def kill(self, groups: Iterable[int], roots: Iterable[int]) -> None:
+        """Kill the process groups and all kin; halted first, so that none begins another that is not seen."""
+        halted: set[int] = set()
+        for _ in range(_ROUNDS):
+            found = self.alive(roots)
+            send(signal.SIGSTOP, groups, found)
+            if halted.issuperset(found):
+                break
+            halted.update(found)
+        send(signal.SIGKILL, groups, halted)
 
 
 def send(signal_number: int, groups: Iterable[int], processes: Iterable[int]) -> None:
@@ -67,8 +108,12 @@ def _watch(parent: int, mark: bytes) -> None:
         ready, _, _ = select.select([0, *died], [], [])
         if 0 in ready:
             groups.read()
-    for signal_number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
-        send(signal_number, groups.running, marked(mark))
+    kin = Kin(mark)
+    for last in (False, True, True):
+        if last:
+            kin.kill(groups.running, groups.running)
+        else:
+            send(signal.SIGTERM, groups.running, kin.alive(groups.running))
         deadline = time.monotonic() + GRACE
         while groups.open and select.select([0], [], [], max(deadline - time.monotonic(), 0))[0]:
             groups.read()  # a command that was about to begin tells of itself only now

@@ -115,6 +115,26 @@ async def test_a_timeout_keeps_the_output_and_ends_the_family(
     assert processes_in(tmp_path) == []
 
 
+WITHOUT_ENVIRONMENT = "env -i setsid sh -c 'trap \"\" TERM; sleep 307' & sleep 306"
+"""One that leaves the group and gives up its environment, where the mark is."""
+
+
+async def test_what_gave_up_its_environment_ends_with_who_started_it(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"^Process timed out after 500ms$"):
+        await bash(tmp_path, WITHOUT_ENVIRONMENT, timeout=500)
+    assert processes_in(tmp_path) == []
+
+
+def test_what_gave_up_its_environment_ends_with_the_kernel(tmp_path: Path) -> None:
+    kernel = begin_kernel(tmp_path, family=WITHOUT_ENVIRONMENT)
+    try:
+        assert eventually(lambda: any("sleep 307" in " ".join(found.cmdline()) for found in processes_in(tmp_path)))
+    finally:
+        kernel.kill()
+        kernel.wait()
+    assert eventually(lambda: not processes_in(tmp_path))
+
+
 async def test_what_is_left_in_the_background_ends_with_the_command(tmp_path: Path) -> None:
     assert await bash(tmp_path, "sleep 300 & (trap '' TERM; sleep 301) & echo ready") == "ready\n"
     assert processes_in(tmp_path) == []
@@ -160,9 +180,9 @@ asyncio.run(tool.run({} if described.exists() else {"command": sys.argv[2]}))
 """
 
 
-def begin_kernel(folder: Path, before: str = "") -> subprocess.Popen[bytes]:
+def begin_kernel(folder: Path, before: str = "", family: str = FAMILY) -> subprocess.Popen[bytes]:
     """A process that begins a family in the folder."""
-    command = [sys.executable, "-W", "ignore", "-c", before + KERNEL, str(folder), FAMILY]
+    command = [sys.executable, "-W", "ignore", "-c", before + KERNEL, str(folder), family]
     return subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
