@@ -81,6 +81,16 @@ def test_a_meter_counts_the_seconds_of_its_clock() -> None:
     assert (meter.crossed(model) or ("",))[0] == "seconds"
 
 
+def test_a_slow_model_is_stopped_in_time_however_little_it_writes() -> None:
+    now = [100.0]
+    meter = Meter(replace(NONE, seconds=10), Ledger(), clock=lambda: now[0])
+    model = scripted_model([])
+    assert not meter.heard(1, model)
+    now[0] = 110.0
+    assert meter.heard(1, model)
+    assert (meter.crossed(model) or ("",))[0] == "seconds"
+
+
 @pytest.mark.parametrize("bound", [-1, float("nan"), "3"])
 def test_a_bound_that_is_none_is_refused(bound: object) -> None:
     with pytest.raises(ConfigError, match="`rounds` is a number from 0 on, or None for no limit, not"):
