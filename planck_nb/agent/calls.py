@@ -74,14 +74,20 @@ async def run_calls(host: Caller, calls: Sequence[ToolCallPart]) -> None:
     except asyncio.CancelledError:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=GRACE)
-        await host.append(ToolResultMessage(tuple(map(_result_or_stopped, calls, tasks))))
+        try:
+            await asyncio.wait(tasks, timeout=GRACE)
+        finally:  # also where that is cut short, because the event loop goes away
+            await host.append(_results(calls, tasks))
         raise
-    await host.append(ToolResultMessage(tuple(map(_result_or_stopped, calls, tasks))))  # a tool may cancel its own task
+    await host.append(_results(calls, tasks))
+
+
+def _results(calls: Sequence[ToolCallPart], tasks: Sequence[asyncio.Task[ToolResultPart]]) -> ToolResultMessage:
+    return ToolResultMessage(tuple(map(_result_or_stopped, calls, tasks)))
 
 
 def _result_or_stopped(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -> ToolResultPart:
-    if task.done() and not task.cancelled() and task.exception() is None:
+    if task.done() and not task.cancelled() and task.exception() is None:  # a tool may cancel its own task
         return task.result()
     return ToolResultPart(call.id, call.name, STOPPED, is_error=True)
 

@@ -284,6 +284,29 @@ async def test_stop_while_a_tool_runs_answers_every_call() -> None:
     assert (await run).aborted
 
 
+def test_a_loop_that_ends_while_a_tool_is_stopped_leaves_every_call_answered() -> None:
+    async def stubborn() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopping.set()
+            await asyncio.Event().wait()
+
+    async def main() -> Agent:
+        agent = Agent(model=scripted_model(calling(("stubborn", {}), ("add", {"a": 1, "b": 1}))), tools=[stubborn, add])
+        run = agent.prompt("go")
+        await started.wait()
+        run.abort()
+        await stopping.wait()
+        return agent
+
+    started, stopping = asyncio.Event(), asyncio.Event()
+    agent = asyncio.run(main())
+    assert answered_exactly_once(agent)
+    assert agent.status == "idle"
+
+
 async def test_stop_does_not_wait_for_a_blocking_function() -> None:
     release = threading.Event()
     entered = asyncio.Event()
