@@ -48,7 +48,7 @@ class Options:
 
     def named(self) -> JsonObject:
         """What they name, by field; `from_named` gives it back."""
-        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        found = {item.name: getattr(self, item.name) for item in fields(self)} | {"extra": dict(self.extra)}
         return {name: value for name, value in found.items() if value not in _UNSAID}
 
     @classmethod

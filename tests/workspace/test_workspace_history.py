@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, prompts, said, until
@@ -313,7 +314,7 @@ async def test_functions_are_handed_over_by_name(tmp_path: Path) -> None:
 
 
 async def test_an_agent_that_goes_on_answers_as_it_was_told_to(tmp_path: Path) -> None:
-    told = Options(temperature=0.2, thinking="high", stop=["END"], extra={"seed": 7})
+    told = Options(temperature=0.2, thinking="high", stop=["END"], extra=MappingProxyType({"seed": 7}))
     async with workspace(tmp_path) as place:
         ann = place.add_agent("ann", model=scripted_model(["one"]), options=Options(max_tokens=9))
         assert ann.state.options == {"max_tokens": 9}
