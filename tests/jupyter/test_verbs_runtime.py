@@ -12,12 +12,14 @@ from typing import Any
 import httpx
 import pytest
 from support.kernel import Kernel, running_kernel
-from support.wire import CHAT_HELLO, chat_chunk, client, sse
+from support.wire import CHAT_HELLO, MESSAGES, chat_chunk, client, sse
 
-from planck_nb import Config, Workspace
+from planck_nb import Agent, Config, Workspace
+from planck_nb.ai.messages import AssistantMessage, TextPart, ThinkingPart
 from planck_nb.config import SETTINGS
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs import VERBS, Notebook
+from planck_nb.jupyter.verbs.showing import describe_request
 
 PRELUDE = """
 import asyncio, threading
@@ -511,6 +513,48 @@ async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path)
     ).rstrip("\n")
     assert blocks[0][1] in empty
     assert {tool["name"] for tool in tools} == {"add", "list_skills", "load_skill"}
+
+
+THOUGHTFUL: list[dict[str, Any]] = [
+    {"type": "message_start", "message": {"usage": {"input_tokens": 7}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm."}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "c2ln"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Yes."}},
+    {"type": "content_block_stop", "index": 1},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 30}},
+    {"type": "message_stop"},
+]
+
+
+async def test_thinking_that_is_not_sent_back_is_not_shown() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(json.loads(request.content))
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(sse(*THOUGHTFUL)))
+
+    def sent_thoughts() -> list[str]:
+        blocks = [block for message in seen[-1]["messages"] for block in message["content"]]
+        return [block["thinking"] for block in blocks if block["type"] == "thinking"]
+
+    async with client(httpx.MockTransport(answer)) as asking, Agent(model=MESSAGES, client=asking) as agent:
+        await agent.prompt("one")
+        assert "[thinking] Hm." in describe_request(agent)
+        await agent.prompt("two")
+        assert sent_thoughts() == ["Hm."]
+        cut = AssistantMessage(
+            (ThinkingPart("Cut."), TextPart("So")), "aborted", provider="anthropic", model="some-model"
+        )
+        await agent.append(cut)
+        assert describe_request(agent).count("[thinking]") == 2  # of what was said, not of what was cut
+        agent.system_prompt = "Be brief."  # for which no thinking was signed
+        shown = describe_request(agent)
+        await agent.prompt("three")
+    assert "[thinking]" not in shown
+    assert sent_thoughts() == []
 
 
 def rule_and_text(message: dict[str, Any]) -> tuple[str, str]:

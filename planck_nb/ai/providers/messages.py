@@ -89,7 +89,7 @@ class Messages:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """The request for one streamed reply."""
-        prefix = Prefix(context.system, *context.tools) if binds_to_tools(model) else Prefix()
+        prefix = prefix_of(model, context)
         body: JsonObject = {
             "model": model.id,
             "max_tokens": options.max_tokens or model.max_output or _DEFAULT_MAX_TOKENS,
@@ -121,6 +121,11 @@ class Messages:
 
 
 DIALECT = Messages()
+
+
+def prefix_of(model: Model, context: Context) -> Prefix:
+    """What stands before the messages, as far as the model signs its thinking for it."""
+    return Prefix(context.system, *context.tools) if binds_to_tools(model) else Prefix()
 
 
 def _messages(messages: Sequence[Message], model: Model) -> list[JsonObject]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from planck_nb.agent.tokens import estimate, estimate_request, estimate_text
 from planck_nb.ai.context import Context, ToolSpec
 from planck_nb.ai.history import prepare
 from planck_nb.ai.messages import Message, Part
+from planck_nb.ai.models import Model
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.config import SETTINGS, read_limits
@@ -35,7 +37,7 @@ async def _show(controller: Controller, argument: str, _notebook: Notebook) -> T
 def describe_request(agent: Agent) -> str:
     """What the agent's next request sends: system prompt, tools and messages, with the tokens of each, estimated."""
     asked = agent.request()
-    request = Context(asked.system, prepare(asked.messages, agent.model), asked.tools)
+    request = Context(asked.system, _messages(asked, agent.model), asked.tools)
     window = f" of {agent.model.context_window:,}" if agent.model.context_window else ""
     blocks = [f"{agent.model}, about {estimate_request(request):,} tokens{window}"]
     if request.system:
@@ -45,6 +47,22 @@ def describe_request(agent: Agent) -> str:
     for message in request.messages:
         blocks += [_rule(message.type, estimate(message)), *_parts(message)]
     return "\n".join(blocks)
+
+
+def _messages(asked: Context, model: Model) -> list[Message]:
+    """The messages as they are sent: without thinking that the model would not take back."""
+    from planck_nb.ai.providers.messages import prefix_of  # noqa: PLC0415 - one wire format of several
+
+    signed = model.api == "messages"
+    sent: list[Message] = []
+    for message in prepare(asked.messages, model, prefix_of(model, asked) if signed else None):
+        if message.type == "assistant" and model.api != "ollama":  # which takes thinking back without a seal
+            content = tuple(part for part in message.content if part.type != "thinking" or part.provider_state)
+            if content:
+                sent.append(replace(message, content=content))
+        else:
+            sent.append(message)
+    return sent
 
 
 def _rule(title: str, tokens: int) -> str:
