@@ -558,30 +558,32 @@ class Agent:
         reply = await run_turn(self, turn.prompts)
         task = asyncio.current_task()
         if task is not None and not task.cancelling():
-            self._end_turn(task, "done", reply=reply)
+            self._end_turn(task, reply=reply)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         """The turn's task has ended, perhaps before its first step."""
         if task is self._work:
-            error = None if task.cancelled() else task.exception()
-            self._end_turn(task, "failed" if error else "aborted", error=error)
+            self._end_turn(task, error=None if task.cancelled() else task.exception())
 
     def _end_turn(
         self,
         task: asyncio.Task[Any],
-        status: RunStatus,
         *,
         reply: AssistantMessage | None = None,
         error: BaseException | None = None,
     ) -> None:
         """Say what came of the turn, and go on with what waits."""
         turn = self._turn
+        status: RunStatus
         if reply is not None:
+            status = "done"
             self.emit(ev.TurnEnd, reply, turn.usage)
         elif error is not None:
+            status = "failed"
             reason = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
             self.emit(ev.Error, reason, type(error).__name__)
         else:
+            status = "aborted"
             self.emit(ev.Aborted)
         self._work, self._turn = None, self._no_turn()
         self._chronicle.audience = []

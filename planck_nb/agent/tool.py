@@ -153,9 +153,9 @@ class Tool:
             async with limit:
                 value = call() if self._is_async else await run_in_thread(lambda: _finished(call(), progress, stopped))
                 return await _settled(value, progress, stopped)
-        except ToolError:
+        except (ToolError, asyncio.CancelledError, GeneratorExit):
             raise
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # the last two, from a task, would end the kernel
+        except BaseException as error:  # SystemExit or KeyboardInterrupt from a task would end the kernel
             if limit.expired():
                 raise ToolError(
                     f"{self.name} did not return within {self.timeout:g} s and was given up; ask for less at once."

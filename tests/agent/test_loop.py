@@ -137,6 +137,10 @@ async def cancels_itself() -> None:
     await asyncio.sleep(0)
 
 
+async def fails_like_a_test() -> None:
+    pytest.fail("not as expected")
+
+
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
@@ -144,8 +148,9 @@ async def cancels_itself() -> None:
         (Tool(name="odd", description="", parameters={"$ref": "#/nope"}, execute_fn=lambda args: 1), "nope"),
         (Tool(name="odd", description="", execute_fn=lambda args: waits_for_something_cancelled()), "was cancelled"),
         (Tool(name="odd", description="", execute_fn=lambda args: cancels_itself()), "was stopped"),
+        (Tool(name="odd", description="", execute_fn=lambda args: fails_like_a_test()), "not as expected"),
     ],
-    ids=["schema", "reference", "cancelled", "cancels itself"],
+    ids=["schema", "reference", "cancelled", "cancels itself", "no Exception"],
 )
 async def test_whatever_a_tool_does_its_call_has_a_result(tool: Tool, said: str) -> None:
     agent = Agent(model=scripted_model(calling(("odd", {}), ("add", {"a": 1, "b": 1}), then="fine")), tools=[tool, add])
