@@ -181,8 +181,11 @@ def _row(kind: str, row_id: int, agent_id: str | None, turn: int | None, time: f
 
 
 def _timestamp(time: float) -> str:
-    second, microsecond = divmod(round(time * 1_000_000), 1_000_000)
-    return f"{_whole_second(second)}.{microsecond:06d}Z"
+    try:
+        second, microsecond = divmod(round(time * 1_000_000), 1_000_000)
+        return f"{_whole_second(second)}.{microsecond:06d}Z"
+    except (OverflowError, OSError) as error:
+        raise ValueError(f"{time} is no time") from error
 
 
 @lru_cache(maxsize=2)

@@ -452,7 +452,7 @@ def _create_hidden(connection: duckdb.DuckDBPyConnection, files: _Files) -> None
     connection.execute(f"create table store.rewinds as select * from ({_everything('rewinds', files)})")  # noqa: S608
     rewinds: dict[str, list[tuple[int, int]]] = {}
     for session_id, rewind_id, before_id in connection.execute(
-        "select session_id, id, before_id from store.rewinds order by id"
+        "select session_id, id, before_id from store.rewinds where before_id is not null order by id"
     ).fetchall():
         rewinds.setdefault(session_id, []).append((rewind_id, before_id))
     for session_id, entries in rewinds.items():

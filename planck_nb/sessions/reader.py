@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -64,7 +65,8 @@ class SessionReader:
 
         With `agent_id`, of that agent's messages and summaries only. Raises SessionError.
         """
-        return self._pager.chapter(None, agent_id, end=self._readable_end())
+        with self._reading():
+            return self._pager.chapter(None, agent_id, end=self._readable_end())
 
     def messages_before_checkpoint(self, checkpoint_id: int, agent_id: str | None = None) -> Page:
         """The chapter before the one that begins with the summary `checkpoint_id`.
@@ -72,11 +74,13 @@ class SessionReader:
         Its first message is the summary before, whose id comes with it; None means that nothing lies before. Raises
         SessionError.
         """
-        return self._pager.chapter(checkpoint_id, agent_id, end=self._readable_end())
+        with self._reading():
+            return self._pager.chapter(checkpoint_id, agent_id, end=self._readable_end())
 
     def branches(self) -> list[Branch]:
         """The ways the conversation went before it was rewound, oldest first. Raises SessionError."""
-        records = list(read_records(self.path, end=self._readable_end()))
+        with self._reading():
+            records = list(read_records(self.path, end=self._readable_end()))
         rewinds = [(record["id"], record["before_id"]) for record in records if record["kind"] == "rewind"]
         found = []
         for record in records:
@@ -96,7 +100,8 @@ class SessionReader:
 
     def get_metadata(self) -> JsonObject:
         """The session's metadata; empty where none was saved. A rewind does not change it. Raises SessionError."""
-        return self._pager.metadata(end=self._readable_end())
+        with self._reading():
+            return self._pager.metadata(end=self._readable_end())
 
     def events(self, agent_id: str | None = None) -> list[AgentEvent]:
         """The stored events of all agents, or of one, in order, messages among them, without those taken back.
@@ -114,7 +119,8 @@ class SessionReader:
 
     def export(self, form: Format) -> str:
         """The session as the text of a file: see `export_session`."""
-        return export_session(self._info, form)
+        with self._reading():
+            return export_session(self._info, form)
 
     def close(self) -> None:
         """Let go of what reading needs. Closing again does nothing, and reading goes on to work."""
@@ -131,16 +137,21 @@ class SessionReader:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.id}>"
 
-    def _readable_end(self) -> Position:
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
         try:
-            return journal_end(self.path)
+            yield
         except OSError as error:
             raise SessionError(f"Session {self.name!r} cannot be read ({error.strerror}); was it deleted?") from error
 
-    def _conversation(self, agent_id: str) -> list[Row]:
-        return self._pager.conversation(agent_id, end=self._readable_end())
+    def _readable_end(self) -> Position:
+        return journal_end(self.path)
 
-    def _visible(self, agent_id: str | None = None) -> Iterator[JsonObject]:
-        for record in visible_records(read_records(self.path, end=self._readable_end())):
-            if agent_id in {None, record["agent_id"]}:
-                yield record
+    def _conversation(self, agent_id: str) -> list[Row]:
+        with self._reading():
+            return self._pager.conversation(agent_id, end=self._readable_end())
+
+    def _visible(self, agent_id: str | None = None) -> list[JsonObject]:
+        with self._reading():
+            records = visible_records(read_records(self.path, end=self._readable_end()))
+        return [record for record in records if agent_id in {None, record["agent_id"]}]

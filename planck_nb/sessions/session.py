@@ -246,7 +246,9 @@ class Session(SessionReader):
             raise SessionError(f"{message_id!r} is not the id of a message; give its number.") from None
 
         def encode(row_id: int) -> bytes:
-            return codec.encode_rewind_line(row_id, agent_id, before_id=before_id, time=time.time())
+            # What lies beyond all rows means the same as the end of them, and DuckDB could not hold it.
+            within = max(0, min(before_id, row_id))
+            return codec.encode_rewind_line(row_id, agent_id, before_id=within, time=time.time())
 
         async with self._rewinding:  # followers go on after each, and must have stopped again before the next
             followers = list(self._followers.values())

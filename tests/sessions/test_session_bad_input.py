@@ -88,6 +88,15 @@ async def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None
             session.fold()
 
 
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), 1e18, -1e18])
+async def test_what_is_no_time_is_refused_and_the_session_goes_on(tmp_path: Path, time: float) -> None:
+    with Session.create(tmp_path) as session:
+        with pytest.raises(SessionError, match="cannot be stored"):
+            await session.log("a").append(UserMessage("never"), turn=0, time=time)
+        await converse(session)
+        assert len(session.messages()) == 4
+
+
 async def test_a_message_of_50_mb_is_kept_found_and_shown(tmp_path: Path) -> None:
     text = "line of words\n" * (50_000_000 // 14) + "needle"
     with Session.create(tmp_path) as session:

@@ -86,6 +86,21 @@ async def test_only_a_branch_can_be_returned_to(tmp_path: Path) -> None:
         assert said(session) == ["1"]
 
 
+@pytest.mark.parametrize("beyond", [-(10**30), 10**30])
+async def test_a_rewind_to_beyond_all_ids_can_be_read(tmp_path: Path, beyond: int) -> None:
+    with Session.create(tmp_path) as session:
+        first = await session.append("a", UserMessage("first"))
+        await session.truncate_after(beyond)
+        await session.append("a", UserMessage("second"))
+        await session.truncate_after(first)
+        assert session.messages() == []
+        assert query(tmp_path, "from messages").empty
+        shown = query(tmp_path, "from branches order by branch_id")
+        assert shown.branch_id.tolist() == [branch.id for branch in session.branches()]
+        await session.return_to(session.branches()[-1].id)
+        assert len(session.messages()) == (1 if beyond < 0 else 2)
+
+
 async def test_a_fork_shares_what_was_said_and_goes_its_own_way(tmp_path: Path, settle: Settle) -> None:
     with Session.create(tmp_path, name="old") as session:
         ids = await converse(session)

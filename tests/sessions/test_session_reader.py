@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -34,6 +35,16 @@ async def run():
 asyncio.run(run())
 """
 TESTS = Path(__file__).parents[1]
+
+READS: list[Callable[[SessionReader], object]] = [
+    SessionReader.messages,
+    SessionReader.messages_from_latest_checkpoint,
+    lambda reader: reader.messages_before_checkpoint(1),
+    SessionReader.events,
+    SessionReader.branches,
+    SessionReader.get_metadata,
+    lambda reader: reader.export("jsonl"),
+]
 
 
 @pytest.fixture
@@ -103,8 +114,19 @@ def test_a_session_that_is_gone_is_said(tmp_path: Path) -> None:
     Session.create(tmp_path, name="gone").close()
     reader = Session.read(tmp_path, "gone")
     delete_session(reader.info, confirm="gone")
-    for read in (SessionReader.messages, SessionReader.events, SessionReader.get_metadata):
+    for read in READS:
         with pytest.raises(SessionError, match="was it deleted"):
             read(reader)
     with pytest.raises(SessionNotFoundError):
         Session.read(tmp_path, "gone")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not delete an open file")
+def test_an_open_session_whose_files_are_gone_says_so(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "store") as session:
+        shutil.rmtree(tmp_path / "store")
+        for read in READS:
+            with pytest.raises(SessionError, match="was it deleted"):
+                read(session)
+        with pytest.raises(SessionError, match="was it deleted"):
+            session.fork()
