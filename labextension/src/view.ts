@@ -81,6 +81,7 @@ export class RunView {
     const watched = inSight(this.dock.element);
     const inside = this.root.contains(document.activeElement);
     for (const part of [this.window, this.latest, this.asks.element, this.dock.element]) part.remove();
+    this.root.classList.add('pk-folded');
     this.root.prepend(bar(summary, this.voice));
     this.root.append(...unsent([this.dock.draft]));
     if (inside) this.leave();

@@ -71,6 +71,24 @@ def test_two_calls_ask_for_consent(lab: Lab, open_notebook: Open, look: str) -> 
     ]
 
 
+LONG = "reports/2026/northern-region/quarterly/summary-of-all-figures.md"
+ASK_LONG = f"""{BEGIN}from planck_nb.agent.touch import Touch
+run.start()
+run.ask("1", "write", {{"path": "{LONG}", "content": "North."}}, Touch("write", "{LONG}"))
+await run.stopped.wait(){END}"""
+
+
+def test_what_is_consented_to_is_not_cut_where_there_is_little_room(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("ask-long.ipynb", SETUP, ASK_LONG), width=480)
+    notebook.run_all()
+    what = notebook.output(1).locator(".pk-ask .pk-what")
+    expect(what).to_have_text(f"write wants to change {LONG}")
+    assert what.evaluate("what => [what.scrollWidth > what.clientWidth, what.clientHeight > 24]") == [False, True]
+    notebook.screenshot("approval-long-480")
+    notebook.output(1).locator(".pk-stop").click()
+    notebook.wait_idle()
+
+
 WORK = f"""{BEGIN}await work(run)
 heard = []
 while not run.stopped.is_set():

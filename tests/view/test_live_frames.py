@@ -168,8 +168,8 @@ def test_every_event_that_is_not_a_secret_of_the_agent_is_shown_or_says_why_not(
     assert every - shown == {"agent_started", "agent_changed", "agent_stopped"}
 
 
-def ask(args: JsonObject, *touches: Touch) -> JsonObject:
-    request = event(ev.ApprovalRequest, id="1", name="edit", args=args, touches=touches, reason="why", deadline=400.0)
+def ask(args: JsonObject, *touches: Touch, why: str = "why") -> JsonObject:
+    request = event(ev.ApprovalRequest, id="1", name="edit", args=args, touches=touches, reason=why, deadline=400.0)
     [encoded] = FrameEncoder().encode([request])
     return encoded
 
@@ -185,6 +185,10 @@ def test_an_approval_shows_what_it_touches_and_when_it_ends(tmp_path: Path, monk
     assert encoded["deadline"] == 300.0
     assert encoded["folder"] == "/"
     assert ask({}, Touch("write", str(target)))["folder"] == "~/sales"
+    assert (
+        ask({}, Touch("write", str(target)), why=f"Writing {target} is new.")["reason"]
+        == "Writing sales/load.py is new."
+    )
     assert ask({}, Touch("write", "one"), Touch("write", "/two/x"))["folder"] == ""
 
 

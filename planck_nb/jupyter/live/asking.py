@@ -35,11 +35,20 @@ def encode_request(request: ApprovalRequest) -> JsonObject:
         "name": encodable(request.name),
         "touches": [[touch.kind, _short(touch)] for touch in request.touches],
         "folder": _folder(request.touches),
-        "reason": encodable(request.reason),
+        "reason": _reason(request),
         "args": [_argument(name, value, share) for name, value in request.args.items()],
         "replaced": list(replaced),
         "change": change,
     }
+
+
+def _reason(request: ApprovalRequest) -> str:
+    """Why it is asked, with the paths as the rest of the approval writes them."""
+    reason = encodable(request.reason)
+    for touch in request.touches:
+        if touch.kind in {"read", "write"} and touch.target:
+            reason = reason.replace(encodable(touch.target), _short(touch))
+    return reason
 
 
 def _argument(name: str, value: object, share: int) -> list[str]:
