@@ -542,7 +542,8 @@ class Agent:
         self._turn = Turn(runs, self._model, self._fallbacks, meter, len(self.entries))
         self._chronicle.audience = [run.events for run in runs]
         self.emit(ev.TurnStart, self._chronicle.settled.turn + 1, str(self._model))
-        self._work = spawn(self._answer(self._turn), name=f"planck-agent-{self.name or self.id}")
+        name = f"planck-agent-{self.name or self.id}"
+        self._work = spawn(self._answer(self._turn), name=name, context=runs[0].context)
         self._work.add_done_callback(self._answered)
 
     def _next_turn(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
@@ -81,6 +82,8 @@ class Run(Generic[T]):
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()
         """Everything the turn said, from its start, without loss."""
+        self.context = contextvars.copy_context()
+        """The context variables of whoever prompted, which a notebook goes by to place what tools print."""
         self._stop = stop
         self._done: asyncio.Future[RunResult[T]] = asyncio.get_running_loop().create_future()
 

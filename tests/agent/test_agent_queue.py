@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, prompts, said, until
 
 from planck_nb import Agent, Session
+from planck_nb.agent.run import Run
 from planck_nb.ai.messages import ImagePart, TextPart, UserMessage, UserPart
 from planck_nb.base.errors import AgentError, ProviderError
 from planck_nb.testing import Reply, scripted_model
@@ -34,6 +37,26 @@ async def test_a_prompt_while_text_streams_is_answered_in_one_more_turn(tmp_path
         assert kinds(told, "turn_start", "turn_end", "queued", "unqueued") == [
             "turn_start", "queued", "turn_end", "unqueued", "turn_start", "turn_end",
         ]  # fmt: skip
+
+
+async def test_a_prompt_that_waited_runs_in_the_context_it_was_made_in() -> None:
+    cell, seen, hold = ContextVar("cell", default=""), list[str](), Hold()
+
+    async def look() -> str:
+        seen.append(cell.get())
+        return await hold.hold()
+
+    async def prompt(name: str) -> Run[str]:
+        cell.set(name)
+        return agent.prompt(name)
+
+    agent = Agent(model=scripted_model([*calling(("look", {})), *calling(("look", {}))]), tools=[look])
+    runs = [await asyncio.create_task(prompt(name)) for name in ("first", "second")]
+    await hold.entered.wait()
+    hold.release()
+    for run in runs:
+        await run
+    assert seen == ["first", "second"]
 
 
 async def test_prompts_during_several_tool_rounds_do_not_split_them() -> None:
