@@ -44,11 +44,15 @@ _STYLE = (
 def export_session(session: SessionInfo, form: Format) -> str:
     """The session's messages as the text of a file. A session that somebody is writing can be exported, too.
 
-    Raises SessionError for another format and SessionFormatError for a journal of a newer version.
+    Raises SessionError for another format and where the session cannot be read, SessionFormatError for a journal of a
+    newer version.
     """
     if form not in get_args(Format):
         raise SessionError(f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(Format))}.")
-    records = visible_records(read_records(session.path))
+    try:
+        records = visible_records(read_records(session.path))
+    except OSError as error:
+        raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
     if form == "jsonl":
         header = codec.Header(session.id, session.name, session.created, parent=session.parent, copied=session.copied)
         return b"".join([codec.encode_header(header), *map(codec.encode_record, records)]).decode()

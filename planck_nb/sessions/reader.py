@@ -119,8 +119,7 @@ class SessionReader:
 
     def export(self, form: Format) -> str:
         """The session as the text of a file: see `export_session`."""
-        with self._reading():
-            return export_session(self._info, form)
+        return export_session(self._info, form)
 
     def close(self) -> None:
         """Let go of what reading needs. Closing again does nothing, and reading goes on to work."""

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import re
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -183,6 +184,30 @@ def test_the_notebooks_own_session_is_exported_with_all_its_events(kernel: Kerne
     assert kernel.run("%planck export --overwrite now.md").status == "ok"
     assert "hello" in (store / "now.md").read_text("utf-8")
     assert not list(store.glob(".*.part"))
+
+
+FULL = """
+import resource, time
+from planck_nb.agent.events import Aborted
+from planck_nb.jupyter.extension import _loaded
+session = next(iter(_loaded.values()))._controller.workspace.session
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+session.log("a").record(Aborted("a", session.id, 0, 0, time.time()))
+said = %planck export full.md
+resource.setrlimit(resource.RLIMIT_FSIZE, before)
+said
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="bounds the size of files")
+def test_a_full_disk_does_not_keep_a_session_from_being_exported(kernel: Kernel, store: Path) -> None:
+    kernel.run("%planck hello")
+    kernel.run("%planck hello again")
+    cell = kernel.run(FULL)
+    assert cell.status == "ok", cell
+    assert "What is not on disk yet is missing: The session's journal" in cell.plain
+    assert "hello again" in (store / "full.md").read_text("utf-8")
 
 
 def test_a_session_is_deleted_once_that_was_confirmed(kernel: Kernel, store: Path) -> None:

@@ -183,6 +183,12 @@ def test_a_session_can_be_exported_while_it_is_written(tmp_path: Path) -> None:
             export_session(session.info, cast("Any", "pdf"))
 
 
+def test_what_is_gone_is_not_exported(stored: SessionInfo) -> None:
+    delete_session(stored, confirm="mine")
+    with pytest.raises(SessionError, match="was it deleted"):
+        export_session(stored, "markdown")
+
+
 def test_deleting_needs_the_name_and_takes_every_file(stored: SessionInfo) -> None:
     directory = stored.path.parent
     Session.create(directory, name="other").close()

@@ -42,11 +42,15 @@ async def _export(controller: Controller, argument: str, _notebook: Notebook) ->
     if form is None:
         raise UsageError(usage)
     session = _named(controller, parsed.words[0]) if len(parsed.words) > 1 else _current(controller)
+    missing = ""
     if session.id == controller.workspace.session_id:
-        await controller.workspace.session.flush()
+        try:
+            await controller.workspace.session.flush()
+        except SessionError as error:  # on a full disk it should still be possible to take out what there is
+            missing = f" What is not on disk yet is missing: {error}"
     text = await run_in_thread(partial(export_session, session, form))
     await run_in_thread(partial(_write, file, text, overwrite="overwrite" in parsed.options))
-    return Text(f"{session.name} is in {file} ({_size(file.stat().st_size)}).")
+    return Text(f"{session.name} is in {file} ({_size(file.stat().st_size)}).{missing}")
 
 
 async def _import(controller: Controller, argument: str, _notebook: Notebook) -> Text:
