@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -82,17 +83,14 @@ class SessionReader:
         with self._reading():
             records = list(read_records(self.path, end=self._readable_end()))
         rewinds = [(record["id"], record["before_id"]) for record in records if record["kind"] == "rewind"]
+        messages = [record for record in records if record["kind"] == "message"]
+        ids = [message["id"] for message in messages]
         found = []
         for record in records:
             if record["kind"] == "rewind":
                 hidden = hidden_in_branch(rewinds, record["id"])
-                own = [
-                    other
-                    for other in records
-                    if other["kind"] == "message"
-                    and record["before_id"] <= other["id"] < record["id"]
-                    and not is_hidden(other["id"], hidden)
-                ]
+                since = messages[bisect_left(ids, record["before_id"]) : bisect_left(ids, record["id"])]
+                own = [message for message in since if not is_hidden(message["id"], hidden)]
                 if own:
                     left_at = datetime.fromisoformat(record["ts"])
                     found.append(Branch(record["id"], record["before_id"], left_at, len(own), own[-1]["text"]))
