@@ -83,7 +83,8 @@ class Transcript:
         if self._ending is not None:
             parts.append(html.ending(*self._ending, bad=self.outcome != "stopped"))
         body = "\n".join(parts)
-        return f'<div style="font-size:14px;line-height:1.6;text-align:left;max-width:720px">\n{body}\n</div>'
+        style = "font-size:14px;line-height:1.6;text-align:left;max-width:720px;padding:0 0 0 6px"  # as Markdown cells
+        return f'<div style="{style}">\n{body}\n</div>'
 
     def _markdown(self) -> str:
         head = f"**{markdown.to_markdown(one_line(encodable(self.agent)))}** · {markdown.to_markdown(self._figures)}"
