@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from weakref import WeakSet
 
 from planck_nb.agent import events as ev
@@ -14,6 +14,7 @@ from planck_nb.agent.policy import Policy, Rule
 from planck_nb.agent.tool import Tool
 from planck_nb.agent.touch import Touch
 from planck_nb.ai.messages import ToolCallPart
+from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, ToolError
 from planck_nb.base.json import JsonObject
 
@@ -55,15 +56,17 @@ class Approvals:
         if self.attendance is not None:
             self.attendance.set()
 
-    async def attended(self) -> bool:
-        """Whether there is somebody to ask, after a moment in which a frontend may still show up."""
+    async def attended(self, answer: asyncio.Future[_Answer]) -> bool:
+        """Whether there is somebody to ask, after a moment in which a frontend, or the answer, may come."""
         if self.attendance is None or self.attendance.is_set():
             return True
+        arrival = spawn(self.attendance.wait(), name="planck-attendance")
         try:
-            await asyncio.wait_for(self.attendance.wait(), self.patience)
-        except TimeoutError:
-            return False
-        return True
+            first: list[asyncio.Future[Any]] = [arrival, answer]
+            await asyncio.wait(first, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_and_wait(arrival)
+        return self.attendance.is_set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,7 @@ class Gate:
         self._waiting[call.id] = _Waiting(tool, call.args, touches, answer)
         self._emit(ev.ApprovalRequest, call.id, call.name, call.args, touches, reason, time.time() + seconds)
         try:
-            if not await self._approvals.attended() and not answer.done():
+            if not await self._approvals.attended(answer) and not answer.done():
                 return _Answer(False, "nobody", reason=_nobody(call.name))
             await asyncio.wait([answer], timeout=seconds)
             if answer.done():

@@ -222,6 +222,18 @@ async def test_somebody_who_comes_in_time_is_asked(tmp_path: Path) -> None:
     assert shell.ran == ["make", "make"]
 
 
+async def test_a_rule_that_is_added_does_not_wait_for_somebody_to_show_up(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=300.0)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    await requested(run)
+    approvals.remember(Rule.parse("allow", "sh"))
+    async with asyncio.timeout(30):
+        await run
+    assert shell.ran == ["make"]
+
+
 async def test_a_rule_that_is_added_decides_what_waits_as_well(tmp_path: Path) -> None:
     shell, other = Shell(), Shell()
     approvals = asking(tmp_path)
