@@ -20,6 +20,13 @@ SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
 _HERE = Path(__file__).parent
 _START_SECONDS = 60
 _PANEL = "window.jupyterapp.shell.currentWidget"
+_OPEN = "path => window.jupyterapp.commands.execute('docmanager:open', {path}).then(() => {})"
+_CLEAR = """async () => {
+    for (const panel of [...window.jupyterapp.shell.widgets('main')]) {
+        await panel.sessionContext?.shutdown();
+        panel.dispose();
+    }
+}"""
 READY = f"() => window.jupyterapp && {_PANEL}?.sessionContext?.session?.kernel?.info && true"
 _FLAGS = """
     --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --disable-quic
@@ -175,6 +182,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
         "PYTHONPATH": str(_HERE.parent.parent),
+        "PLANCK_NB_DEMO_PACE": "0.002",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     command = [
@@ -222,22 +230,60 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+class Window:
+    """One page that opens notebook after notebook, because loading JupyterLab takes longer than most tests."""
+
+    def __init__(self, lab: Lab, chromium: Browser) -> None:
+        self._lab = lab
+        self._chromium = chromium
+        self._page: Page | None = None
+
+    def open(self, path: Path, *, width: int = 1000, height: int = 900) -> Notebook:
+        """Open a notebook file and wait for its kernel."""
+        if self._page is None:
+            context = self._chromium.new_context()
+            context.set_default_timeout(20_000)
+            self._page = context.new_page()
+            self._page.set_viewport_size({"width": width, "height": height})
+            self._page.goto(self._lab.address(path))
+        else:
+            self._page.set_viewport_size({"width": width, "height": height})
+            self._page.evaluate(_OPEN, path.name)
+        self._page.wait_for_function(READY, timeout=40_000)
+        return Notebook(self._page, path)
+
+    def clear(self) -> None:
+        """Shut the kernels down and take the notebooks away."""
+        if self._page is not None:
+            self._page.evaluate(_CLEAR)
+
+    def close(self) -> None:
+        """Give the page up."""
+        if self._page is not None:
+            self._page.evaluate(f"{_PANEL}?.sessionContext?.shutdown()")
+            self._page.context.close()
+            self._page = None
+
+
+@pytest.fixture(scope="module")
+def window(lab: Lab, chromium: Browser) -> Iterator[Window]:
+    window = Window(lab, chromium)
+    yield window
+    window.close()
+
+
 @pytest.fixture
-def open_notebook(lab: Lab, chromium: Browser) -> Iterator[Callable[..., Notebook]]:
-    """Opens a notebook file in a fresh browser context. Its kernels are shut down after the test."""
-    contexts = []
+def open_notebook(window: Window, request: pytest.FixtureRequest) -> Iterator[Callable[..., Notebook]]:
+    """Opens a notebook file, with a kernel of its own that ends with the test.
 
-    def open_it(path: Path, *, width: int = 1000, height: int = 900) -> Notebook:
-        context = chromium.new_context(viewport={"width": width, "height": height})
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.goto(lab.address(path))
-        page.wait_for_function(READY, timeout=40_000)
-        return Notebook(page, path)
-
-    yield open_it
-    for context in contexts:
-        for page in context.pages:
-            page.evaluate(f"{_PANEL}?.sessionContext?.shutdown()")
-        context.close()
+    The page is the one that the module's tests before had, unless one is marked with `own_page` or has failed.
+    """
+    failed = request.session.testsfailed
+    own = request.node.get_closest_marker("own_page") is not None
+    if own:
+        window.close()
+    yield window.open
+    if own or request.session.testsfailed > failed:
+        window.close()
+    else:
+        window.clear()

@@ -102,6 +102,7 @@ view.finish(run.summary("stopped"))"""
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
 
 
+@pytest.mark.own_page
 @pytest.mark.parametrize(
     ("newline_every", "burst", "pause"),
     [pytest.param(0, 100, 0.01, id="one-paragraph"), pytest.param(40, 4, 0, id="many-paragraphs-at-once")],
@@ -260,7 +261,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", [pytest.param("dies", marks=pytest.mark.own_page), "restarts", "is shut down"])
 def test_a_kernel_that_ends_leaves_the_text_and_nothing_that_runs(lab: Lab, open_notebook: Open, end: str) -> None:
     notebook = open_notebook(lab.write(f"gone-{end[0]}.ipynb", SETUP, GONE, "print('again')"))
     notebook.run_first(2)
@@ -314,6 +315,7 @@ transcript = Transcript("analyst", "demo:scripted", "done", messages, Usage(18_0
 display(transcript.bundle(), raw=True, metadata=transcript.metadata())"""
 
 
+@pytest.mark.own_page
 def test_a_saved_notebook_needs_no_kernel(lab: Lab, open_notebook: Open) -> None:
     live = (
         """run = ScriptedRun()

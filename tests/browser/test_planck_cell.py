@@ -103,7 +103,7 @@ def test_run_all_over_ten_agent_cells_finishes(lab: Lab, open_notebook: Open) ->
 
 
 def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Open) -> None:
-    setup = "%load_ext planck_nb\n%planck model demo"
+    setup = "%env PLANCK_NB_DEMO_PACE=0.02\n%load_ext planck_nb\n%planck model demo"
     notebook = open_notebook(
         lab.write("background.ipynb", setup, "%%planck --background ann\nhello", "%%planck bob\nhello", "t = 1")
     )
@@ -134,6 +134,7 @@ def test_what_was_steered_into_a_run_that_is_aborted_is_answered_below_it(lab: L
     assert "returned `sun`" in shown[1]
 
 
+@pytest.mark.own_page
 def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) -> None:
     setup = f"%load_ext planck_nb\n%planck model demo\n{TOOLS}"
     path = lab.write("saved.ipynb", setup, '%%planck\nUse @get_weather for "Paris".')
