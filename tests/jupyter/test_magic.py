@@ -13,28 +13,34 @@ from support.kernel import Kernel, running_kernel
 from support.llama import free_port
 
 ADD = "def add(a: int, b: int) -> int:\n    'Add two numbers.'\n    return a + b"
+NEWEST = "sessions.created = (SELECT max(created) FROM sessions)"
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    with running_kernel(tmp_path_factory.mktemp("notebook"), PLANCK_NB_DEMO_PACE="0", PLANCK_NB_MODEL="demo") as kernel:
+    with running_kernel(tmp_path_factory.mktemp("notebook"), PLANCK_NB_MODEL="demo") as kernel:
         yield kernel
 
 
 @pytest.fixture
 def kernel(shared: Kernel) -> Kernel:
-    """The kernel with a fresh conversation."""
-    assert shared.run("%reset -f\n%unload_ext planck_nb\n%load_ext planck_nb").status == "ok"
+    """The kernel with a fresh conversation, whose model takes no time."""
+    assert shared.run("%reset -f").status == "ok"
+    at_pace(shared, 0)
     shared.run(ADD)
     return shared
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Kernel]:
-    """A kernel of the test's own, at a pace that leaves time to interfere."""
-    with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0.03", PLANCK_NB_MODEL="demo") as kernel:
-        kernel.run("%load_ext planck_nb")
-        yield kernel
+def slow(kernel: Kernel) -> Kernel:
+    """The kernel at a pace that leaves time to interfere."""
+    at_pace(kernel, 0.03)
+    return kernel
+
+
+def at_pace(kernel: Kernel, seconds: float) -> None:
+    """Load the extension anew; its model takes this long for a word."""
+    assert kernel.run(f"%unload_ext planck_nb\n%env PLANCK_NB_DEMO_PACE={seconds}\n%load_ext planck_nb").status == "ok"
 
 
 def test_a_cell_shows_a_live_view_and_one_transcript(kernel: Kernel) -> None:
@@ -70,10 +76,9 @@ def test_a_prompt_is_taken_as_it_is_written(kernel: Kernel, prompt: str) -> None
     kernel.run(f"%planck {prompt}")
     kernel.run(f"%%planck\n{prompt}\n")
     kernel.run(f"for i in range(2):\n    answer = %planck {prompt}")
-    newest = "sessions.created = (SELECT max(created) FROM sessions)"
     said = kernel.run(
         "rows = %planck sql SELECT text FROM messages JOIN sessions USING (session_id) "
-        f"WHERE role = 'user' AND {newest}\nlist(rows['text'])"
+        f"WHERE role = 'user' AND {NEWEST}\nlist(rows['text'])"
     )
     assert ast.literal_eval(said.plain) == [prompt] * 4
 
@@ -237,57 +242,58 @@ def shows_text(message: dict[str, Any]) -> bool:
     return message["msg_type"] == "comm_msg" and "'type': 'text'" in str(message["content"])
 
 
-def test_interrupt_ends_the_run_and_keeps_the_text(own: Kernel) -> None:
+def test_interrupt_ends_the_run_and_keeps_the_text(slow: Kernel) -> None:
     pressed: list[str] = []
 
     def press(message: dict[str, Any]) -> None:
         if shows_text(message) and not pressed:
             pressed.append("■")
-            own.interrupt()
+            slow.interrupt()
 
-    cell = own.finish(own.start("%planck hello"), on_message=press)
+    cell = slow.finish(slow.start("%planck hello"), on_message=press)
     assert cell.error == "KeyboardInterrupt: the cell was interrupted; what was said so far is kept"
     assert cell.plain.strip().startswith("I am")
     assert cell.plain.endswith("[Stopped.]")
     assert "claude-sonnet" not in cell.plain  # the answer's end was never said
-    last = own.run(
-        "t = %planck sql SELECT stop_reason, text FROM messages ORDER BY id DESC LIMIT 1\nt.iloc[0].tolist()"
+    last = slow.run(
+        "t = %planck sql SELECT stop_reason, text FROM messages JOIN sessions USING (session_id) "
+        f"WHERE {NEWEST} ORDER BY id DESC LIMIT 1\nt.iloc[0].tolist()"
     )
     stop_reason, text = ast.literal_eval(last.plain)
     assert stop_reason == "aborted"
     assert text.startswith("I am")
-    assert own.run("%planck --new hello").status == "ok"
+    assert slow.run("%planck --new add 1 and 1 with @add").status == "ok"
 
 
-def test_interrupt_reaches_a_run_inside_a_function(own: Kernel) -> None:
-    own.run("def ask():\n    x = %planck hello\n    return x")
-    sent = own.start("ask()")
+def test_interrupt_reaches_a_run_inside_a_function(slow: Kernel) -> None:
+    slow.run("def ask():\n    x = %planck hello\n    return x")
+    sent = slow.start("ask()")
     seen: list[str] = []
 
     def press(message: dict[str, Any]) -> None:
         if message["msg_type"] == "display_data" and not seen:
             seen.append("shown")
-            own.interrupt()
+            slow.interrupt()
 
-    cell = own.finish(sent, on_message=press)
+    cell = slow.finish(sent, on_message=press)
     assert "KeyboardInterrupt" in cell.error
-    idle = own.run("t = %planck agents\nt['status'][0]")
+    idle = slow.run("t = %planck agents\nt['status'][0]")
     assert idle.plain == "'idle'"
 
 
-def test_cancelling_a_task_of_the_users_own_leaves_the_kernel_alone(own: Kernel) -> None:
+def test_cancelling_a_task_of_the_users_own_leaves_the_kernel_alone(slow: Kernel) -> None:
     code = (
         "import asyncio\nasync def ask():\n    x = %planck hello\n    return x\n"
         "task = asyncio.create_task(ask())\nwhile not get_ipython().user_ns.get('_') and not task.done():\n"
         "    await asyncio.sleep(0.3)\n    task.cancel()\nprint(task.cancelled())"
     )
-    cell = own.run(code)
+    cell = slow.run(code)
     assert cell.text == "True\n", cell
     assert "[Stopped.]" in cell.plain
-    assert own.run("1 + 1").plain == "2"
+    assert slow.run("1 + 1").plain == "2"
 
 
-def test_the_stop_button_ends_the_run_at_once(own: Kernel) -> None:
+def test_the_stop_button_ends_the_run_at_once(slow: Kernel) -> None:
     pressed: list[float] = []
 
     def press(message: dict[str, Any]) -> None:
@@ -297,60 +303,60 @@ def test_the_stop_button_ends_the_run_at_once(own: Kernel) -> None:
                 "comm_id": message["content"]["comm_id"],
                 "data": {"method": "custom", "content": {"type": "stop"}},
             }
-            own.client.shell_channel.send(own.client.session.msg("comm_msg", content))
+            slow.client.shell_channel.send(slow.client.session.msg("comm_msg", content))
 
-    cell = own.finish(own.start("answer = %planck hello\nprint(answer.outcome, answer.text[:4])"), on_message=press)
+    cell = slow.finish(slow.start("answer = %planck hello\nprint(answer.outcome, answer.text[:4])"), on_message=press)
     assert cell.status == "ok"
     assert cell.text == "stopped I am\n"
     assert time.monotonic() - pressed[0] < 1.0  # a hundredth of it when nothing else runs; the answer takes two seconds
-    assert own.run("%planck --new hello").status == "ok"
+    assert slow.run("%planck --new add 1 and 1 with @add").status == "ok"
 
 
-def test_a_background_run_goes_on_while_another_cell_awaits(own: Kernel) -> None:
-    sent = own.start("%%planck --background ann\nhello")
-    own.finish(sent)
-    during = own.run("t = %planck agents\ndict(zip(t['agent'], t['status']))")
+def test_a_background_run_goes_on_while_another_cell_awaits(slow: Kernel) -> None:
+    sent = slow.start("%%planck --background ann\nhello")
+    slow.finish(sent)
+    during = slow.run("t = %planck agents\ndict(zip(t['agent'], t['status']))")
     assert during.plain == "{'ann': 'streaming'}"
     late: list[dict[str, Any]] = []
-    bob = own.start("%%planck bob\nhello")
+    bob = slow.start("%%planck bob\nhello")
     while True:
-        message = own.client.get_iopub_msg(timeout=30)
+        message = slow.client.get_iopub_msg(timeout=30)
         parent = message["parent_header"].get("msg_id")
         if parent == sent and message["msg_type"] == "display_data":
             late.append(message["content"])
         if parent == bob and message["content"].get("execution_state") == "idle":
             break
     assert "I am the demo model" in late[-1]["data"]["text/plain"]  # under the cell that asked
-    cell = own.run("t = %planck agents\ndict(zip(t['agent'], t['status']))")
+    cell = slow.run("t = %planck agents\ndict(zip(t['agent'], t['status']))")
     assert cell.plain == "{'ann': 'idle', 'bob': 'idle'}"
 
 
-def test_two_prompts_at_once_share_the_agent_they_make(own: Kernel) -> None:
+def test_two_prompts_at_once_share_the_agent_they_make(slow: Kernel) -> None:
     code = (
         "import asyncio\nasync def ask(q):\n    x = %planck hello\n    return x.text[:4]\n"
         "await asyncio.gather(ask('a'), ask('b'))"
     )
-    assert own.run(code).data("text/plain")[-1] == "['I am', 'I am']"
+    assert slow.run(code).data("text/plain")[-1] == "['I am', 'I am']"
 
 
-def test_a_thread_is_told_where_agents_live(own: Kernel) -> None:
+def test_a_thread_is_told_where_agents_live(kernel: Kernel) -> None:
     code = (
         "import asyncio\ndef ask():\n    x = %planck hello\n    return x.text\n"
         "(await asyncio.gather(*[asyncio.to_thread(ask) for _ in range(3)], return_exceptions=True))[0]"
     )
-    assert "Agents live on the notebook's own event loop" in own.run(code).plain
-    assert own.run("%planck hello").status == "ok"
+    assert "Agents live on the notebook's own event loop" in kernel.run(code).plain
+    assert kernel.run("%planck hello").status == "ok"
 
 
-def test_run_all_over_ten_cells_finishes(own: Kernel) -> None:
-    own.run("%planck model demo")
-    ids = [own.start(f"%%planck\nhello number {number}") for number in range(10)]
-    cells = [own.finish(sent) for sent in ids]
+def test_run_all_over_ten_cells_finishes(kernel: Kernel) -> None:
+    at_pace(kernel, 0.002)
+    ids = [kernel.start(f"%%planck\nhello number {number}") for number in range(10)]
+    cells = [kernel.finish(sent) for sent in ids]
     assert [cell.status for cell in cells] == ["ok"] * 10
 
 
 def test_a_killed_kernel_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0.05", PLANCK_NB_MODEL="demo") as first:
+    with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0.02", PLANCK_NB_MODEL="demo") as first:
         first.run("%load_ext planck_nb")
         first.run("%planck hello")
         sent = first.start("%planck add something very long to say")
