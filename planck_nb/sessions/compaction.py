@@ -44,7 +44,8 @@ def _compact(session: SessionInfo) -> int:
         journal = JournalFile.open(session.path)
         end = Position(journal.segment, journal.size)
         journal.close()
-        session.database.unlink(missing_ok=True)
+        if len(old_segments(session.path)) == journal.segment - 1:  # else only the file has what is missing
+            session.database.unlink(missing_ok=True)
         fold(session, end=end)
         return before - _size(session)
     except OSError as error:

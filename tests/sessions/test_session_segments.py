@@ -43,6 +43,17 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_segments")
+async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+        session.fold()
+        ids.append(await session.append("a1", UserMessage("more")))
+    session.path.with_suffix(".1.jsonl").unlink()
+    compact_store(tmp_path)
+    assert list(query(tmp_path, ALL).id) == ids
+
+
+@pytest.mark.usefixtures("short_segments")
 async def test_a_query_reads_nothing_twice_that_was_folded_while_it_looked_around(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
