@@ -195,11 +195,14 @@ class _Draft:
 
 
 def parse_arguments(text: str) -> JsonObject | None:
-    """A call's arguments: nothing at all means none; None where the text is not a JSON object."""
+    """A call's arguments: nothing at all means none; None where the text is not a JSON object.
+
+    A character that came in two halves is put together; half a one alone is replaced.
+    """
     if not text.strip():
         return {}
     try:
-        args = from_json(text, allow_inf_nan=False)
+        args = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), allow_inf_nan=False)
     except ValueError:
         return None
     return args if isinstance(args, dict) else None

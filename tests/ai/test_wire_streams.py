@@ -27,6 +27,7 @@ from support.wire import (
 
 from planck_nb import ai
 from planck_nb.ai import retry
+from planck_nb.ai.assemble import parse_arguments
 from planck_nb.ai.events import StreamEvent
 from planck_nb.base.errors import (
     ModelLoadingError,
@@ -376,3 +377,11 @@ async def test_the_message_of_a_stream_nobody_reads_on_is_aborted() -> None:
         assert stream.message.stop_reason == "aborted"
     assert stream.message.text == "Hel"
     assert await events_of(stream) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [('{"a": "\ud83d\ude00"}', {"a": "\U0001f600"}), ('{"a": "\ud83d"}', {"a": "\ufffd"}), ('{"a": "\\ud83d"}', None)],
+)
+def test_arguments_with_half_a_character_break_no_stream(text: str, args: object) -> None:
+    assert parse_arguments(text) == args
