@@ -141,7 +141,7 @@ def read_limits(text: str, limits: Limits | None = None) -> Limits:
             changed[name] = None
             continue
         whole = name not in {"cost", "seconds", "session_cost"}
-        wanted = f"{'a whole number' if whole else 'a number above 0'} for {name}, or none"
+        wanted = f"{'a whole number' if whole else 'a number'} above 0 for {name}, or none"
         number = _number(value, wanted)
         if not 0 < number < inf or (whole and not number.is_integer()):
             raise ValueError(f"must be {wanted}")

@@ -120,8 +120,11 @@ NONSENSE = [
     ("changes all", "UsageError: `%planck changes` takes nothing more."),
     ("undo everything", "UsageError: Write `%planck undo`, `undo all`, or `undo NUMBER`"),
     ("config rounds", "UsageError: `%planck config rounds`: it takes NAME=NUMBER for cost, rounds"),
-    ("config rounds=inf", "UsageError: `%planck config rounds=inf`: it must be a whole number for rounds, or none."),
-    ("config rounds=0.5", "it must be a whole number for rounds, or none."),
+    (
+        "config rounds=inf",
+        "UsageError: `%planck config rounds=inf`: it must be a whole number above 0 for rounds, or none.",
+    ),
+    ("config rounds=0.5", "it must be a whole number above 0 for rounds, or none."),
     ("config cost=-1", "it must be a number above 0 for cost, or none."),
     ("config size=3", "it takes NAME=NUMBER for cost, rounds"),
     ("rewind 99", "UsageError: There is no prompt 99 to go back to; `%planck rewind` lists them with their ids."),
