@@ -84,6 +84,9 @@ def test_what_is_consented_to_is_not_cut_where_there_is_little_room(lab: Lab, op
     what = notebook.output(1).locator(".pk-ask .pk-what")
     expect(what).to_have_text(f"write wants to change {LONG}")
     assert what.evaluate("what => [what.scrollWidth > what.clientWidth, what.clientHeight > 24]") == [False, True]
+    buttons = notebook.output(1).locator(".pk-ask .pk-row > .pk-btn")
+    tops = buttons.evaluate_all("buttons => buttons.map(button => button.getBoundingClientRect().top)")
+    assert (len(tops), len(set(tops))) == (3, 1)
     notebook.screenshot("approval-long-480")
     notebook.output(1).locator(".pk-stop").click()
     notebook.wait_idle()
