@@ -41,7 +41,6 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.shortcuts import default_client
-from planck_nb.base.aio import spawn
 from planck_nb.base.errors import (
     AgentError,
     AgentStoppedError,
@@ -58,6 +57,12 @@ from planck_nb.base.ids import new_id
 from planck_nb.base.json import JsonObject
 
 T = TypeVar("T")
+
+_OPTIONS = Options()
+_LIMITS = Limits()
+
+_working: set[Agent] = set()
+"""Agents with a turn under way, because an event loop forgets tasks that nobody else holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +128,8 @@ class Agent:
         self.team_id = team_id
         self.available_models = tuple(available_models)
         self.cwd = cwd
-        self._options = options or Options()
-        self.limits = limits or Limits()
+        self._options = options or _OPTIONS
+        self.limits = limits or _LIMITS
         self._model = _as_model(model)
         self._fallbacks = tuple(map(_as_model, fallbacks))
         self._client = client
@@ -432,6 +437,10 @@ class Agent:
         """Take in that the model wrote so much more; whether the reply must end here."""
         return self._turn.heard(characters)
 
+    def seconds_left(self) -> float | None:
+        """How long the turn may go on, None where there is no limit."""
+        return self._turn.seconds_left
+
     def out_of_budget(self) -> bool:
         """Whether a limit is reached. Raises `LimitError` where nothing was asked yet."""
         crossed = self._turn.crossed()
@@ -542,9 +551,10 @@ class Agent:
         self._turn = Turn(runs, self._model, self._fallbacks, meter, len(self.entries))
         self._chronicle.audience = [run.events for run in runs]
         self.emit(ev.TurnStart, self._chronicle.settled.turn + 1, str(self._model))
-        name = f"planck-agent-{self.name or self.id}"
-        self._work = spawn(self._answer(self._turn), name=name, context=runs[0].context)
-        self._work.add_done_callback(self._answered)
+        name, context = f"planck-agent-{self.name or self.id}", runs[0].context
+        self._work = asyncio.get_running_loop().create_task(self._answer(self._turn), name=name, context=context)
+        self._work.add_done_callback(self._answered, context=context)
+        _working.add(self)
 
     def _next_turn(self) -> None:
         """Take up what waits."""
@@ -587,6 +597,7 @@ class Agent:
             status = "aborted"
             self.emit(ev.Aborted)
         self._work, self._turn = None, self._no_turn()
+        _working.discard(self)
         self._chronicle.audience = []
         turn.settle(status, self.entries, error)
         if task.cancelling() > self._aborting:  # somebody else cancelled it too: the event loop goes away

@@ -55,22 +55,9 @@ class Caller(Protocol):
 async def run_calls(host: Caller, calls: Sequence[ToolCallPart]) -> None:
     """Run the calls side by side and append their results in call order, also when the turn is stopped meanwhile."""
     room = asyncio.Semaphore(AT_ONCE)
-    last = asyncio.get_running_loop().create_future()
-    running = len(calls)
-
-    async def run(call: ToolCallPart) -> ToolResultPart:
-        nonlocal running
-        try:
-            async with room:
-                return await _answer(host, call)
-        finally:
-            running -= 1
-            if not running and not last.done():
-                last.set_result(None)
-
-    tasks = [asyncio.create_task(run(call), name=f"planck-tool-{call.name}") for call in calls]
+    tasks = [asyncio.create_task(_run_call(host, call, room), name=f"planck-tool-{call.name}") for call in calls]
     try:
-        await last  # one turn of the event loop sooner than `asyncio.wait`
+        await asyncio.wait(tasks)
     except asyncio.CancelledError:
         for task in tasks:
             task.cancel()
@@ -90,6 +77,11 @@ def _result_or_stopped(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -
     if task.done() and not task.cancelled() and task.exception() is None:  # a tool may cancel its own task
         return task.result()
     return ToolResultPart(call.id, call.name, STOPPED, is_error=True)
+
+
+async def _run_call(host: Caller, call: ToolCallPart, room: asyncio.Semaphore) -> ToolResultPart:
+    async with room:
+        return await _answer(host, call)
 
 
 async def _answer(host: Caller, call: ToolCallPart) -> ToolResultPart:

@@ -80,21 +80,20 @@ class Meter:
         """Replies so far."""
 
     def heard(self, characters: int, model: Model) -> bool:
-        """Take in that the model wrote so much more; whether a limit is reached, looked at now and then.
-
-        The time is looked at always: a slow model writes little in it.
-        """
+        """Take in that the model wrote so much more; whether a limit is reached, looked at now and then."""
         self._unchecked += characters
-        if self._unchecked < CHECKED_CHARACTERS and not self._late():
+        if self._unchecked < CHECKED_CHARACTERS:
             return False
         self._written += self._unchecked
         self._unchecked = 0
         self._cut = self.crossed(model)
         return self._cut is not None
 
-    def _late(self) -> bool:
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the turn may go on, None where there is no limit; 0 or less when it is over."""
         seconds = self._limits.seconds
-        return seconds is not None and self._clock() - self._started >= seconds
+        return None if seconds is None else seconds - (self._clock() - self._started)
 
     def counted(self, reply: AssistantMessage, model: Model) -> None:
         """Take in a reply, complete or cut; without usage its tokens are guessed."""

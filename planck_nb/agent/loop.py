@@ -8,9 +8,9 @@ exactly one result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.calls import Caller, run_calls
@@ -18,6 +18,8 @@ from planck_nb.ai.client import Stream
 from planck_nb.ai.events import StreamEvent, joined
 from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, UserMessage
 from planck_nb.base.errors import PlanckError
+
+T = TypeVar("T")
 
 EMPTY = "The model's reply was empty."
 """The note on a reply without content, which is stored for what it took and never sent to a model."""
@@ -40,6 +42,10 @@ class Host(Caller, Protocol):
 
     def heard(self, characters: int) -> bool:
         """Take in that the model wrote so much more; whether a limit is reached and the reply must end here."""
+        ...
+
+    def seconds_left(self) -> float | None:
+        """How long the turn may go on, None where there is no limit."""
         ...
 
     def count(self, reply: AssistantMessage) -> None:
@@ -74,7 +80,7 @@ async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> AssistantMessa
         reply, complete = await _stream_reply(host)
         correction = None
         if reply.tool_calls:
-            await run_calls(host, reply.tool_calls)
+            await _in_time(host, run_calls(host, reply.tool_calls))
         elif complete and not host.is_steered():
             if reply.error == EMPTY and not asked_again:
                 asked_again = True
@@ -92,7 +98,7 @@ async def _stream_reply(host: Host) -> tuple[AssistantMessage, bool]:
     while True:
         stream = host.open_stream()
         try:
-            complete = await _show_stream(host, stream)
+            complete = await _in_time(host, _show_stream(host, stream)) or False
         except asyncio.CancelledError:
             await _keep_partial(host, stream, "aborted")
             raise
@@ -116,13 +122,25 @@ async def _show_stream(host: Host, stream: Stream) -> bool:
     """Show the reply as it comes; False where a limit cut it short."""
     names: dict[int, tuple[str, str]] = {}
     async with stream:
-        async for batch in stream.batches():
+        while (batch := await stream.next_batch()) is not None:
             written = 0
             for event in joined(batch):  # what comes at once is told at once: most of what an event costs is per event
                 written += _show(host, event, names)
             if host.heard(written):
                 return False
     return True
+
+
+async def _in_time(host: Host, work: Coroutine[object, object, T]) -> T | None:
+    """What comes of the work, which is stopped when the time of the turn is over: None then."""
+    limit = asyncio.timeout(host.seconds_left())
+    try:
+        async with limit:
+            return await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return None
 
 
 def _show(host: Host, event: StreamEvent, names: dict[int, tuple[str, str]]) -> int:

@@ -28,8 +28,9 @@ class Turn:
         self.runs = runs
         self.model = model
         self.usage = Usage()
-        self._costs: list[float | None] = []
-        self._fallbacks = list(fallbacks)
+        self._cost: float | None = None
+        self._unpriced = False
+        self._fallbacks = tuple(fallbacks)
         self._meter = meter
         self._first = first
         self._output: object = None
@@ -57,17 +58,26 @@ class Turn:
         """Ask the next model from now on; the one that was asked until now, None where there is no next one."""
         if not self._fallbacks:
             return None
-        failed, self.model = self.model, self._fallbacks.pop(0)
+        failed = self.model
+        self.model, self._fallbacks = self._fallbacks[0], self._fallbacks[1:]
         return failed
 
     def heard(self, characters: int) -> bool:
         """Take in that the model wrote so much more; whether a limit is reached."""
         return self._meter.heard(characters, self.model)
 
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the turn may go on, None where there is no limit."""
+        return self._meter.seconds_left
+
     def count(self, reply: AssistantMessage) -> None:
         """Take in a reply, complete or cut."""
         self._meter.counted(reply, self.model)
-        self._costs.append(reply.cost)
+        if reply.cost is None:
+            self._unpriced = True
+        else:
+            self._cost = (self._cost or 0.0) + reply.cost
         if reply.usage is not None:
             self.usage += reply.usage
 
@@ -108,7 +118,6 @@ class Turn:
 
     def _result(self, entries: Sequence[Entry], *, aborted: bool) -> RunResult[Any]:
         messages = tuple(entry.message for entry in entries[self._first :])
-        known = [cost for cost in self._costs if cost is not None]
-        cost = sum(known) if known and len(known) == len(self._costs) else None
+        cost = None if self._unpriced else self._cost
         result: RunResult[Any] = RunResult(messages, self.usage, cost, aborted, limit=self._limit)
         return replace(result, output=result.text)

@@ -396,11 +396,12 @@ class Stream:
         return self._message or self._builder.build("aborted")
 
     async def batches(self) -> AsyncIterator[list[StreamEvent]]:
-        """The events in lists, one for each piece that the network brought: the cheapest way to read."""
-        while (batch := await self._next()) is not None:
+        """The events in lists, one for each piece that the network brought."""
+        while (batch := await self.next_batch()) is not None:
             yield batch
 
-    async def _next(self) -> list[StreamEvent] | None:
+    async def next_batch(self) -> list[StreamEvent] | None:
+        """The next of `batches`, None after the last: the cheapest way to read."""
         if self._message is not None:
             return None
         try:
@@ -428,7 +429,7 @@ class Stream:
 
     async def __anext__(self) -> StreamEvent:
         while not self._pending:
-            batch = await self._next()
+            batch = await self.next_batch()
             if batch is None:
                 raise StopAsyncIteration
             self._pending = batch[::-1]

@@ -86,11 +86,9 @@ class _Begun(Generic[T]):
                 return (yield from self._steps)
 
 
-def spawn(
-    coroutine: Coroutine[Any, Any, T], *, name: str, context: contextvars.Context | None = None
-) -> asyncio.Task[T]:
+def spawn(coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
     """Start a task that stays referenced until it ends and whose failure, if nobody asks for it, prints nothing."""
-    task = asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
+    task = asyncio.get_running_loop().create_task(coroutine, name=name)
     _background.add(task)
     task.add_done_callback(_forget)
     return task

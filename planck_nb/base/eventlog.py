@@ -11,9 +11,11 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
+
+_NOTHING: Iterator[Any] = iter(())
 
 
 class EventLog(Generic[T]):
@@ -23,7 +25,7 @@ class EventLog(Generic[T]):
 
     def __init__(self, *, limit: int | None = None) -> None:
         self._events: deque[T] = deque(maxlen=limit)
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: tuple[asyncio.Future[None], ...] = ()
         self._closed = False
         self.start = 0
         """Position of the oldest event still kept."""
@@ -67,17 +69,16 @@ class EventLog(Generic[T]):
     async def wait_beyond(self, position: int) -> None:
         """Return once there is an event at `position`, or the log is closed."""
         while self.end <= position and not self._closed:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
-                raise
+            await self.change()
+
+    def change(self) -> asyncio.Future[None]:
+        """A future that is done once there is another event, or the log is closed."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters = (*(other for other in self._waiters if not other.done()), waiter)
+        return waiter
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, ()
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -94,7 +95,7 @@ class Subscription(Generic[T]):
     def __init__(self, log: EventLog[T], position: int) -> None:
         self._log = log
         self._position = position
-        self._pending: Iterator[T] = iter(())
+        self._pending: Iterator[T] = _NOTHING
         self._ended = False
         self.missed = 0
 
@@ -109,7 +110,7 @@ class Subscription(Generic[T]):
     def close(self) -> None:
         """Stop reading."""
         self._ended = True
-        self._pending = iter(())
+        self._pending = _NOTHING
 
     def __aiter__(self) -> Self:
         return self
@@ -124,7 +125,7 @@ class Subscription(Generic[T]):
             if log.end <= self._position:
                 if log.closed:
                     raise StopAsyncIteration
-                await log.wait_beyond(self._position)
+                await log.change()
                 continue
             if self._position < log.start:
                 self.missed += log.start - self._position

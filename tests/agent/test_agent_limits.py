@@ -10,6 +10,7 @@ from support.agents import Hold, calling, kinds, paired, said
 from support.wire import MESSAGES, client, replying, sse
 
 from planck_nb import Agent
+from planck_nb.agent.calls import STOPPED
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import CHECKED_CHARACTERS, Ledger, Limits, Meter
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage
@@ -81,14 +82,26 @@ def test_a_meter_counts_the_seconds_of_its_clock() -> None:
     assert (meter.crossed(model) or ("",))[0] == "seconds"
 
 
-def test_a_slow_model_is_stopped_in_time_however_little_it_writes() -> None:
-    now = [100.0]
-    meter = Meter(replace(NONE, seconds=10), Ledger(), clock=lambda: now[0])
-    model = scripted_model([])
-    assert not meter.heard(1, model)
-    now[0] = 110.0
-    assert meter.heard(1, model)
-    assert (meter.crossed(model) or ("",))[0] == "seconds"
+async def test_a_turn_ends_in_time_though_the_model_is_silent() -> None:
+    agent = Agent(model=scripted_model(["one two"], pace=60), limits=replace(NONE, seconds=0.05))
+    events = [event async for event in agent.prompt("go on")]
+    assert [event.limit for event in events if event.type == "limit_reached"] == ["seconds"]
+    assert events[-1].type == "turn_end"
+    assert agent.status == "idle"
+
+
+async def test_a_turn_ends_in_time_though_a_tool_runs() -> None:
+    hold = Hold()
+    agent = Agent(
+        model=scripted_model([*calling(("hold", {})), "never said"]),
+        tools=[hold.hold],
+        limits=replace(NONE, seconds=0.05),
+    )
+    result = await agent.prompt("go on")
+    assert "0.05 seconds" in result.limit
+    assert not result.aborted
+    (answered,) = [message for message in result.messages if message.type == "tool_result"]
+    assert [part.text for part in answered.content] == [STOPPED]
 
 
 @pytest.mark.parametrize("bound", [-1, float("nan"), "3"])

@@ -29,7 +29,7 @@ select session_name, count(*) as n, count(distinct id) as ids, max(turn) as last
 """
 SUMS = "select agent_id, count(*), sum(output_tokens) from messages group by 1"
 SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
-SECONDS = 600 if SOAK else 10
+SECONDS = 600 if SOAK else 20
 RATE = 300
 
 
