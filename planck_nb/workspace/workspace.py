@@ -28,6 +28,7 @@ from planck_nb.base.errors import (
     AgentError,
     ConfigError,
     ModelError,
+    SessionError,
     SessionLockedError,
     SessionNotFoundError,
     did_you_mean,
@@ -272,8 +273,15 @@ class Workspace:
     async def query_async(
         self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
     ) -> pd.DataFrame:
-        """Like `query`, while the event loop goes on; cancelling ends the query."""
+        """Like `query`, while the event loop goes on; cancelling ends the query. It sees all that happened here."""
+        await self.flush()
         return await query_async(self.sessions_dir, sql, frames=frames, limit=limit, session=self.session_id)
+
+    async def flush(self) -> None:
+        """Have all that happened here on disk, as far as the disk takes it: events are written some time after."""
+        if self._opened is not None:
+            with suppress(SessionError):  # what is there can be read all the same
+                await self._opened.session.flush()
 
     async def close(self) -> None:
         """Stop all agents and close the session. What was acknowledged is on disk already."""

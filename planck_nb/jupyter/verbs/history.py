@@ -69,6 +69,7 @@ async def _ask(controller: Controller, statement: str, notebook: Notebook, **opt
     kind = options.get("as", "df")
     if kind == "df":
         return await workspace.query_async(statement, frames=frames, limit=limit)
+    await workspace.flush()
     return await query_into(
         workspace.sessions_dir, statement, _maker(kind), frames=frames, limit=limit, session=workspace.session_id
     )
