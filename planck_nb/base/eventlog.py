@@ -25,7 +25,7 @@ class EventLog(Generic[T]):
 
     def __init__(self, *, limit: int | None = None) -> None:
         self._events: deque[T] = deque(maxlen=limit)
-        self._waiters: tuple[asyncio.Future[None], ...] = ()
+        self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
         self.start = 0
         """Position of the oldest event still kept."""
@@ -69,16 +69,17 @@ class EventLog(Generic[T]):
     async def wait_beyond(self, position: int) -> None:
         """Return once there is an event at `position`, or the log is closed."""
         while self.end <= position and not self._closed:
-            await self.change()
-
-    def change(self) -> asyncio.Future[None]:
-        """A future that is done once there is another event, or the log is closed."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters = (*(other for other in self._waiters if not other.done()), waiter)
-        return waiter
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+                raise
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, ()
+        waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -125,7 +126,7 @@ class Subscription(Generic[T]):
             if log.end <= self._position:
                 if log.closed:
                     raise StopAsyncIteration
-                await log.change()
+                await log.wait_beyond(self._position)
                 continue
             if self._position < log.start:
                 self.missed += log.start - self._position
