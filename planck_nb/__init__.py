@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from planck_nb import ai
     from planck_nb.agent.agent import Agent
-    from planck_nb.agent.approval import Approvals
-    from planck_nb.agent.compaction import Compact, Compactor
-    from planck_nb.agent.functions import tool
+    from planck_nb.agent.approval import Policy, Rule
+    from planck_nb.agent.approval.effect import Touch
+    from planck_nb.agent.approval.gate import Approvals
+    from planck_nb.agent.calling.functions import tool
+    from planck_nb.agent.calling.tool import Tool, ToolContext
+    from planck_nb.agent.calling.tool_output import ToolOutput
+    from planck_nb.agent.context.compactor import Compact, Compactor
     from planck_nb.agent.limits import Limits
-    from planck_nb.agent.policy import Policy, Rule
     from planck_nb.agent.run import Run, RunResult
-    from planck_nb.agent.tool import Tool, ToolContext
-    from planck_nb.agent.tool_output import ToolOutput
-    from planck_nb.agent.touch import Touch
     from planck_nb.base.errors import PlanckError, ToolError
     from planck_nb.config import Config
     from planck_nb.sessions import Session
@@ -58,26 +58,26 @@ __all__ = [
 
 _HOME = {
     "Agent": "planck_nb.agent.agent",
-    "Approvals": "planck_nb.agent.approval",
+    "Approvals": "planck_nb.agent.approval.gate",
     "BuiltinTools": "planck_nb.tools.builtin",
-    "Compact": "planck_nb.agent.compaction",
-    "Compactor": "planck_nb.agent.compaction",
+    "Compact": "planck_nb.agent.context.compactor",
+    "Compactor": "planck_nb.agent.context.compactor",
     "Config": "planck_nb.config",
     "ExternalTool": "planck_nb.tools.external",
     "Limits": "planck_nb.agent.limits",
     "PlanckError": "planck_nb.base.errors",
-    "Policy": "planck_nb.agent.policy",
-    "Rule": "planck_nb.agent.policy",
+    "Policy": "planck_nb.agent.approval",
+    "Rule": "planck_nb.agent.approval",
     "Run": "planck_nb.agent.run",
     "RunResult": "planck_nb.agent.run",
     "Session": "planck_nb.sessions",
-    "Tool": "planck_nb.agent.tool",
-    "ToolContext": "planck_nb.agent.tool",
+    "Tool": "planck_nb.agent.calling.tool",
+    "ToolContext": "planck_nb.agent.calling.tool",
     "ToolError": "planck_nb.base.errors",
-    "ToolOutput": "planck_nb.agent.tool_output",
-    "Touch": "planck_nb.agent.touch",
+    "ToolOutput": "planck_nb.agent.calling.tool_output",
+    "Touch": "planck_nb.agent.approval.effect",
     "Workspace": "planck_nb.workspace",
-    "tool": "planck_nb.agent.functions",
+    "tool": "planck_nb.agent.calling.functions",
 }
 
 

@@ -11,14 +11,14 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from planck_nb.agent.approval import Action, Rule
 from planck_nb.agent.limits import Limits
-from planck_nb.agent.policy import Action, Rule
 from planck_nb.ai.cassettes import MODES, Mode
 from planck_nb.base.errors import ConfigError, PlanckError, did_you_mean
 
 if TYPE_CHECKING:
     from planck_nb.ai.models import Model
-    from planck_nb.ai.own_models import OwnModels
+    from planck_nb.ai.user_models import OwnModels
 
 MODELS_FILES = (".planck/models.json", ".planck/models.toml")
 """Where one's own models are described unless `models_file` names another file; the first there is read."""
@@ -214,7 +214,7 @@ def _models_file(named: Path | None, directory: Path) -> Path | None:
 
 
 def _own_models(path: Path | None) -> OwnModels:
-    from planck_nb.ai.own_models import OwnModels, read_models  # noqa: PLC0415 - loads the wire formats
+    from planck_nb.ai.user_models import OwnModels, read_models  # noqa: PLC0415 - loads the wire formats
 
     if path is None:
         return OwnModels()

@@ -10,36 +10,28 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from planck_nb.agent import events as ev
-from planck_nb.agent import functions
-from planck_nb.agent.approval import Approvals, Gate
-from planck_nb.agent.briefing import Briefing, system_prompt
-from planck_nb.agent.chronicle import Chronicle
-from planck_nb.agent.compaction import Compactor, Situation, as_compactor
-from planck_nb.agent.conversation import sent
-from planck_nb.agent.inbox import Inbox
+from planck_nb.agent.approval.gate import Approvals, Gate
+from planck_nb.agent.calling import functions
+from planck_nb.agent.calling.tool import Tool, toolbox
+from planck_nb.agent.context.compactor import Compactor, Situation, as_compactor
+from planck_nb.agent.context.conversation import sent
+from planck_nb.agent.context.system_prompt import Briefing, system_prompt
+from planck_nb.agent.context.tokens import context_tokens
+from planck_nb.agent.context.window import Room
 from planck_nb.agent.limits import Ledger, Limits, Meter
-from planck_nb.agent.log import Journal, MemoryLog
 from planck_nb.agent.loop import run_turn
+from planck_nb.agent.message_log import Journal, MemoryLog
 from planck_nb.agent.output import Wanted, wanted
-from planck_nb.agent.room import Room
+from planck_nb.agent.prompt_queue import Inbox
+from planck_nb.agent.recorder import Chronicle
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.state import AgentState, Entry, Status
-from planck_nb.agent.tokens import context_tokens
-from planck_nb.agent.tool import Tool, toolbox
 from planck_nb.agent.turn import Turn
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, Stream
-from planck_nb.ai.context import Context, Options
-from planck_nb.ai.messages import (
-    AssistantMessage,
-    Message,
-    ToolCallPart,
-    Usage,
-    UserMessage,
-    UserPart,
-    as_parts,
-)
+from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, Usage, UserMessage, UserPart, as_parts
 from planck_nb.ai.models import Model
+from planck_nb.ai.request import Context, Options
 from planck_nb.ai.shortcuts import default_client
 from planck_nb.base.errors import (
     AgentError,
@@ -52,9 +44,9 @@ from planck_nb.base.errors import (
     ProviderError,
     UsageError,
 )
-from planck_nb.base.eventlog import EventLog, Subscription
+from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 
 T = TypeVar("T")
 

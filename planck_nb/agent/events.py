@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from planck_nb.agent.touch import Touch
+from planck_nb.agent.approval.effect import Touch
 from planck_nb.ai.messages import AssistantMessage, Usage
 from planck_nb.ai.messages import Message as ConversationMessage
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.calls import Caller, run_calls
+from planck_nb.agent.calling.calls import Caller, run_calls
 from planck_nb.ai.client import Stream
-from planck_nb.ai.events import StreamEvent, joined
 from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, UserMessage
+from planck_nb.ai.stream_events import StreamEvent, joined
 from planck_nb.base.errors import PlanckError
 
 T = TypeVar("T")

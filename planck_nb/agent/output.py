@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic_core import ValidationError, from_json, to_json
 
-from planck_nb.agent.schema import errors_of, problem_of, validator
+from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
 from planck_nb.base.errors import UsageError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
 _WRAPPED = "answer"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import Wanted
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
-from planck_nb.base.eventlog import EventLog
+from planck_nb.base.event_log import EventLog
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

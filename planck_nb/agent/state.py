@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.touch import Touch
+from planck_nb.agent.approval.effect import Touch
 from planck_nb.ai.messages import Message, Usage
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 
 Status: TypeAlias = Literal["idle", "streaming", "executing_tools"]
 

@@ -14,19 +14,6 @@ from __future__ import annotations
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.catalogue import add_models, discover, get_model, list_models, list_providers
 from planck_nb.ai.client import Client, Stream
-from planck_nb.ai.context import Context, Options, ToolSpec
-from planck_nb.ai.events import (
-    Finish,
-    PartEnd,
-    Retry,
-    StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
-    ToolCallStart,
-    UsageUpdate,
-    Warned,
-)
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
@@ -48,8 +35,21 @@ from planck_nb.ai.messages import (
     encode_message,
 )
 from planck_nb.ai.models import Model, PriceStep, Pricing
+from planck_nb.ai.request import Context, Options, ToolSpec
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.shortcuts import complete, default_client, stream
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    Retry,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+    Warned,
+)
 
 __all__ = [
     "AssistantMessage",

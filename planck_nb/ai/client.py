@@ -11,20 +11,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
 from planck_nb.ai import discovery
-from planck_nb.ai.assemble import MessageBuilder
 from planck_nb.ai.cassettes.cassette import Cassette, Exchange
-from planck_nb.ai.cassettes.secrets import SHORTEST
-from planck_nb.ai.context import Context, Options
-from planck_nb.ai.events import Retry, StreamEvent, Warned
-from planck_nb.ai.failures import is_about_thinking
+from planck_nb.ai.dialect import Decoder, Dialect, Pause, WireRequest
+from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.framing import splitter
-from planck_nb.ai.history import without_signatures
+from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Message
 from planck_nb.ai.models import Model
-from planck_nb.ai.provider import Decoder, Dialect, Pause, WireRequest
+from planck_nb.ai.portable_history import without_signatures
 from planck_nb.ai.providers import address_of, base_url_of, dialect, is_loopback, key_variable_of, local_model, provider
-from planck_nb.ai.providers.wire import write_json
+from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retry import RetryPolicy, Timeouts
+from planck_nb.ai.status_errors import is_about_thinking
+from planck_nb.ai.stream_events import Retry, StreamEvent, Warned
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import (
     MissingCredentialError,
@@ -33,6 +32,7 @@ from planck_nb.base.errors import (
     ProviderProtocolError,
     StreamTruncated,
 )
+from planck_nb.base.secrets import SHORTEST
 
 if TYPE_CHECKING:
     import httpx

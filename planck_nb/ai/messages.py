@@ -13,7 +13,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from planck_nb.base.errors import UsageError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 
 StopReason: TypeAlias = Literal["stop", "length", "tool_use", "refusal", "aborted", "error"]
 """Why a model's message ended: by itself, at the token limit, to have tools run, refused, stopped, or failed."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from planck_nb.ai.context import Options
 from planck_nb.ai.messages import Usage
+from planck_nb.ai.request import Options
 
 Modality: TypeAlias = Literal["text", "image", "pdf"]
 """A kind of content that a model can be given."""

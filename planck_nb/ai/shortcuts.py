@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, Stream
-from planck_nb.ai.context import Context, Options
 from planck_nb.ai.messages import AssistantMessage
 from planck_nb.ai.models import Model
-from planck_nb.base.json import JsonObject
+from planck_nb.ai.request import Context, Options
+from planck_nb.base.json_types import JsonObject
 
 _clients: dict[asyncio.AbstractEventLoop, Client] = {}
 

@@ -21,14 +21,14 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from planck_nb.ai.cassettes.cassette import EXTENSION, Cassette, Exchange
-from planck_nb.ai.cassettes.transport import CassetteTransport
-from planck_nb.ai.connection_failures import failure
+from planck_nb.ai.cassettes.cassette_transport import CassetteTransport
+from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import is_loopback
 from planck_nb.ai.retry import Timeouts
 from planck_nb.base.aio import within
 from planck_nb.base.errors import ConfigError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 
 _ENOUGH = 256 * 1024
 

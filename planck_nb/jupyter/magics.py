@@ -14,7 +14,7 @@ from planck_nb.agent.run import Run
 from planck_nb.base.aio import spawn
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
-from planck_nb.jupyter.live.actions import RunActions
+from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView
 from planck_nb.jupyter.options import parse, parse_header
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from planck_nb.agent.functions import as_tool
-from planck_nb.agent.tool import Tool
+from planck_nb.agent.calling.functions import as_tool
+from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import head_and_tail
-from planck_nb.workspace.equipment import Equipment
+from planck_nb.workspace.toolbox import Equipment
 
 _MENTION = re.compile(r"(?<![\w@.])@([A-Za-z_]\w*)")
 _SHOWN_CHARACTERS = 4_000

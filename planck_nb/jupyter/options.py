@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from planck_nb.agent.policy import Action, Rule
+from planck_nb.agent.approval import Action, Rule
 from planck_nb.base.errors import UsageError, did_you_mean
 
 

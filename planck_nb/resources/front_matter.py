@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 
 if TYPE_CHECKING:
     from yaml import Event

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from planck_nb.resources.files import read_head, reason_of, shown
+from planck_nb.resources.bounded_reading import read_head, reason_of, shown
 
 INSTRUCTIONS_FILE = "AGENTS.md"
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from planck_nb.agent.tool import Tool
-from planck_nb.agent.touch import Touch
+from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import ConfigError, ToolError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.resources.skills import (
     MAX_RESOURCES,

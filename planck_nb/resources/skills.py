@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from planck_nb.base.errors import ConfigError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.resources import front_matter
-from planck_nb.resources.files import is_showable, read_head, reason_of, shown
+from planck_nb.resources.bounded_reading import is_showable, read_head, reason_of, shown
 from planck_nb.tools.external import Skipped
 
 SKILL_FILE = "SKILL.md"

@@ -1,13 +1,6 @@
 """Durable sessions: a journal per session, folded into DuckDB, queried with SQL."""
 
-from planck_nb.sessions.compaction import compact_store
-from planck_nb.sessions.export import export_session, import_session
-from planck_nb.sessions.paging import Page, Row
-from planck_nb.sessions.query import VIEWS, Query, query, query_async, query_into
-from planck_nb.sessions.reader import SessionReader
-from planck_nb.sessions.search import search, search_async, terms
-from planck_nb.sessions.session import Session, SessionLog
-from planck_nb.sessions.store import (
+from planck_nb.sessions.directory import (
     SessionInfo,
     delete_session,
     find_by_id,
@@ -16,6 +9,13 @@ from planck_nb.sessions.store import (
     list_sessions,
     open_in,
 )
+from planck_nb.sessions.export import export_session, import_session
+from planck_nb.sessions.paging import Page, Row
+from planck_nb.sessions.query import VIEWS, Query, query, query_async, query_into
+from planck_nb.sessions.reader import SessionReader
+from planck_nb.sessions.search import search, search_async, terms
+from planck_nb.sessions.session import Session, SessionLog
+from planck_nb.sessions.vacuum import compact_store
 
 __all__ = [
     "VIEWS",

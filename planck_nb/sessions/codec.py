@@ -17,7 +17,7 @@ from planck_nb.agent.events import AgentEvent, decode_event, encode_event
 from planck_nb.agent.events import Message as MessageEvent
 from planck_nb.ai.messages import Message, decode_message, encode_message, message_json, text_of
 from planck_nb.base.errors import SessionFormatError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 
 VERSION = 1
 """The journal format that is written; lines of a higher version are not read."""

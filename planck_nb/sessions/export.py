@@ -16,12 +16,9 @@ from typing import Literal, TypeAlias, get_args
 from planck_nb.ai.messages import FilePart, ImagePart, Message, Part
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.base.ids import new_id
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
-from planck_nb.sessions.journal import JournalFile
-from planck_nb.sessions.paging import Row, row_of
-from planck_nb.sessions.records import read_records, visible_records
-from planck_nb.sessions.store import (
+from planck_nb.sessions.directory import (
     SessionInfo,
     find_by_id,
     list_sessions,
@@ -29,6 +26,9 @@ from planck_nb.sessions.store import (
     numbered_name,
     unused_name,
 )
+from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.paging import Row, row_of
+from planck_nb.sessions.records import read_records, visible_records
 
 Format: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
 """The formats that a session can be exported to."""

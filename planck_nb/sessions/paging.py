@@ -19,13 +19,13 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 
 from planck_nb.ai.messages import Message, decode_message
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
-from planck_nb.sessions.engine import connect, literal, patiently
-from planck_nb.sessions.fold import parse_progress
+from planck_nb.sessions.directory import SessionInfo
+from planck_nb.sessions.duckdb import connect, literal, patiently
+from planck_nb.sessions.materialize import parse_progress
 from planck_nb.sessions.segments import START, Position, read_last_lines, read_rows
-from planck_nb.sessions.store import SessionInfo
 
 T = TypeVar("T")
 

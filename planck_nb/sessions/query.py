@@ -25,13 +25,13 @@ import duckdb
 
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import QueryError, SessionFormatError, did_you_mean
-from planck_nb.sessions import schema
+from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
-from planck_nb.sessions.engine import connect, literal, patiently
-from planck_nb.sessions.fold import Progress, parse_progress
+from planck_nb.sessions.directory import SessionInfo, list_sessions
+from planck_nb.sessions.duckdb import connect, literal, patiently
 from planck_nb.sessions.journal import CHUNK
+from planck_nb.sessions.materialize import Progress, parse_progress
 from planck_nb.sessions.segments import START, Position, journal_end, read_rows
-from planck_nb.sessions.store import SessionInfo, list_sessions
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,14 +12,14 @@ from typing import Self
 
 from planck_nb.agent.events import AgentEvent
 from planck_nb.base.errors import SessionError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import Branch, hidden_in_branch, is_hidden
+from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.export import Format, export_session
 from planck_nb.sessions.paging import Page, Pager, Row, row_of
 from planck_nb.sessions.records import read_records, visible_records
 from planck_nb.sessions.segments import Position, journal_end
-from planck_nb.sessions.store import SessionInfo
 
 
 class SessionReader:

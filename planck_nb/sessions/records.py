@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import hidden_ranges, is_hidden
 from planck_nb.sessions.segments import Position, read_rows

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planck_nb.base.errors import QueryError
-from planck_nb.sessions.engine import literal
+from planck_nb.sessions.duckdb import literal
 from planck_nb.sessions.query import query, query_async
 
 if TYPE_CHECKING:

@@ -18,17 +18,24 @@ from typing import Self
 import filelock
 
 from planck_nb.agent.events import TRANSIENT, AgentEvent
-from planck_nb.agent.log import LogFollower
+from planck_nb.agent.message_log import LogFollower
 from planck_nb.ai.messages import Message
 from planck_nb.base.aio import cancel_late
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.sessions import codec
-from planck_nb.sessions.fold import Folder
+from planck_nb.sessions.directory import (
+    SessionInfo,
+    find_by_id,
+    find_session,
+    lock_session,
+    new_session_info,
+    unused_name,
+)
 from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.materialize import Folder
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.segments import Position
-from planck_nb.sessions.store import SessionInfo, find_by_id, find_session, lock_session, new_session_info, unused_name
 from planck_nb.sessions.writer import Done, Writer
 
 _log = logging.getLogger(__name__)

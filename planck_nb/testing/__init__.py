@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planck_nb.ai.dialects.demo import Call, Reply
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers.demo import Call, Reply
 
 __all__ = ["Call", "Reply", "scripted_model"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from planck_nb.base.errors import ToolError
-from planck_nb.tools.disk import write_atomically
+from planck_nb.tools.file_access import write_atomically
 
 _VERSION = 1
 _INDEX = "changes.jsonl"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from planck_nb.agent.tool import Tool, ToolContext
-from planck_nb.agent.touch import Touch, TouchKind
-from planck_nb.base.json import JsonObject
-from planck_nb.tools.disk import resolve
+from planck_nb.agent.approval.effect import Touch, TouchKind
+from planck_nb.agent.calling.tool import Tool, ToolContext
+from planck_nb.base.json_types import JsonObject
+from planck_nb.tools.file_access import resolve
 from planck_nb.tools.files import Files
 from planck_nb.tools.files import files as shared_files
 from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, spoken

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.archive import Archive, Change, Ending, Folder, Memory, digest
-from planck_nb.tools.disk import lock_of, read_bytes, write_atomically
+from planck_nb.tools.file_access import lock_of, read_bytes, write_atomically
 
 KEPT_BYTES = 64_000_000
 """Contents that are kept for undoing, in bytes; the oldest changes are forgotten beyond it."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planck_nb.agent.schema import problem_of
-from planck_nb.agent.tool import Tool, ToolContext
-from planck_nb.agent.touch import Touch
+from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.calling.json_schema import problem_of
+from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.base.errors import ConfigError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, spoken
 from planck_nb.tools.template import Template
 

@@ -13,11 +13,11 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from planck_nb.agent.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
+from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.changes import Changes
-from planck_nb.tools.disk import lock_of, read_bytes, require_regular, resolve, write_atomically
 from planck_nb.tools.edits import Difference, difference, replace_once, utf8
+from planck_nb.tools.file_access import lock_of, read_bytes, require_regular, resolve, write_atomically
 
 _REMEMBERED = 10_000
 """Files, over all agents, whose versions are remembered; the ones not touched for longest are forgotten beyond it."""

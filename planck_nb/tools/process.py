@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from planck_nb.base.errors import ToolError
-from planck_nb.tools.capture import Capture
-from planck_nb.tools.guard import MARK, guard
+from planck_nb.tools.output_capture import Capture
+from planck_nb.tools.process_guard import MARK, guard
 from planck_nb.tools.watchdog import Kin, send
 
 GRACE = 1.0

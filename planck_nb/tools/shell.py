@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from shlex import quote
 
-from planck_nb.agent.tool import ToolContext
+from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import ToolError
-from planck_nb.base.json import JsonObject
-from planck_nb.tools.disk import resolve
+from planck_nb.base.json_types import JsonObject
+from planck_nb.tools.file_access import resolve
 from planck_nb.tools.process import Finished, child_environment, run_command
 
 DEFAULT_TIMEOUT = 30_000

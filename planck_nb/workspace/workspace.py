@@ -12,18 +12,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.approval import Approvals
-from planck_nb.agent.compaction import Compactor
+from planck_nb.agent.approval import Policy, Rule
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Ledger, Limits
-from planck_nb.agent.policy import Policy, Rule
-from planck_nb.agent.tool import Tool
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
-from planck_nb.ai.context import Options
 from planck_nb.ai.messages import UserMessage
 from planck_nb.ai.models import Model
+from planck_nb.ai.request import Options
 from planck_nb.base.errors import (
     AgentError,
     ConfigError,
@@ -33,15 +33,15 @@ from planck_nb.base.errors import (
     SessionNotFoundError,
     did_you_mean,
 )
-from planck_nb.base.eventlog import EventLog, Subscription
+from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.config import Config
 from planck_nb.sessions import Session, SessionInfo, list_sessions, query, query_async
-from planck_nb.sessions.roster import Member, Roster, roster
+from planck_nb.sessions.members import Member, Roster, roster
 from planck_nb.tools.changes import Changes
-from planck_nb.workspace.choices import Choices, read_rules
 from planck_nb.workspace.default_model import choose_model, paced
-from planck_nb.workspace.equipment import Equipment
+from planck_nb.workspace.session_settings import Choices, read_rules
+from planck_nb.workspace.toolbox import Equipment
 
 if TYPE_CHECKING:
     import pandas as pd

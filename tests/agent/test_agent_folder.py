@@ -8,8 +8,8 @@ from pathlib import Path
 from support.agents import calling, said
 
 from planck_nb import Agent, BuiltinTools
-from planck_nb.agent.approval import Approvals
-from planck_nb.agent.policy import Policy
+from planck_nb.agent.approval import Policy
+from planck_nb.agent.approval.gate import Approvals
 from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.tools.external import ExternalTool
 

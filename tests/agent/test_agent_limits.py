@@ -10,7 +10,7 @@ from support.agents import Hold, calling, kinds, paired, said
 from support.wire import MESSAGES, client, replying, sse
 
 from planck_nb import Agent
-from planck_nb.agent.calls import STOPPED
+from planck_nb.agent.calling.calls import STOPPED
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import CHECKED_CHARACTERS, Ledger, Limits, Meter
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage

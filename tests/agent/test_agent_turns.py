@@ -9,7 +9,7 @@ import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, prompts, said, until
 
 from planck_nb import Agent, Session
-from planck_nb.agent.briefing import Briefing
+from planck_nb.agent.context.system_prompt import Briefing
 from planck_nb.agent.loop import EMPTY
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage
 from planck_nb.base.errors import ModelError, ProviderError, UsageError

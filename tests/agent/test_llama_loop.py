@@ -10,8 +10,8 @@ from support.kernel import running_kernel
 from support.llama import llama_server
 
 from planck_nb import Agent, BuiltinTools, Config, Workspace, ai
-from planck_nb.agent.approval import Approvals
-from planck_nb.agent.policy import Policy, Rule
+from planck_nb.agent.approval import Policy, Rule
+from planck_nb.agent.approval.gate import Approvals
 from planck_nb.ai.messages import Message
 
 pytestmark = pytest.mark.timeout(180)

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from planck_nb import Agent, Tool, ToolError
-from planck_nb.agent.calls import AT_ONCE
+from planck_nb.agent.calling.calls import AT_ONCE
 from planck_nb.agent.events import AgentEvent
-from planck_nb.agent.log import MemoryLog
+from planck_nb.agent.message_log import MemoryLog
 from planck_nb.ai.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from planck_nb.base.aio import uninterrupted
 from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, ProviderError
-from planck_nb.base.eventlog import Subscription
+from planck_nb.base.event_log import Subscription
 from planck_nb.testing import Call, Reply, scripted_model
 
 
@@ -207,7 +207,7 @@ async def test_a_raw_schema_is_enforced() -> None:
     ("text", "said"), [("{bad", r"not a JSON object: \{bad"), ("", "cut off before the arguments")]
 )
 async def test_arguments_that_are_not_json_are_never_run(text: str, said: str) -> None:
-    from planck_nb.agent.calls import _execute
+    from planck_nb.agent.calling.calls import _execute
     from planck_nb.ai.messages import ToolCallPart
 
     agent = Agent(model=scripted_model([]), tools=[add])

@@ -12,7 +12,7 @@ from planck_nb import Agent
 from planck_nb.agent.events import TRANSIENT, AgentEvent, decode_event, encode_event
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.base.errors import PlanckError
-from planck_nb.base.eventlog import EventLog
+from planck_nb.base.event_log import EventLog
 from planck_nb.testing import Call, Reply, scripted_model
 
 replies = st.lists(

@@ -21,20 +21,20 @@ from hypothesis import strategies as st
 from support.agents import paired
 
 from planck_nb import Agent, Compactor, Session, ai
-from planck_nb.agent.compaction import Compact, Situation
-from planck_nb.agent.conversation import cuts, sent
+from planck_nb.agent.context.compactor import Compact, Situation
+from planck_nb.agent.context.conversation import cuts, sent
 from planck_nb.agent.events import TRANSIENT, AgentEvent, decode_event, encode_event
 from planck_nb.agent.limits import Limits
 from planck_nb.agent.run import Run
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.ai.client import Stream
-from planck_nb.ai.context import Context, Options
-from planck_nb.ai.history import prepare
 from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
+from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.request import Context, Options
 from planck_nb.base.aio import cancel_and_wait
 from planck_nb.base.errors import PlanckError
-from planck_nb.base.eventlog import EventLog
+from planck_nb.base.event_log import EventLog
 from planck_nb.testing import Call, Reply, scripted_model
 
 SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))

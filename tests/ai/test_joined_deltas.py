@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planck_nb.ai.events import Finish, PartEnd, StreamEvent, TextDelta, ThinkingDelta, ToolArgsDelta, joined
+from planck_nb.ai.stream_events import Finish, PartEnd, StreamEvent, TextDelta, ThinkingDelta, ToolArgsDelta, joined
 
 DELTAS = (TextDelta, ThinkingDelta, ToolArgsDelta)
 parts, texts = st.integers(0, 2), st.text()

@@ -18,7 +18,7 @@ from support.wire import ASK, CHAT_HELLO, client, replying, sse
 
 from planck_nb import ai
 from planck_nb.ai import transport
-from planck_nb.ai.connection_failures import FAILURES, failure
+from planck_nb.ai.connection_errors import FAILURES, failure
 from planck_nb.base.errors import (
     AuthenticationError,
     ConfigError,

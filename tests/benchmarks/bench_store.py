@@ -21,8 +21,8 @@ import duckdb
 
 from planck_nb.ai.messages import AssistantMessage, Message, SummaryMessage, TextPart, Usage, UserMessage
 from planck_nb.sessions import Session, codec, search
+from planck_nb.sessions.directory import new_session_info
 from planck_nb.sessions.journal import JournalFile
-from planck_nb.sessions.store import new_session_info
 
 CHAPTER = 60
 EVERY = 2000

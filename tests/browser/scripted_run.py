@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.touch import Touch
+from planck_nb.agent.approval.effect import Touch
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
@@ -22,8 +22,8 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.base.errors import UsageError
-from planck_nb.base.eventlog import EventLog
-from planck_nb.base.json import JsonObject
+from planck_nb.base.event_log import EventLog
+from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live.view import LiveView
 
 

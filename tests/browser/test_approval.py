@@ -132,7 +132,7 @@ def test_stop_takes_the_question_away(lab: Lab, open_notebook: Open) -> None:
 STEERED = """import asyncio
 from IPython.display import display, publish_display_data
 from planck_nb import Agent
-from planck_nb.jupyter.live.actions import RunActions
+from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.transcript.answer import transcript_of
 from planck_nb.jupyter.live.view import LiveView
 from planck_nb.testing import scripted_model

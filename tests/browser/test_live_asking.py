@@ -72,7 +72,7 @@ def test_two_calls_ask_for_consent(lab: Lab, open_notebook: Open, look: str) -> 
 
 
 LONG = "reports/2026/northern-region/quarterly/summary-of-all-figures.md"
-ASK_LONG = f"""{BEGIN}from planck_nb.agent.touch import Touch
+ASK_LONG = f"""{BEGIN}from planck_nb.agent.approval.effect import Touch
 run.start()
 run.ask("1", "write", {{"path": "{LONG}", "content": "North."}}, Touch("write", "{LONG}"))
 await run.stopped.wait(){END}"""

@@ -10,7 +10,7 @@ from planck_nb.jupyter.namespace import describe, mentioned, tools_named
 from planck_nb.jupyter.options import OPTIONS, parse, parse_header
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.tools.changes import Changes
-from planck_nb.workspace.equipment import Equipment
+from planck_nb.workspace.toolbox import Equipment
 
 
 def test_options_come_first_and_the_prompt_stays_as_written() -> None:

@@ -12,7 +12,7 @@ import pytest
 from support.stored import START, converse, reply
 
 from planck_nb.agent import events
-from planck_nb.agent.log import Journal, MemoryLog, MessageLog
+from planck_nb.agent.message_log import Journal, MemoryLog, MessageLog
 from planck_nb.ai.messages import Usage, UserMessage
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError, SessionNotFoundError
 from planck_nb.sessions import Session, find_session, list_sessions, query

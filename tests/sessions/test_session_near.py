@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.sessions import Session, codec, paging
+from planck_nb.sessions.directory import SessionInfo, new_session_info
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.paging import Page, Pager, Row
 from planck_nb.sessions.segments import Position, compress_segment, old_segments, read_last_lines, start_segment
-from planck_nb.sessions.store import SessionInfo, new_session_info
 
 AGENTS = ("a1", "b2")
 NO_FILE = "DuckDB was asked"

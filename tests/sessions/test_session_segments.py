@@ -17,7 +17,7 @@ from support.stored import converse
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, compact_store, list_sessions, query, query_async
-from planck_nb.sessions.fold import Folder
+from planck_nb.sessions.materialize import Folder
 from planck_nb.sessions.segments import Position, journal_end, read_rows
 
 ALL = "select * from messages order by session_id, id"
@@ -185,7 +185,7 @@ async def test_queries_and_writers_do_not_mind_a_segment_that_begins(tmp_path: P
 WRITE = """
 import sys
 sys.path.insert(0, sys.argv[3])
-from planck_nb.sessions.fold import Folder
+from planck_nb.sessions.materialize import Folder
 Folder.SEGMENT, Folder.PAUSE, Folder.ROWS = 5000, 0.01, 5
 from support.stored import write_forever
 write_forever(sys.argv[1], sys.argv[2])

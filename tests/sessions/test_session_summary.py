@@ -5,10 +5,15 @@ import json
 import pytest
 
 from planck_nb import ai
-from planck_nb.ai.history import prepare
+from planck_nb.ai.dialect import Dialect
+from planck_nb.ai.dialects import anthropic_messages as messages
+from planck_nb.ai.dialects import google_generate_content as generate_content
+from planck_nb.ai.dialects import google_interactions as interactions
+from planck_nb.ai.dialects import ollama
+from planck_nb.ai.dialects import openai_chat as chat
+from planck_nb.ai.dialects import openai_responses as responses
 from planck_nb.ai.messages import SUMMARY_HEADING, AssistantMessage, SummaryMessage, TextPart, UserMessage
-from planck_nb.ai.provider import Dialect
-from planck_nb.ai.providers import chat, generate_content, interactions, messages, ollama, responses
+from planck_nb.ai.portable_history import prepare
 
 MODEL = ai.Model("openai", "small", api="chat", base_url="http://127.0.0.1:1/v1")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.sessions import Session
-from planck_nb.sessions.fold import Folder
+from planck_nb.sessions.materialize import Folder
 
 TEXT = "a message of some words"
 

@@ -16,7 +16,7 @@ from planck_nb.agent import events
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.sessions import Session, find_session, query
-from planck_nb.sessions.fold import Folder
+from planck_nb.sessions.materialize import Folder
 from planck_nb.sessions.records import read_records
 
 Node: TypeAlias = "tuple[int, Node] | None"

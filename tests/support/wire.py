@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from planck_nb import ai
-from planck_nb.ai.events import StreamEvent
 from planck_nb.ai.framing import splitter
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import dialect
+from planck_nb.ai.stream_events import StreamEvent
 
 CHAT = ai.get_model("openai", "some-model", base_url="http://127.0.0.1:9/v1")
 MESSAGES = ai.get_model("anthropic", "some-model", base_url="http://127.0.0.1:9")

@@ -22,7 +22,7 @@ import pytest
 from planck_nb import Agent, BuiltinTools, ExternalTool, Tool, ToolError
 from planck_nb.agent.events import AgentEvent
 from planck_nb.testing import Call, Reply, scripted_model
-from planck_nb.tools.guard import guard
+from planck_nb.tools.process_guard import guard
 
 FAMILY = """
 export FAMILY="$PWD"
@@ -216,7 +216,7 @@ def test_nothing_is_left_whenever_the_process_is_killed(tmp_path: Path) -> None:
 
 FORKING = """
 import os, threading, time
-from planck_nb.tools.guard import guard
+from planck_nb.tools.process_guard import guard
 
 def fork():
     while guard._pipe < 0:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from planck_nb import BuiltinTools, Tool, Touch
-from planck_nb.agent.policy import Policy
-from planck_nb.agent.touch import TouchKind
+from planck_nb.agent.approval import Policy
+from planck_nb.agent.approval.effect import TouchKind
 
 
 @pytest.fixture

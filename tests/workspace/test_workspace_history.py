@@ -11,11 +11,11 @@ import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, prompts, said, until
 
 from planck_nb import Agent, Config, Session, Tool, Workspace
+from planck_nb.agent.approval import Rule
+from planck_nb.agent.approval.effect import Touch
 from planck_nb.agent.events import AgentEvent, ApprovalRequest
-from planck_nb.agent.policy import Rule
-from planck_nb.agent.touch import Touch
-from planck_nb.ai.context import Options
 from planck_nb.ai.messages import AssistantMessage, UserMessage
+from planck_nb.ai.request import Options
 from planck_nb.base.errors import AgentError, SessionLockedError, SessionNotFoundError
 from planck_nb.sessions import query
 from planck_nb.testing import Call, Reply, scripted_model
@@ -388,7 +388,7 @@ async def test_what_was_cut_off_is_told_once_and_the_next_request_is_valid(tmp_p
         again.model = scripted_model(["-", "I go on."])
         await again.prompt("go on")
         model, context = listening.asked[-1]
-        from planck_nb.ai.history import prepare
+        from planck_nb.ai.portable_history import prepare
 
         assert paired(prepare(context.messages, model))
         assert [text for text in listening.texts() if text.startswith("user")] == [

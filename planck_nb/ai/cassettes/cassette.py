@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from planck_nb.ai.assemble import MessageBuilder
-from planck_nb.ai.cassettes.entry import Entry, append, read_entries
-from planck_nb.ai.cassettes.neutral import differences, key_of, neutral_request
-from planck_nb.ai.cassettes.secrets import SHORTEST, find_secret, known_secrets
-from planck_nb.ai.context import Context, Options
+from planck_nb.ai.cassettes.cassette_file import Entry, append, read_entries
+from planck_nb.ai.cassettes.request_key import differences, key_of, neutral_request
+from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.models import Model
+from planck_nb.ai.request import Context, Options
 from planck_nb.base.errors import CassetteError, CassetteMissError, MissingCredentialError
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.secrets import SHORTEST, find_secret, known_secrets
 
 Mode: TypeAlias = Literal["off", "record", "replay", "auto"]
 MODES: tuple[str, ...] = get_args(Mode)

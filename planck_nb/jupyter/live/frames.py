@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import cast
 
 from planck_nb.agent import events as ev
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.live.events import encode_event
+from planck_nb.jupyter.formatting import SHOWN_CHARACTERS, bounded
+from planck_nb.jupyter.live.event_encoding import encode_event
 from planck_nb.jupyter.terminal import Tail
-from planck_nb.jupyter.text import SHOWN_CHARACTERS, bounded
 
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "tool_args_delta": "args"}
 

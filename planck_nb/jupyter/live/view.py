@@ -16,12 +16,12 @@ import traitlets
 from planck_nb.agent.events import AgentEvent
 from planck_nb.base.aio import spawn
 from planck_nb.base.errors import PlanckError
-from planck_nb.base.eventlog import EventLog
-from planck_nb.base.json import JsonObject
+from planck_nb.base.event_log import EventLog
+from planck_nb.base.json_types import JsonObject
+from planck_nb.jupyter.formatting import bounded
+from planck_nb.jupyter.live.browser_commands import Actions, read_wish, text_of_wish
+from planck_nb.jupyter.live.frame_throttle import Painter, kernel_painter
 from planck_nb.jupyter.live.frames import FrameEncoder
-from planck_nb.jupyter.live.painter import Painter, kernel_painter
-from planck_nb.jupyter.live.wishes import Actions, read_wish, text_of_wish
-from planck_nb.jupyter.text import bounded
 
 _STATIC = Path(__file__).parents[1] / "static"
 _FIRST_PAUSE = 0.5

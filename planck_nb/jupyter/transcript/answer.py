@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from planck_nb.agent.events import AgentEvent, Compacted, Fallback, LimitReached
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
-from planck_nb.base.json import JsonObject
-from planck_nb.jupyter.text import count
+from planck_nb.base.json_types import JsonObject
+from planck_nb.jupyter.formatting import count
 from planck_nb.jupyter.transcript.blocks import Decision, Entry, Notice
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
-from planck_nb.agent.calls import STOPPED
+from planck_nb.agent.calling.calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,
@@ -19,10 +19,10 @@ from planck_nb.ai.messages import (
     ToolResultPart,
     UserMessage,
 )
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
+from planck_nb.jupyter.formatting import bounded, key_argument, shown_arguments
 from planck_nb.jupyter.terminal import plain
-from planck_nb.jupyter.text import bounded, key_argument, shown_arguments
 
 CROWD = 8
 """More calls than this in a row are one line that holds them."""

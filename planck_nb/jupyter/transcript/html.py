@@ -10,7 +10,7 @@ from html import escape
 
 from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.text import bounded
+from planck_nb.jupyter.formatting import bounded
 from planck_nb.jupyter.transcript import markdown
 from planck_nb.jupyter.transcript.blocks import Block, Call, Crowd, Notice, Said
 

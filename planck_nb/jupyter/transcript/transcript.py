@@ -8,9 +8,9 @@ from textwrap import indent
 from typing import Literal, TypeAlias
 
 from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
-from planck_nb.base.json import JsonObject
+from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.text import bounded, count, dollars
+from planck_nb.jupyter.formatting import bounded, count, dollars
 from planck_nb.jupyter.transcript import html, markdown
 from planck_nb.jupyter.transcript.blocks import Block, Call, Crowd, Decision, Entry, Notice, Said, blocks
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from planck_nb.jupyter.verbs import basics, finding, history, pictures, showing, steering, store, travel
-from planck_nb.jupyter.verbs.manual import manual
-from planck_nb.jupyter.verbs.table import Notebook, Text, Verb
+from planck_nb.jupyter.verbs import basics, showing, steering, travel
+from planck_nb.jupyter.verbs import drawing as pictures
+from planck_nb.jupyter.verbs import searching as finding
+from planck_nb.jupyter.verbs import session_files as store
+from planck_nb.jupyter.verbs import sql as history
+from planck_nb.jupyter.verbs.help import manual
+from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb
 
 __all__ = ["VERBS", "Notebook", "Text", "Verb"]
 

@@ -10,7 +10,7 @@ from planck_nb.ai.cassettes import MODES, Mode
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.options import parse_name
-from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table, takes_nothing
+from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb, table, takes_nothing
 
 if TYPE_CHECKING:
     import pandas as pd

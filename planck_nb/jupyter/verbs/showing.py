@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.policy import ACTIONS
-from planck_nb.agent.tokens import estimate, estimate_request, estimate_text
-from planck_nb.ai.context import Context, ToolSpec
-from planck_nb.ai.history import prepare
+from planck_nb.agent.approval import ACTIONS
+from planck_nb.agent.context.tokens import estimate, estimate_request, estimate_text
 from planck_nb.ai.messages import Message, Part
 from planck_nb.ai.models import Model
+from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.request import Context, ToolSpec
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.config import SETTINGS, read_limits
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table, takes_nothing
+from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb, table, takes_nothing
 from planck_nb.tools.archive import Change
 from planck_nb.tools.changes import Changes
 
@@ -51,7 +51,7 @@ def describe_request(agent: Agent) -> str:
 
 def _messages(asked: Context, model: Model) -> list[Message]:
     """The messages as they are sent: without thinking that the model would not take back."""
-    from planck_nb.ai.providers.messages import prefix_of  # noqa: PLC0415 - one wire format of several
+    from planck_nb.ai.dialects.anthropic_messages import prefix_of  # noqa: PLC0415 - one wire format of several
 
     signed = model.api == "messages"
     sent: list[Message] = []

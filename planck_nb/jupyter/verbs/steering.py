@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.policy import ACTIONS, KINDS
+from planck_nb.agent.approval import ACTIONS, KINDS
 from planck_nb.agent.state import Asking
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.text import one_line
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.options import rules
-from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table
+from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb, table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,13 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.functions import as_tool
-from planck_nb.agent.tool import Tool
+from planck_nb.agent.calling.functions import as_tool
+from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.namespace import is_function
 from planck_nb.jupyter.options import Option, count, parse_words
-from planck_nb.jupyter.verbs.table import Notebook, Text, Verb, table
+from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb, table
 from planck_nb.sessions.branch import Branch
 from planck_nb.workspace.workspace import Finder
 

@@ -1,0 +1,225 @@
+"""What a call of a tool may do: rules, and what holds where none speaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from glob import escape
+from pathlib import Path
+from typing import cast
+
+from planck_nb.agent.approval.addresses import address
+from planck_nb.agent.approval.commands import CommandPattern, simple_commands
+from planck_nb.agent.approval.effect import Touch, TouchKind
+from planck_nb.agent.approval.paths import below, folder_of, resolved
+from planck_nb.agent.approval.rule import ACTIONS, KINDS, Action, Rule
+from planck_nb.base.errors import UsageError
+from planck_nb.base.json_types import JsonObject
+
+_DOING: Mapping[TouchKind, str] = {
+    "read": "Reading",
+    "write": "Writing",
+    "execute": "Running",
+    "network": "Access to",
+}
+_SHOWN = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do with a call, the rule that says so (None: no rule does), and one sentence that tells why."""
+
+    action: Action
+    rule: Rule | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Decides what calls may do.
+
+    Of the rules that match, deny beats allow and allow beats ask, in whatever order they stand. Where a deny rule may
+    match but nobody can tell, the call is asked about, whatever allows it. Where no rule matches, `default` says what
+    happens with a kind of touch (kinds that it leaves out are asked about), and `undeclared` with a tool that declares
+    nothing; an ask rule never lifts a default of deny. Of several touches the strictest decides.
+
+    `root` is the working directory, from which relative patterns start. `outside` is for reading and writing elsewhere:
+    "ask" asks unless a rule allows it, "deny" denies whatever the rules allow, "allow" makes no difference. Commands
+    reach everywhere, so `outside` says nothing about them. Raises `UsageError` for a relative pattern without a root.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    root: Path | None = None
+    default: Mapping[TouchKind, Action] = field(default_factory=lambda: {"read": "allow"})
+    outside: Action = "ask"
+    undeclared: Action = "allow"
+
+    def __post_init__(self) -> None:
+        if self.root is not None and not self.root.is_absolute():
+            raise UsageError(f"The policy's root {str(self.root)!r} is relative; give an absolute path.")
+        for action in (self.outside, self.undeclared, *self.default.values()):
+            if action not in ACTIONS:
+                raise UsageError(f"A policy cannot {action!r}; write 'allow', 'ask' or 'deny'.")
+        for rule in self.rules:
+            names_path = rule.kind in ("read", "write") and rule.pattern
+            if names_path and self.root is None and not Path(rule.pattern).is_absolute():
+                raise UsageError(f"The rule '{rule}' is relative, and the policy has no root; write an absolute path.")
+
+    @classmethod
+    def ask_before_changes(cls, root: Path) -> Policy:
+        """Reading below `root` is allowed, and so are tools that declare nothing; everything else asks."""
+        return cls(root=root)
+
+    @classmethod
+    def allow_all(cls, root: Path | None = None) -> Policy:
+        """Everything is allowed, until rules are added."""
+        return cls(root=root, default=dict.fromkeys(KINDS, "allow"), outside="allow")
+
+    def with_rule(self, rule: Rule) -> Policy:
+        """The policy with one more rule."""
+        return self if rule in self.rules else replace(self, rules=(*self.rules, rule))
+
+    def decide(self, tool_name: str, touches: Iterable[Touch], args: JsonObject) -> Verdict:
+        """What to do with a call. `args` are looked at only where the tool declares nothing."""
+        verdicts = [self._judge(tool_name, touch) for touch in touches] or [self._judge_undeclared(tool_name, args)]
+        return max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action))
+
+    def remembering(self, tool_name: str, touches: Iterable[Touch]) -> Rule:
+        """The narrow rule that "always" adds after a call was approved.
+
+        A command is allowed to the letter, because programs do anything with other arguments; an address with its
+        scheme, host and port, for this tool; a path with its folder, for every tool and in this kind: with all that is
+        below it where that is a folder inside of the root, otherwise only with what stands directly in it. A call that
+        needs approval for several touches gets the rule for the first.
+        """
+        tool = re.sub(r"[^\w.-]", "?", tool_name)
+        wanted = list(touches)
+        if not wanted:
+            return Rule("allow", tool)
+        touch = next((touch for touch in wanted if self._judge(tool_name, touch).action != "allow"), wanted[0])
+        if touch.kind == "execute":
+            return Rule("allow", tool, touch.kind, CommandPattern.quote(touch.target))
+        if touch.kind == "network":
+            return Rule("allow", tool, touch.kind, _site(touch.target))
+        path = resolved(touch.target, self.root)
+        if path is None:
+            return Rule("allow", tool, touch.kind)
+        return Rule("allow", kind=touch.kind, pattern=self._folder_pattern(path))
+
+    def _folder_pattern(self, path: Path) -> str:
+        folder, root = folder_of(path), self._resolved_root
+        if root is None or path == root or not below(folder, root):
+            return f"{escape(str(path.parent)).rstrip('/')}/*"
+        inner = folder.parts[len(root.parts) :]
+        return "/".join((".", *map(escape, inner), "**" if inner else "*"))
+
+    def _judge(self, tool: str, touch: Touch) -> Verdict:
+        rules = [rule for rule in self.rules if rule.concerns(tool, touch.kind)]
+        outside = self._is_outside(touch)
+        if forbidden := self._forbidden(rules, touch, outside=outside):
+            return forbidden
+        verdict = self._permitted(rules, touch, outside=outside)
+        doubt = next((rule for rule in rules if rule.action == "deny" and rule.may_catch(touch, self.root)), None)
+        if doubt is None or verdict.action == "deny":
+            return verdict
+        return Verdict("ask", doubt, f"{_doing(touch)} needs approval, because the rule 'deny {doubt}' may forbid it.")
+
+    def _forbidden(self, rules: list[Rule], touch: Touch, *, outside: bool) -> Verdict | None:
+        """What no rule that allows can change."""
+        for rule in rules:
+            if rule.action == "deny" and rule.catches(touch, self.root):
+                return Verdict("deny", rule, f"{_doing(touch)} is forbidden by the rule 'deny {rule}'.")
+        if outside and self.outside == "deny":
+            return Verdict("deny", None, f"{_doing(touch)} is forbidden, because it is outside of {self.root}.")
+        return None
+
+    def _permitted(self, rules: list[Rule], touch: Touch, *, outside: bool) -> Verdict:
+        default = self.default.get(touch.kind, "ask")
+        if allowed := self._allowing([rule for rule in rules if rule.action == "allow"], touch):
+            return Verdict("allow", allowed, f"{_doing(touch)} is allowed by the rule 'allow {allowed}'.")
+        for rule in rules:
+            asks = rule.action == "ask" and default != "deny"
+            if asks and (rule.catches(touch, self.root) or rule.may_catch(touch, self.root)):
+                return Verdict("ask", rule, f"{_doing(touch)} needs approval by the rule 'ask {rule}'.")
+        if outside and default == "allow":
+            return Verdict("ask", None, f"{_doing(touch)} needs approval, because it is outside of {self.root}.")
+        return Verdict(default, None, _by_default(default, _doing(touch)))
+
+    def _judge_undeclared(self, tool: str, args: JsonObject) -> Verdict:
+        matching = {
+            rule.action: rule
+            for rule in reversed(self.rules)
+            if rule.concerns(tool, None) and (not rule.pattern or (rule.action != "allow" and _mentions(rule, args)))
+        }
+        if denied := matching.get("deny"):
+            return Verdict("deny", denied, f"Calling {tool} is forbidden by the rule 'deny {denied}'.")
+        if allowed := matching.get("allow"):
+            return Verdict("allow", allowed, f"Calling {tool} is allowed by the rule 'allow {allowed}'.")
+        if self.undeclared != "deny" and (asked := matching.get("ask")):
+            return Verdict("ask", asked, f"Calling {tool} needs approval by the rule 'ask {asked}'.")
+        return Verdict(self.undeclared, None, _by_default(self.undeclared, f"Calling {tool}"))
+
+    def _allowing(self, rules: list[Rule], touch: Touch) -> Rule | None:
+        """The rule that allows all of the touch, or the first of those that together allow each part of a command."""
+        covering = next((rule for rule in rules if rule.covers(touch, self.root)), None)
+        if covering is not None or touch.kind != "execute":
+            return covering
+        first = None
+        for part in dict.fromkeys(simple_commands(touch.target) or ()):
+            covering = next((rule for rule in rules if rule.covers(Touch("execute", part), self.root)), None)
+            if covering is None:
+                return None
+            first = first or covering
+        return first
+
+    def _is_outside(self, touch: Touch) -> bool:
+        """Whether a path is, or may be, elsewhere than below the root."""
+        if self.outside == "allow" or touch.kind not in ("read", "write"):
+            return False
+        path, root = resolved(touch.target, self.root), self._resolved_root
+        return path is None or root is None or not below(path, root)
+
+    @property
+    def _resolved_root(self) -> Path | None:
+        return None if self.root is None else resolved(str(self.root), None)
+
+
+def _by_default(action: Action, doing: str) -> str:
+    said = {"allow": "is allowed", "ask": "needs approval", "deny": "is forbidden"}[action]
+    return f"{doing} {said}, as no rule says otherwise."
+
+
+def _doing(touch: Touch) -> str:
+    target = " ".join(touch.target.split())
+    if len(target) > _SHOWN:
+        target = f"{target[:_SHOWN]}…"
+    if touch.kind == "execute":
+        return f"Running `{target}`" if target else "Running commands"
+    return f"{_DOING[touch.kind]} {target or ('the network' if touch.kind == 'network' else 'files')}"
+
+
+def _site(target: str) -> str:
+    """The pattern of an address without its path."""
+    parts = address(target)
+    if parts is None:
+        return target
+    return f"{parts.scheme}://{parts.host}{parts.port}" if parts.scheme else f"{parts.host}{parts.port}"
+
+
+def _mentions(rule: Rule, args: JsonObject) -> bool:
+    """Whether the pattern fits a text among the arguments, which is all that an undeclared call shows."""
+    return any(text == rule.pattern or fnmatchcase(text, rule.pattern) for text in _texts(args))
+
+
+def _texts(args: JsonObject) -> Iterator[str]:
+    waiting: list[object] = [args]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            waiting.extend(cast("Mapping[str, object]", value).values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(cast("Iterable[object]", value))

@@ -1,0 +1,214 @@
+"""Python functions as tools: the schema comes from type hints and docstring."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
+
+from docstring_parser import parse as parse_docstring
+
+from planck_nb.agent.approval.effect import Touch, TouchKind
+from planck_nb.agent.calling.tool import DEFAULT_TIMEOUT, Tool, ToolContext, is_context
+from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.base.json_types import JsonObject
+
+Touches: TypeAlias = Callable[[JsonObject], Iterable[Touch]] | Sequence[TouchKind]
+"""What a tool touches: by its arguments, or the kinds that every call touches."""
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    touches: Touches | None = None,
+    guidance: str = "",
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    touches: Touches | None = None,
+    guidance: str = "",
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a Python function, sync or async; as `@tool`, `@tool(name=…)` or `tool(function)`.
+
+    The model sees the function's name, its docstring, and a JSON Schema made from the type hints; argument
+    descriptions come from the docstring (Google, NumPy, reST or Epydoc style) or from `Annotated[…, Field(…)]`.
+    Arguments are validated and converted by pydantic before the function runs. A parameter annotated `ToolContext`,
+    whatever its name, is not the model's to give: it gets the call's context. `touches` is a function of the arguments
+    object, as the model wrote it, or a list of kinds such as `["read", "network"]`; `timeout` and `guidance` as for
+    `Tool`. The tool can still be called like the function. Raises `UsageError` for a function whose parameters a JSON
+    object cannot fill, and for a kind that does not exist.
+    """
+    declared = None if touches is None else _declaration(touches)
+
+    def make(function: Callable[..., Any]) -> Tool:
+        made = _from_function(function, name=name, description=description, timeout=timeout)
+        return replace(made, touches=declared, guidance=guidance)
+
+    return make if function is None else make(function)
+
+
+def as_tool(candidate: object) -> Tool:
+    """A tool from a tool or a function; `UsageError` for anything else."""
+    if isinstance(candidate, Tool):
+        return candidate
+    if callable(candidate):
+        return tool(candidate)
+    raise UsageError(f"A {type(candidate).__name__} is not a tool; pass a Python function or a Tool.")
+
+
+def by_name(candidates: Iterable[object]) -> dict[str, Tool]:
+    """The tools by name; where two have the same name the last one counts."""
+    return {item.name: item for item in map(as_tool, candidates)}
+
+
+def _declaration(touches: Touches) -> Callable[[JsonObject], Iterable[Touch]]:
+    if callable(touches):
+        return touches
+    known = get_args(TouchKind)
+    kinds = (cast("TouchKind", touches),) if isinstance(touches, str) else tuple(touches)
+    if unknown := [kind for kind in kinds if kind not in known]:
+        raise UsageError(f"A tool cannot touch {unknown[0]!r}; touches is a function, or a list of {', '.join(known)}.")
+    found = tuple(Touch(kind) for kind in kinds)
+    return lambda _args: found
+
+
+def _from_function(
+    function: Callable[..., Any], *, name: str | None, description: str | None, timeout: float | None
+) -> Tool:
+    from pydantic import ValidationError  # noqa: PLC0415 - 50 ms, paid with the first function tool
+
+    called = name or str(getattr(function, "__name__", type(function).__name__))
+    documented = parse_docstring(inspect.getdoc(function) or "")
+    parameters, context_name = _parameters(called, function)
+    model, schema = _arguments_model(
+        called, parameters, {item.arg_name: item.description or "" for item in documented.params}
+    )
+    field_names = {info.alias or key: key for key, info in model.model_fields.items()}
+
+    def bind(args: JsonObject, context: ToolContext) -> dict[str, Any]:
+        try:
+            values = model.model_validate(args)
+        except ValidationError as error:
+            problems = "; ".join(_problem(item) for item in error.errors(include_url=False))
+            raise ToolError(f"Invalid arguments for {called}: {problems}.") from error
+        bound = {key: getattr(values, attribute) for key, attribute in field_names.items()}
+        return bound if context_name is None else {**bound, context_name: context}
+
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+
+        async def execute_async(args: JsonObject, context: ToolContext) -> object:
+            value = function(**bind(args, context))
+            return await value if inspect.isawaitable(value) else value
+
+        execute: Callable[..., object] = execute_async
+    else:
+
+        def execute_sync(args: JsonObject, context: ToolContext) -> object:
+            return function(**bind(args, context))
+
+        execute = execute_sync
+
+    summary = "\n\n".join(text for text in (documented.short_description, documented.long_description) if text)
+    return Tool(
+        name=called,
+        description=description or summary,
+        parameters=schema,
+        execute_fn=execute,
+        timeout=timeout,
+        function=function,
+    )
+
+
+def _parameters(called: str, function: Callable[..., Any]) -> tuple[list[inspect.Parameter], str | None]:
+    """The parameters that the model fills, their annotations resolved, and the name of the one for the context."""
+    try:
+        signature = inspect.signature(function)
+        hints = get_type_hints(function, include_extras=True)
+    except (TypeError, ValueError, NameError) as error:
+        raise UsageError(f"{called} cannot be a tool: its signature cannot be read ({error}).") from error
+    parameters: list[inspect.Parameter] = []
+    context_name: str | None = None
+    for parameter in signature.parameters.values():
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+            raise UsageError(
+                f"{called} cannot be a tool: parameter {parameter.name!r} has no name that a model could give it by; "
+                "use plain named parameters."
+            )
+        annotation = hints.get(parameter.name, Any)
+        if is_context(annotation) and context_name is None:
+            context_name = parameter.name
+        else:
+            parameters.append(parameter.replace(annotation=annotation))
+    return parameters, context_name
+
+
+def _arguments_model(
+    called: str, parameters: list[inspect.Parameter], descriptions: dict[str, str]
+) -> tuple[Any, JsonObject]:
+    """Make a pydantic model with one field per parameter, and its JSON Schema.
+
+    Fields are aliased, so that any parameter name will do.
+    """
+    from pydantic import ConfigDict, Field, create_model  # noqa: PLC0415 - see above
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415
+
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(parameters):
+        default = ... if parameter.default is parameter.empty else parameter.default
+        described: Any = {"description": text} if (text := descriptions.get(parameter.name)) else {}
+        fields[f"field_{number}"] = (parameter.annotation, Field(default, alias=parameter.name, **described))
+    try:
+        model = create_model(called, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields)
+        return model, _schema(model)
+    except PydanticUserError as error:
+        raise UsageError(
+            f"{called} cannot be a tool: a model cannot write one of its parameter types as JSON; "
+            f"use numbers, text, lists, dictionaries or pydantic models ({error.message.splitlines()[0]})"
+        ) from error
+
+
+def _schema(model: Any) -> JsonObject:  # noqa: ANN401 - a pydantic model class
+    schema = model.model_json_schema(by_alias=True)
+    _drop_titles(schema)
+    schema.setdefault("properties", {})
+    return dict(schema)
+
+
+_DATA = frozenset({"default", "examples", "enum", "const"})
+"""Keys of a schema that hold values, not schemas."""
+
+
+def _drop_titles(node: object) -> None:
+    """Pydantic titles every node with a capitalised name, which tells a model nothing and costs tokens."""
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        for key, child in node.items():
+            if key == "properties" and isinstance(child, dict):
+                for schema in child.values():
+                    _drop_titles(schema)
+            elif key not in _DATA:
+                _drop_titles(child)
+    elif isinstance(node, list):
+        for child in node:
+            _drop_titles(child)
+
+
+def _problem(error: Any) -> str:  # noqa: ANN401 - pydantic_core.ErrorDetails
+    where = ".".join(str(step) for step in error["loc"])
+    return f"{where}: {error['msg']}" if where else str(error["msg"])

@@ -1,0 +1,167 @@
+"""One recorded exchange, and the file of them: JSON lines that are only ever appended."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from planck_nb.base.errors import (
+    CassetteError,
+    ProviderAddressError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+)
+from planck_nb.base.json_types import JsonObject
+
+VERSION = 1
+
+_BLOCK = 65536
+
+ERRORS: Mapping[str, type[ProviderError]] = {
+    kind.__name__: kind
+    for kind in (ProviderConnectionError, ProviderAddressError, ProviderTimeoutError, ProviderProtocolError)
+}
+"""The errors of a connection, which end a recorded answer as they ended the real one."""
+
+_appending = threading.Lock()
+"""Held while a line is written, by whichever cassette: two of them may have the same file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A request and what came back.
+
+    `occurrence` counts the same request from 0. `status` is None where no answer began. Each chunk has the
+    milliseconds since the one before it, the first since the request. `end` is "eof", "closed" where the reader
+    stopped (an aborted run), or the name of the error that broke the answer off, whose sentence is `message`; it came
+    `end_ms` after the last chunk. `complete` tells that the chunks hold a whole message.
+    """
+
+    key: str
+    occurrence: int
+    provider: str
+    api: str
+    model: str
+    request: JsonObject
+    status: int | None
+    headers: dict[str, str]
+    chunks: tuple[tuple[float, bytes], ...]
+    end: str
+    message: str
+    end_ms: float
+    complete: bool
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the request to the end."""
+        return (sum(delay for delay, _ in self.chunks) + self.end_ms) / 1000
+
+    def line(self) -> bytes:
+        """The entry as it stands in the file."""
+        data = {"v": VERSION} | {name: getattr(self, name) for name in self.__slots__}
+        data["chunks"] = [[delay, _written(chunk)] for delay, chunk in self.chunks]
+        # A lone surrogate has no UTF-8 form, but its backslash escape is its JSON form.
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _written(chunk: bytes) -> object:
+    try:
+        return chunk.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(chunk).decode("ascii")}
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """The entries of a file in their order; a last line that was not written to its end is left out.
+
+    Raises `CassetteError` for a file that cannot be read, names the line that is not an entry, and says when the file
+    is of a newer version. A file that does not exist has no entries.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CassetteError(f"The cassette {path} cannot be read: {error.strerror}; check the path.") from error
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        if line.strip():
+            yield _entry(line, path, number)
+
+
+def _entry(line: bytes, path: Path, number: int) -> Entry:
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        data: Any = json.loads(line)
+        if data["v"] > VERSION:
+            raise CassetteError(
+                f"The cassette {path} was written by a newer planck_nb (version {data['v']}, line {number}; this one "
+                f"reads {VERSION}); update planck_nb or record it again."
+            )
+        entry = Entry(
+            key=_checked(data["key"], str),
+            occurrence=_checked(data["occurrence"], int),
+            provider=_checked(data["provider"], str),
+            api=_checked(data["api"], str),
+            model=_checked(data["model"], str),
+            request=_checked(data["request"], dict),
+            status=None if data["status"] is None else _checked(data["status"], int),
+            headers=_checked(data["headers"], dict),
+            chunks=tuple((float(delay), _read(chunk)) for delay, chunk in data["chunks"]),
+            end=_checked(data["end"], str),
+            message=_checked(data["message"], str),
+            end_ms=float(data["end_ms"]),
+            complete=_checked(data["complete"], bool),
+        )
+        if entry.end in ERRORS or entry.end == "closed" or (entry.end == "eof" and entry.status is not None):
+            return entry
+    raise CassetteError(
+        f"Line {number} of the cassette {path} is not a recorded answer; remove the line, or record the file again."
+    )
+
+
+def _checked(value: Any, kind: type) -> Any:  # noqa: ANN401 - any JSON value
+    if not isinstance(value, kind):
+        raise TypeError(kind)
+    return value
+
+
+def _read(chunk: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    if isinstance(chunk, str):
+        return chunk.encode("utf-8")
+    return base64.b64decode(chunk["base64"], validate=True)
+
+
+def append(path: Path, line: bytes) -> None:
+    """Put a whole line at the end of the file, which is made for its owner alone where there is none.
+
+    What a crash left of a line before it is cut off. Raises `CassetteError` where the file cannot be written.
+    """
+    try:
+        with _appending:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
+                _cut_torn_line(file)
+                file.write(line)
+    except OSError as error:
+        raise CassetteError(f"The cassette {path} cannot be written: {error.strerror}; check the path.") from error
+
+
+def _cut_torn_line(file: IO[bytes]) -> None:
+    length = end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        if (found := file.read(end - start).rfind(b"\n")) >= 0:
+            end = start + found + 1
+            break
+        end = start
+    if end < length:
+        file.truncate(end)

@@ -1,0 +1,207 @@
+"""The httpx transport that records what comes from another one, or plays back what did."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import cast
+
+import httpx
+
+from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, Exchange, Take
+from planck_nb.ai.cassettes.cassette_file import ERRORS, Entry
+from planck_nb.ai.connection_errors import failure
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import CassetteError
+
+_OK = 200
+_KEPT_HEADERS = frozenset(
+    {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"}
+)
+_OF_ENCODING = ("content-encoding", "content-length")
+
+_MARGIN = 2.0
+"""Seconds that whoever cancelled an answer gets beyond the recorded time before it is cancelled for them."""
+
+
+class CassetteTransport(httpx.AsyncBaseTransport):
+    """Answers from a cassette, or asks `inner` and records what it answers.
+
+    Requests carry an `Exchange` in their extensions. `first_byte` is how many seconds the client waits for an answer
+    to begin: a request given up after them is a timeout, not an aborted run.
+    """
+
+    def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, first_byte: float) -> None:
+        self._cassette = cassette
+        self._inner = inner
+        self._first_byte = first_byte
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The answer, recorded or from the recording. Raises `CassetteError`, and what `inner` raises."""
+        exchange: Exchange = request.extensions[EXTENSION]
+        take = self._cassette.take(exchange)
+        exchange.paused = False
+        exchange.at_once = take.entry is not None and not self._cassette.pace
+        if take.entry is not None:
+            exchange.builder.api = REPLAYED
+            return await _played(take.entry, exchange.model, pace=self._cassette.pace)
+        if exchange.missing is not None:
+            raise exchange.missing
+        return await self._recorded(request, _Recording(self._cassette, take, exchange))
+
+    async def _recorded(self, request: httpx.Request, recording: _Recording) -> httpx.Response:
+        began = time.monotonic()
+        try:
+            response = await self._inner.handle_async_request(request)
+        except asyncio.CancelledError:
+            late = time.monotonic() - began >= self._first_byte
+            recording.keep(error=TimeoutError() if late else None)
+            raise
+        except Exception as error:
+            recording.keep(error=error)
+            raise
+        recording.answered(response)
+        headers = response.headers.copy()
+        if "content-encoding" in headers:
+            for name in _OF_ENCODING:  # what is passed on is decoded
+                headers.pop(name, None)
+        return httpx.Response(response.status_code, headers=headers, stream=_RecordedBody(response, recording))
+
+
+class _Recording:
+    """An entry that is being made."""
+
+    def __init__(self, cassette: Cassette, take: Take, exchange: Exchange) -> None:
+        self._cassette = cassette
+        self._take = take
+        self._exchange = exchange
+        self._status: int | None = None
+        self._headers: dict[str, str] = {}
+        self._chunks: list[tuple[float, bytes]] = []
+        self._last = time.monotonic()
+
+    def answered(self, response: httpx.Response) -> None:
+        self._status = response.status_code
+        self._headers = {name: value for name, value in response.headers.items() if name in _KEPT_HEADERS}
+
+    def add(self, chunk: bytes) -> None:
+        self._chunks.append((self._pause(), chunk))
+
+    def keep(self, *, ended: bool = False, error: BaseException | None = None) -> CassetteError | None:
+        """Write the entry, once; what prevented that is returned. An error that no connection makes is not kept."""
+        model = self._exchange.model
+        whole = self._exchange.whole
+        end, message = "eof" if ended or whole else "closed", ""
+        if error is not None and not whole:
+            meaning = failure(error, model)
+            if meaning is None:
+                return None
+            end, message = type(meaning).__name__, str(meaning)
+        entry = Entry(
+            key=self._take.key,
+            occurrence=self._take.occurrence,
+            provider=model.provider,
+            api=model.api,
+            model=model.id,
+            request=self._take.request,
+            status=self._status,
+            headers=self._headers,
+            chunks=tuple(self._chunks),
+            end=end,
+            message=message,
+            end_ms=self._pause(),
+            complete=whole and end == "eof" and self._status == _OK,
+        )
+        try:
+            self._cassette.keep(entry, self._exchange)
+        except CassetteError as problem:
+            return problem
+        return None
+
+    def _pause(self) -> float:
+        """Milliseconds since the last call."""
+        now = time.monotonic()
+        pause, self._last = now - self._last, now
+        return round(pause * 1000, 1)
+
+
+class _RecordedBody(httpx.AsyncByteStream):
+    """Passes a body on, piece by piece as it comes, and has the entry kept when it is closed."""
+
+    def __init__(self, response: httpx.Response, recording: _Recording) -> None:
+        self._response = response
+        self._recording = recording
+        self._ended = False
+        self._cut = False
+        self._error: Exception | None = None
+        self._closed = False
+        self._chunks: AsyncIterator[bytes] = (
+            response.aiter_bytes()
+            if "content-encoding" in response.headers
+            else aiter(cast("httpx.AsyncByteStream", response.stream))
+        )
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            self._ended = True
+            raise
+        except asyncio.CancelledError:
+            self._cut = True
+            raise
+        except Exception as error:
+            self._error = error
+            raise
+        self._recording.add(chunk)
+        return chunk
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        # A deadline cancels too, but has taken that back by now.
+        task = asyncio.current_task()
+        cancelled = self._cut and task is not None and task.cancelling() > 0
+        error = TimeoutError() if self._cut and not cancelled else self._error
+        problem = self._recording.keep(ended=self._ended, error=error)
+        await self._response.aclose()
+        if problem is not None and not cancelled:
+            raise problem
+
+
+async def _played(entry: Entry, model: Model, *, pace: bool) -> httpx.Response:
+    body = _PlayedBody(entry, model, pace=pace)
+    if entry.status is None:
+        await anext(body)
+    return httpx.Response(entry.status or _OK, headers=entry.headers, stream=body)
+
+
+class _PlayedBody(httpx.AsyncByteStream):
+    """A recorded body, which ends as it ended."""
+
+    def __init__(self, entry: Entry, model: Model, *, pace: bool) -> None:
+        self._entry = entry
+        self._model = model
+        self._pace = pace
+        self._chunks = iter(entry.chunks)
+        self._began = time.monotonic()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        delay, chunk = next(self._chunks, (self._entry.end_ms, None))
+        await asyncio.sleep(delay / 1000 if self._pace else 0)
+        if chunk is not None:
+            return chunk
+        if self._entry.end == "eof":
+            raise StopAsyncIteration
+        if self._entry.end in ERRORS:
+            raise ERRORS[self._entry.end](self._entry.message, provider=self._model.provider, model=self._model.id)
+        await asyncio.sleep(max(0.0, self._began + self._entry.duration + _MARGIN - time.monotonic()))
+        raise asyncio.CancelledError

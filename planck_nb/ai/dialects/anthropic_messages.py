@@ -1,0 +1,390 @@
+"""Anthropic Messages.
+
+Blocks are told apart by their index alone: servers interleave them. What a block carries beside its text goes back as
+it came, in the part's `provider_state`, which is the block without its text. Blocks of unknown kinds become text parts
+without text, so that they keep their place among the others.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from planck_nb.ai.dialect import Decoder, Pause, WireRequest
+from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools, is_vendor, version_for
+from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.dialects.request_checks import check_media, unreadable
+from planck_nb.ai.message_builder import parse_arguments
+from planck_nb.ai.messages import (
+    FilePart,
+    ImagePart,
+    Message,
+    Part,
+    StopReason,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    Usage,
+)
+from planck_nb.ai.models import Model
+from planck_nb.ai.portable_history import Prefix, prepare
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.request import Context, Options
+from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+    Warned,
+)
+from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
+from planck_nb.base.json_types import JsonObject
+
+_DEFAULT_MAX_TOKENS = 8192
+"""For models that the catalogue does not know; the API has no default of its own."""
+
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_use",
+    "refusal": "refusal",
+}
+
+_STATUS_OF_ERROR = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_FAILED = "The call failed and said nothing."
+"""The API refuses an error without words."""
+
+
+class Messages:
+    """The Messages dialect.
+
+    Thinking is signed for what stands before it. A request knows the digest of that, and thinking that was made for
+    something else is not sent.
+    """
+
+    framing: Literal["sse", "ndjson"] = "sse"
+
+    def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
+        """The request for one streamed reply."""
+        prefix = prefix_of(model, context)
+        body: JsonObject = {
+            "model": model.id,
+            "max_tokens": options.max_tokens or model.max_output or _DEFAULT_MAX_TOKENS,
+            "messages": _messages(prepare(context.messages, model, prefix), model),
+            "stream": True,
+        }
+        if context.system:
+            body["system"] = context.system
+        if context.tools:
+            body["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+                for tool in context.tools
+            ]
+        if is_vendor(model):
+            body["cache_control"] = {"type": "ephemeral"}
+        warnings = [*_unseen(context, model), *add_options(body, model, context, options)]
+        headers = {"anthropic-version": version_for(model, body)}
+        if key:
+            headers["x-api-key"] = key
+        return WireRequest(f"{base_url_of(model)}/messages", body, headers, tuple(warnings), prefix.digest)
+
+    def decoder(self, model: Model) -> Decoder:
+        """A decoder for one reply."""
+        return MessagesDecoder(model)
+
+    def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """What an HTTP error means."""
+        return body_error(model, status, headers, body)
+
+
+DIALECT = Messages()
+
+
+def prefix_of(model: Model, context: Context) -> Prefix:
+    """What stands before the messages, as far as the model signs its thinking for it."""
+    return Prefix(context.system, *context.tools) if binds_to_tools(model) else Prefix()
+
+
+def _messages(messages: Sequence[Message], model: Model) -> list[JsonObject]:
+    """The messages with roles that alternate: results and the prompt that follows them are one user message."""
+    wire: list[JsonObject] = []
+    for number, message in enumerate(messages, 1):
+        role = "assistant" if message.type == "assistant" else "user"
+        content = [block for part in message.content if (block := _block(part, model)) is not None]
+        # A message that was cut short after a thought: the API takes none that ends with one, unless it goes on.
+        goes_on = role == "user" or number == len(messages)
+        while not goes_on and content and content[-1]["type"].endswith("thinking"):
+            content.pop()
+        if not content:
+            continue
+        if wire and wire[-1]["role"] == role:
+            wire[-1]["content"].extend(content)
+        else:
+            wire.append({"role": role, "content": content})
+    return wire
+
+
+def _block(part: Part, model: Model) -> JsonObject | None:
+    """A part as a block; None for one that the API would refuse."""
+    match part.type:
+        case "image":
+            return _image(part, model)
+        case "file":
+            return _document(part, model)
+        case "tool_result":
+            return _result(part, model)
+        case _:
+            return _said(part)
+
+
+def _said(part: TextPart | ThinkingPart | ToolCallPart) -> JsonObject | None:
+    """What the model said, or a person in plain text, as it came."""
+    state = part.provider_state
+    if part.type == "tool_call":
+        return {"type": "tool_use", **(state or {}), "id": part.id, "name": part.name, "input": part.args}
+    if part.type == "thinking":
+        # Only signed thinking is taken back; what was interrupted before its signature is not.
+        return {**state, "thinking": part.text} if state and state.get("type") == "thinking" else state
+    if state is not None and state.get("type") != "text":
+        return state
+    return {"type": "text", **(state or {}), "text": part.text} if part.text.strip() else None
+
+
+def _image(part: ImagePart, model: Model) -> JsonObject:
+    check_media(model, part)
+    if part.mime not in _IMAGES and part.data is not None:
+        raise UnsupportedFeatureError(f"{model} cannot look at {part.mime}; convert the image to image/png.")
+    return {"type": "image", "source": _source(part)}
+
+
+def _document(part: FilePart, model: Model) -> JsonObject:
+    """A document block: a PDF, or a text where its bytes are there."""
+    check_media(model, part)
+    if part.mime.startswith("text/") and part.data is not None:
+        text = base64.b64decode(part.data).decode("utf-8", "replace")
+        source = {"type": "text", "media_type": "text/plain", "data": text}
+    elif part.mime != "application/pdf":
+        raise unreadable(model, part)
+    else:
+        source = _source(part)
+    return {"type": "document", "source": source, "title": part.name}
+
+
+def _source(part: ImagePart | FilePart) -> JsonObject:
+    if part.data is not None:
+        return {"type": "base64", "media_type": part.mime, "data": part.data}
+    return {"type": "url", "url": part.url}
+
+
+def _unseen(context: Context, model: Model) -> Iterable[str]:
+    """A sentence about the pictures of tools that the model cannot look at. A tool cannot know who reads them."""
+    results = (part for message in context.messages if message.type == "tool_result" for part in message.content)
+    if not model.takes("image") and any(part.images for part in results):
+        yield f"{model} cannot look at images, so those that tools returned were not sent."
+
+
+def _result(part: ToolResultPart, model: Model) -> JsonObject:
+    text = part.text if part.text.strip() or not part.is_error else _FAILED
+    content: str | list[JsonObject] = text
+    if part.images and model.takes("image"):
+        pictures = [_image(image, model) for image in part.images]
+        content = [{"type": "text", "text": text}, *pictures] if text.strip() else pictures
+    block = {"type": "tool_result", "tool_use_id": part.id, "content": content}
+    return {**block, "is_error": True} if part.is_error else block
+
+
+class _Block:
+    """A block that is being written: everything but its text, and pieces of JSON where it has an input."""
+
+    __slots__ = ("ended", "pieces", "state")
+
+    def __init__(self, state: JsonObject) -> None:
+        self.state = state
+        self.pieces: list[str] = []
+        self.ended = False
+
+
+class MessagesDecoder:
+    """Decodes one streamed reply."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._blocks: dict[int, _Block] = {}
+        self._usage: JsonObject = {}
+        self._reason = ""
+        self._details: JsonObject = {}
+        self._finished = False
+
+    def feed(self, data: bytes) -> Iterable[StreamEvent | Pause]:
+        """The events of one of the API's events."""
+        if self._finished:
+            return ()
+        event = read_object(data, self._model)
+        kind = event.get("type")
+        if kind == "content_block_delta":
+            delta = event["delta"]
+            if delta.get("type") == "text_delta":  # the hot path
+                return (TextDelta(event["index"], delta["text"]),)
+            return self._delta(event["index"], delta)
+        return self._border(kind, event)
+
+    def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent | Pause]:
+        """What begins and ends blocks and the message; an event of a kind that came later than this is skipped."""
+        events: Iterable[StreamEvent | Pause] = ()
+        match kind:
+            case "content_block_start":
+                events = self._start(event["index"], event["content_block"])
+            case "content_block_stop":
+                events = self._stop(event["index"])
+            case "message_start":
+                events = self._count(event["message"].get("usage"))
+            case "message_delta":
+                delta = event.get("delta") or {}
+                self._reason = delta.get("stop_reason") or self._reason
+                self._details = delta.get("stop_details") or self._details
+                events = self._count(event.get("usage"))
+            case "message_stop":
+                self._finished = True
+                events = (*self._stop_all(), *self._finish())
+            case _ if kind == "error" or "error" in event or ("code" in event and "message" in event):
+                raise self._failure(event)
+        return events
+
+    def _finish(self) -> Iterable[StreamEvent | Pause]:
+        if self._reason == "refusal":
+            category = self._details.get("category")
+            words = str(self._details.get("explanation") or "it gave no reason").strip().rstrip(".")
+            yield Warned(
+                f"{self._model} refused to go on{f' ({category})' if category else ''}: {words}; "
+                "take back the prompt and ask in another way, or ask another model."
+            )
+        calls = any(block.state.get("type") == "tool_use" for block in self._blocks.values())
+        paused = self._reason == "pause_turn" and bool(self._blocks) and not calls
+        yield Pause() if paused else Finish(_STOP_REASONS.get(self._reason, "stop"))
+
+    def end(self) -> Iterable[StreamEvent]:
+        """Nothing more to come. Raises `StreamTruncated` when the message was not stopped."""
+        if not self._finished:
+            raise StreamTruncated(
+                f"The answer of {self._model} ended before it was complete; ask again.",
+                provider=self._model.provider,
+                model=self._model.id,
+            )
+        return ()
+
+    def _start(self, index: int, block: JsonObject) -> Iterable[StreamEvent]:
+        state = dict(block)
+        self._blocks[index] = _Block(state)
+        match block.get("type"):
+            case "text":
+                return (TextDelta(index, state.pop("text", "")),)
+            case "thinking":
+                return (ThinkingDelta(index, state.pop("thinking", "")),)
+            case "redacted_thinking":
+                return (ThinkingDelta(index, ""),)
+            case "tool_use":
+                given = state.pop("input", None)
+                start = ToolCallStart(index, state.pop("id", ""), state.pop("name", ""))
+                return (start, ToolArgsDelta(index, write_json(given).decode())) if given else (start,)
+        return (TextDelta(index, ""),)
+
+    def _delta(self, index: int, delta: JsonObject) -> Iterable[StreamEvent]:
+        block = self._blocks.setdefault(index, _Block({}))
+        match delta.get("type"):
+            case "thinking_delta":
+                return (ThinkingDelta(index, delta["thinking"]),)
+            case "input_json_delta":
+                text = delta["partial_json"]
+                if block.state.get("type") == "tool_use":
+                    return (ToolArgsDelta(index, text),) if text else ()
+                block.pieces.append(text)
+            case "citations_delta":
+                block.state["citations"] = [*(block.state.get("citations") or ()), delta["citation"]]
+            case _:
+                for name, value in delta.items():
+                    if name != "type":
+                        known = block.state.get(name)
+                        block.state[name] = (
+                            known + value if isinstance(known, str) and isinstance(value, str) else value
+                        )
+        # A signature may arrive after the end of its block.
+        return (PartEnd(index, _state(block)),) if block.ended else ()
+
+    def _stop(self, index: int) -> Iterable[StreamEvent]:
+        block = self._blocks.setdefault(index, _Block({}))
+        block.ended = True
+        if block.pieces:
+            text = "".join(block.pieces)
+            args = parse_arguments(text)
+            block.state["input"] = text if args is None else args
+        return (PartEnd(index, _state(block)),)
+
+    def _stop_all(self) -> Iterable[StreamEvent]:
+        for index, block in self._blocks.items():
+            if not block.ended:
+                yield from self._stop(index)
+
+    def _count(self, usage: JsonObject | None) -> Iterable[StreamEvent]:
+        """Counts are cumulative: a later one replaces an earlier one, a missing one changes nothing."""
+        if not usage:
+            return ()
+        self._usage.update((name, value) for name, value in usage.items() if value is not None)
+        return (UsageUpdate(_usage(self._usage)),)
+
+    def _failure(self, event: JsonObject) -> ProviderError:
+        words, kind = words_and_kind(event)
+        error = event.get("error")
+        inner = error if isinstance(error, dict) else event
+        code = inner.get("code")
+        status = code if isinstance(code, int) else _STATUS_OF_ERROR.get(str(inner.get("type")), 500)
+        failure = status_error(self._model, status, words, kind=kind)
+        failure.request_id = event.get("request_id")
+        return failure
+
+
+def _state(block: _Block) -> JsonObject | None:
+    """What to echo. Plain text and plain calls need nothing; an unsigned thought is of no use to the API."""
+    state = block.state
+    if state.get("type") == "thinking":
+        return state if state.get("signature") else None
+    if state.get("type") == "text":
+        return state if any(value for name, value in state.items() if name != "type") else None
+    if state.get("type") == "tool_use":
+        return {name: value for name, value in state.items() if name != "type"} or None
+    return state or None
+
+
+def _usage(usage: JsonObject) -> Usage:
+    read = usage.get("cache_read_input_tokens") or 0
+    written = usage.get("cache_creation_input_tokens") or 0
+    details = usage.get("output_tokens_details") or {}
+    return Usage(
+        input_tokens=(usage.get("input_tokens") or 0) + read + written,
+        output_tokens=usage.get("output_tokens") or 0,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        thinking_tokens=details.get("thinking_tokens") or 0,
+    )

@@ -1,0 +1,223 @@
+"""What Anthropic's models take: the options of a request, and the version of the API that knows them.
+
+The rules are those of the vendor's documentation of its models, its API versions and its structured outputs. What a
+model does not take is left out, with a sentence that says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from planck_nb.ai.dialects.request_checks import check_choice
+from planck_nb.ai.models import LEVELS, Model
+from planck_nb.ai.providers import is_first_party
+from planck_nb.ai.request import Context, Options
+from planck_nb.base.json_types import JsonObject
+
+VERSION = "2026-10-21"
+"""The version of the API that is spoken with Anthropic."""
+
+SAMPLING_VERSION = "2023-06-01"
+"""The version before it, which still has sampling options, and which other makers' servers know."""
+
+_GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:-(\d{1,2}))?(?:-|$)")
+_BINDING = (5, 1)
+_THINKS_UNASKED = (5, 0)
+
+_SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
+_SMALLEST_BUDGET = 1024
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+"""Some models show nothing of their thinking, nor of what they say between calls, unless asked for a summary."""
+
+_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+
+_NO_LIMITS = frozenset(
+    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern maxItems uniqueItems "
+    "minProperties maxProperties".split()
+)
+_FORMATS = frozenset("date-time time date duration email hostname uri ipv4 ipv6 uuid".split())
+
+
+def is_vendor(model: Model) -> bool:
+    """Whether Anthropic itself is asked."""
+    return model.provider == "anthropic" and is_first_party(model)
+
+
+def thinks_in_budgets(model: Model) -> bool:
+    """Whether the model is one of the older ones, whose thinking has a number of tokens instead of an effort."""
+    return model.settings.get("thinking") == "budget"
+
+
+def binds_to_tools(model: Model) -> bool:
+    """Whether the model signs its thinking for system prompt and tools, too, and not for the messages alone.
+
+    Anthropic's do from generation 5.1 on. Of a model that nobody knows, the stricter is assumed.
+    """
+    return model.provider == "anthropic" and (_generation(model) or _BINDING) >= _BINDING
+
+
+def _generation(model: Model) -> tuple[int, int] | None:
+    """The 4 and 6 of claude-sonnet-4-6."""
+    found = _GENERATION.match(model.id)
+    return (int(found[1]), int(found[2] or 0)) if found else None
+
+
+def version_for(model: Model, body: JsonObject) -> str:
+    """The version of the API to ask in."""
+    sampled = not _SAMPLING.isdisjoint(body)
+    return VERSION if is_vendor(model) and not sampled else SAMPLING_VERSION
+
+
+def add_options(body: JsonObject, model: Model, context: Context, options: Options) -> list[str]:
+    """Put the options into the body, which holds messages, tools and max_tokens. The sentences about those left out.
+
+    Raises `UnsupportedFeatureError` where `tool_choice` names a tool that is not among the tools.
+    """
+    warnings: list[str] = []
+    forced = _add_tool_choice(body, model, context, options, warnings)
+    level = options.thinking
+    if forced:
+        if level not in {None, "off"}:
+            warnings.append(f"{model} cannot think when it must call a tool, so thinking={level!r} was not sent.")
+        level = "off"
+    _add_thinking(body, model, level, warnings)
+    _add_sampling(body, model, options, warnings)
+    if stops := [stop for stop in options.stop if stop.strip()]:
+        body["stop_sequences"] = stops
+    if len(stops) < len(options.stop):
+        warnings.append(f"{model} takes no stop sequence of white space alone, so that one was not sent.")
+    if options.output is not None:
+        schema = closed(options.output)
+        body["output_config"] = {**body.get("output_config", {}), "format": {"type": "json_schema", "schema": schema}}
+    body.update(options.extra)
+    return warnings
+
+
+def _always_thinks(model: Model) -> bool:
+    return bool(model.thinking_levels) and "off" not in (model.thinking_levels or ())
+
+
+def _add_tool_choice(body: JsonObject, model: Model, context: Context, options: Options, warnings: list[str]) -> bool:
+    """Whether the model must call a tool."""
+    choice = options.tool_choice
+    if choice is None:
+        return False
+    check_choice(choice, context.tools)
+    kind = _CHOICES.get(choice, "tool")
+    forced = kind in {"any", "tool"}
+    if forced and not context.tools:
+        warnings.append(f"{model} was given no tools, so tool_choice={choice!r} was not sent.")
+        return False
+    if forced and _always_thinks(model):
+        warnings.append(f"{model} cannot be made to call a tool, so tool_choice={choice!r} was not sent.")
+        return False
+    if context.tools:
+        body["tool_choice"] = {"type": kind, "name": choice} if kind == "tool" else {"type": kind}
+    return forced
+
+
+def _add_thinking(body: JsonObject, model: Model, level: str | None, warnings: list[str]) -> None:
+    """Ask for thinking in the model's own way, or for none."""
+    if _always_thinks(model):
+        body["thinking"] = dict(_ADAPTIVE)
+        if level == "off":
+            warnings.append(f"{model} always thinks; it was asked to do so as little as it can.")
+            level = "low"
+    if level is None:
+        return
+    if level == "off":
+        # A model that nobody knows may not let itself be told.
+        if model.thinking_levels and (_generation(model) or (0, 0)) >= _THINKS_UNASKED:
+            body["thinking"] = {"type": "disabled"}
+    elif level not in LEVELS:
+        warnings.append(f"There is no level of thinking {level!r}, so it was not sent; levels are {', '.join(LEVELS)}.")
+    elif model.thinking_levels == () or (model.context_window is not None and not model.thinking):
+        warnings.append(f"{model} does not think, so thinking={level!r} was not sent.")
+    elif thinks_in_budgets(model):
+        _add_budget(body, model, level, warnings)
+    else:
+        body["thinking"] = dict(_ADAPTIVE)
+        body["output_config"] = {"effort": _effort(model, level, warnings)}
+
+
+def _effort(model: Model, level: str, warnings: list[str]) -> str:
+    """The effort that is nearest to a level, and not above it where there is a choice."""
+    known = [effort for effort in _EFFORTS if model.thinking_levels is None or effort in model.thinking_levels]
+    below = [effort for effort in known if LEVELS.index(effort) <= LEVELS.index(level)]
+    effort = below[-1] if below else known[0]
+    if effort != level and level not in (model.thinking_levels or ("minimal",)):
+        warnings.append(f"{model} does not know thinking={level!r}; {effort!r} was sent instead.")
+    return effort
+
+
+def _add_budget(body: JsonObject, model: Model, level: str, warnings: list[str]) -> None:
+    budget = min(_BUDGETS[level], body["max_tokens"] - _SMALLEST_BUDGET)
+    if budget < _SMALLEST_BUDGET:
+        warnings.append(
+            f"{model} cannot think within max_tokens={body['max_tokens']}, so thinking={level!r} was not sent; "
+            f"allow it {2 * _SMALLEST_BUDGET} or more."
+        )
+    elif _is_amid_calls_without_thinking(body["messages"]):
+        warnings.append(
+            f"{model} cannot begin to think between a tool call and its answer, so thinking={level!r} was not sent."
+        )
+    else:
+        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+
+
+def _is_amid_calls_without_thinking(messages: list[JsonObject]) -> bool:
+    """Whether the last message holds results of calls that were made without thinking, or whose thinking is lost.
+
+    With a budget for thinking, the API refuses such a conversation.
+    """
+    if len(messages) < 2 or not any(block["type"] == "tool_result" for block in messages[-1]["content"]):  # noqa: PLR2004
+        return False
+    return not str(messages[-2]["content"][0]["type"]).endswith("thinking")
+
+
+def _add_sampling(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
+    thinks = body.get("thinking", {"type": "disabled"})["type"] != "disabled"
+    for name, value in (("temperature", options.temperature), ("top_p", options.top_p)):
+        if value is None:
+            continue
+        if not model.settings.get("temperature", True):
+            reason = f"takes no {name}"
+        elif thinks:
+            reason = f"takes no {name} while it thinks"
+        elif name == "top_p" and "temperature" in body and is_vendor(model):
+            reason = "takes either temperature or top_p"
+        else:
+            body[name] = value
+            continue
+        warnings.append(f"{model} {reason}, so {name}={value} was not sent.")
+
+
+def closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON Schema as the API takes it: objects without further properties, and limits told in words."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found: JsonObject = {}
+    limits: list[str] = []
+    for name, value in schema.items():
+        if name in {"properties", "$defs", "definitions"}:
+            found[name] = {key: closed(item) for key, item in value.items()}
+        elif name in {"items", "anyOf", "allOf"}:
+            found[name] = closed(value)
+        elif name == "oneOf":
+            found["anyOf"] = closed(value)
+        elif name in _NO_LIMITS or (name == "minItems" and value > 1) or (name == "format" and value not in _FORMATS):
+            limits.append(f"{name}: {value}")
+        else:
+            found[name] = value
+    if "object" in (schema.get("type") or ()):
+        found["additionalProperties"] = False
+    if limits:
+        found["description"] = " ".join(filter(None, (found.get("description"), f"({', '.join(limits)})")))
+    return found

@@ -1,0 +1,326 @@
+"""The demo model: an honest stand-in that needs no key, no server and no network.
+
+Two models live here. `demo:demo` reads the prompt, drives the tools it was given for real and weaves their results
+into its answer, or says what it is and how to choose a real model. `demo:script` says what its script tells it, word
+for word, for tests and demonstrations. Both are deterministic: they look at nothing but the conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from planck_nb.ai.messages import Message, StopReason, ToolResultMessage, Usage, UserMessage
+from planck_nb.ai.models import Model
+from planck_nb.ai.request import Context, Options, ToolSpec
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+)
+from planck_nb.base.errors import ConfigError, ProviderProtocolError
+from planck_nb.base.json_types import JsonObject
+
+_PIECES = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
+"""Streams word by word, each with the white space before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call that a reply makes."""
+
+    name: str
+    args: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One scripted reply: thinking, then text, then calls. `error` breaks the stream after what came before it."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: Sequence[Call] = ()
+    error: str | None = None
+
+    @classmethod
+    def parse(cls, data: object) -> Reply:
+        """A reply from script data: a string, or an object with the keys text, thinking, calls and error.
+
+        Raises `ConfigError` for anything else, so that a misspelt script does not pass as a short one.
+        """
+        if isinstance(data, Reply):
+            return data
+        if isinstance(data, str):
+            return cls(text=data)
+        if not isinstance(data, Mapping) or not set(data) <= {"text", "thinking", "calls", "error"}:
+            raise ConfigError(
+                "A reply of a demo script is a string or an object with text, thinking, calls and error; "
+                f"this one is {json.dumps(data, default=repr)[:200]}."
+            )
+        calls = tuple(Call(str(call["name"]), dict(call.get("arguments", {}))) for call in data.get("calls", ()))
+        return cls(str(data.get("text", "")), str(data.get("thinking", "")), calls, data.get("error"))
+
+
+class Demo:
+    """The provider of the demo models.
+
+    `Model.settings` may hold `script` (a list of replies) for `demo:script`, and `pace`, the seconds between words
+    (0 by default: at once).
+    """
+
+    async def stream(self, model: Model, context: Context, options: Options) -> AsyncIterator[list[StreamEvent]]:  # noqa: ARG002 - the protocol's
+        """The events of one reply, word by word."""
+        script = cast("Sequence[object] | None", model.settings.get("script"))
+        reply = answer(context) if script is None else scripted(script, context)
+        pace = float(cast("float", model.settings.get("pace", 0.0)))
+        batch: list[StreamEvent] = []
+        for event in _events(reply, context):
+            batch.append(event)
+            if pace:
+                yield batch
+                batch = []
+                await asyncio.sleep(pace)
+        yield batch
+        if reply.error is not None:
+            raise ProviderProtocolError(reply.error, provider=model.provider, model=model.id)
+
+
+DEMO = Demo()
+
+
+def scripted(script: Sequence[object], context: Context) -> Reply:
+    """The reply that is due: as many replies into the script as the model has spoken in this conversation.
+
+    `{result}` in its text stands for the result of the newest tool call, `{results}` for all of the newest round.
+    """
+    spoken = sum(1 for message in context.messages if message.type == "assistant")
+    if spoken >= len(script):
+        raise ProviderProtocolError(
+            f"The demo script has {len(script)} replies and the conversation asks for reply {spoken + 1}; "
+            "add a reply to the script.",
+            provider="demo",
+            model="script",
+        )
+    reply = Reply.parse(script[spoken])
+    results = [part.text for part in _last_results(context.messages)]
+    text = reply.text.replace("{results}", "\n".join(results)).replace("{result}", results[-1] if results else "")
+    return Reply(text, reply.thinking, reply.calls, reply.error)
+
+
+def answer(context: Context) -> Reply:
+    """What the demo model says: it runs the tools that fit the prompt, and tells what they returned."""
+    results = _last_results(context.messages)
+    if results:
+        lines = [
+            f"`{part.name}` failed: {part.text.removeprefix('Error: ')}"
+            if part.is_error
+            else f"`{part.name}` returned {_quoted(part.text)}"
+            for part in results
+        ]
+        return Reply(text="\n\n".join(lines))
+    prompt = _last_prompt(context.messages)
+    planned = _plan(context.tools, prompt)
+    ready = [Call(tool.name, args) for tool, args, missing in planned if not missing]
+    if ready:
+        names = " and ".join(f"`{call.name}`" for call in ready)
+        return Reply(thinking=f"The prompt is about {names}, and says all that the call needs.", calls=ready)
+    if planned:
+        tool, _, missing = planned[0]
+        wanted = " and ".join(f"`{name}`" for name in missing)
+        return Reply(
+            text=f"I would call `{tool.name}`, but the prompt gives no value for {wanted}. "
+            f'Numbers are taken in their order; text goes in quotes, as in: use {tool.name} with "some text".'
+        )
+    return Reply(text=_introduction(context.tools))
+
+
+def _introduction(tools: Sequence[ToolSpec]) -> str:
+    said = (
+        "I am the demo model: a small script that ships with planck_nb, not a language model. "
+        "I call the tools I am given and tell what they return, nothing else."
+    )
+    if tools:
+        listed = "\n".join(f"- `{tool.name}`: {_first_line(tool.description)}" for tool in tools)
+        said += f"\n\nI have these tools:\n\n{listed}\n\nName one, with values for its arguments, and I will call it."
+    else:
+        said += " I was given no tools."
+    return said + (
+        "\n\nTo talk to a real model, set an API key such as `ANTHROPIC_API_KEY`, or start a llama.cpp or Ollama "
+        "server, then choose it, for example with `%planck model anthropic:claude-sonnet-4-6`."
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0] or "no description"
+
+
+def _quoted(text: str) -> str:
+    return f"`{text}`." if "\n" not in text and "`" not in text else f"\n\n```\n{text}\n```"
+
+
+def _last_results(messages: Sequence[Message]) -> Sequence[Any]:
+    last = messages[-1] if messages else None
+    return last.content if isinstance(last, ToolResultMessage) else ()
+
+
+def _last_prompt(messages: Sequence[Message]) -> str:
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            return message.text
+    return ""
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_COMMON = frozenset(
+    "a about all an and are as at be by call can do does for from get give has have how i if in is it its me my of on "
+    "or please returns run tell that the this to tool use using value values was what when where which who will with "
+    "you your".split()
+)
+
+
+def _words(text: str) -> set[str]:
+    """The telling words of a text: lower case, singular, without the common ones."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    found = {word.lower() for word in _WORD.findall(spaced.replace("_", " "))}
+    return {word.removesuffix("s") if len(word) > 3 else word for word in found} - _COMMON  # noqa: PLR2004
+
+
+def _places(tools: Sequence[ToolSpec], prompt: str) -> list[tuple[int, ToolSpec]]:
+    """Where the prompt speaks of which tool, in order.
+
+    Of those it names; else those whose names share a word with it; else those whose descriptions share two.
+    """
+    named = [(found.start(), tool) for tool in tools for found in re.finditer(_whole(tool.name), prompt)]
+    if named:
+        return sorted(named, key=_place)
+    said = [(found.start(), word) for found in _WORD.finditer(prompt) for word in _words(found.group())]
+    for field, enough in (("name", 1), ("description", 2)):
+        places: list[tuple[int, ToolSpec]] = []
+        for tool in tools:
+            shared = [(place, word) for place, word in said if word in _words(getattr(tool, field))]
+            if len({word for _, word in shared}) >= enough:
+                places += [(place, tool) for place, _ in (shared if enough == 1 else shared[:1])]
+        if places:
+            return sorted(places, key=_place)
+    return []
+
+
+def _place(found: tuple[int, ToolSpec]) -> int:
+    return found[0]
+
+
+def _plan(tools: Sequence[ToolSpec], prompt: str) -> list[tuple[ToolSpec, JsonObject, list[str]]]:
+    """What to call with which arguments, and the required ones that the prompt does not give.
+
+    Each place that speaks of a tool has its share of the prompt, up to the next place; a tool whose shares hold too
+    little gets the whole prompt.
+    """
+    places = _places(tools, prompt)
+    starts = [0, *(place for place, _ in places[1:]), len(prompt)]
+    shares = [(tool, prompt[starts[number] : starts[number + 1]]) for number, (_, tool) in enumerate(places)]
+    planned = [(tool, *_arguments(tool, share)) for tool, share in shares]
+    served = {tool.name for tool, _, missing in planned if not missing}
+    wanting = {tool.name: tool for tool, _ in shares if tool.name not in served}
+    return [plan for plan in planned if plan[0].name in served and not plan[2]] + [
+        (tool, *_arguments(tool, prompt)) for tool in wanting.values()
+    ]
+
+
+def _whole(name: str) -> str:
+    return rf"(?<!\w){re.escape(name)}(?!\w)"
+
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\w)")
+_STRING = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(?<!\w)'([^']*)'(?!\w)|`([^`]*)`")
+_PROPER = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][\w-]*(?:\s+[A-ZÀ-Þ][\w-]*)*", re.MULTILINE)
+
+
+def _arguments(tool: ToolSpec, prompt: str) -> tuple[JsonObject, list[str]]:
+    """Values from the prompt for the tool's parameters in their order, and the required ones it has none for."""
+    bare = re.sub(f"@?{_whole(tool.name)}", " ", prompt)
+    strings = ["".join(groups) for groups in _STRING.findall(bare)]
+    unquoted = _STRING.sub(" ", bare)
+    numbers = iter(_NUMBER.findall(unquoted))
+    texts = iter(strings or _PROPER.findall(unquoted))
+    args: JsonObject = {}
+    missing: list[str] = []
+    required = set(tool.parameters.get("required", ()))
+    for name, schema in cast("JsonObject", tool.parameters.get("properties", {})).items():
+        value = _value(name, schema, bare, numbers, texts)
+        if value is not None:
+            args[name] = value
+        elif name in required:
+            missing.append(name)
+    return args, missing
+
+
+def _value(name: str, schema: JsonObject, prompt: str, numbers: Iterator[str], texts: Iterator[str]) -> object:
+    given = re.search(rf"\b{re.escape(name)}\s*(?:=|:)\s*(\"[^\"]*\"|'[^']*'|[^\s,;)]+)", prompt)
+    if given:
+        written = given.group(1).rstrip(".?!")
+        try:
+            return json.loads(written.replace("'", '"'))
+        except ValueError:
+            return written
+    if "enum" in schema:
+        return next((item for item in schema["enum"] if re.search(rf"\b{re.escape(str(item))}\b", prompt)), None)
+    value: object = None
+    match schema.get("type"):
+        case "integer" | "number":
+            value = next(map(json.loads, numbers), None)
+        case "boolean":
+            value = re.search(rf"\b{re.escape(name)}\b", prompt) is not None or None
+        case "array":
+            kind = cast("JsonObject", schema.get("items", {})).get("type")
+            value = list(map(json.loads, numbers) if kind in {"integer", "number"} else texts) or None
+        case "object":
+            pass
+        case _:
+            value = next(texts, None)
+    return value
+
+
+def _events(reply: Reply, context: Context) -> Iterator[StreamEvent]:
+    index = 0
+    if reply.thinking:
+        yield from (ThinkingDelta(index, piece) for piece in _pieces(reply.thinking))
+        yield PartEnd(index)
+        index += 1
+    if reply.text:
+        yield from (TextDelta(index, piece) for piece in _pieces(reply.text))
+        yield PartEnd(index)
+        index += 1
+    round_number = sum(1 for message in context.messages if message.type == "assistant") + 1
+    for number, call in enumerate(reply.calls, 1):
+        yield ToolCallStart(index, f"call_{round_number}_{number}", call.name)
+        yield from (ToolArgsDelta(index, piece) for piece in _pieces(json.dumps(call.args, ensure_ascii=False)))
+        yield PartEnd(index)
+        index += 1
+    if reply.error is not None:
+        return
+    reason: StopReason = "tool_use" if reply.calls else "stop"
+    yield UsageUpdate(_usage(reply, context))
+    yield Finish(reason)
+
+
+def _pieces(text: str) -> list[str]:
+    return _PIECES.findall(text)
+
+
+def _usage(reply: Reply, context: Context) -> Usage:
+    """Words for tokens: what the demo model reads and writes is counted so that figures move as they would."""
+    read = len(context.system.split())
+    for message in context.messages:
+        read += sum(len(part.text.split()) for part in message.content if part.type in ("text", "tool_result"))
+    thought = len(reply.thinking.split())
+    calls = sum(len(json.dumps(call.args).split()) + 1 for call in reply.calls)
+    return Usage(input_tokens=read, output_tokens=len(reply.text.split()) + thought + calls, thinking_tokens=thought)

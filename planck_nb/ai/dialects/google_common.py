@@ -1,0 +1,160 @@
+"""What Google's two formats share: how much a model thinks, what it takes, what its errors mean."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from pydantic_core import from_json
+
+from planck_nb.ai.models import LEVELS, Model
+from planck_nb.ai.request import Options
+from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
+from planck_nb.base.errors import ProviderError, ProviderStatusError
+from planck_nb.base.json_types import JsonObject
+
+MOST_STOPS = 5
+"""Stop sequences that a request may have (API reference of GenerationConfig)."""
+
+_THINKS_SINCE = 2.5
+_GENERATION = re.compile(r"gemini-(\d+(?:\.\d+)?)")
+_DELAY = re.compile(r"(\d+(?:\.\d+)?)s$")
+_OVERFLOW = re.compile(r"token count.*exceeds the maximum", re.IGNORECASE)
+_SPENT = re.compile(r"PerDay|credits? (are|is) depleted", re.IGNORECASE)
+
+_STATUS_OF_ERROR = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+"""The HTTP statuses of Google's error codes (google/rpc/code.proto)."""
+
+
+def generation(model: Model) -> float:
+    """The model's generation, such as 2.5; the newest for names such as gemini-flash-latest, 0 for other families."""
+    if "gemini" not in model.id:
+        return 0.0
+    number = _GENERATION.search(model.id)
+    return float(number[1]) if number else math.inf
+
+
+def level_for(model: Model, wanted: str) -> tuple[str | None, str | None]:
+    """The vendor's word for the level of thinking nearest to the wanted one, and a sentence where it is another.
+
+    None stands for a model that does not think, or for a level that the model does not know at all.
+    """
+    unknown = model.context_window is None and not 0 < generation(model) < _THINKS_SINCE
+    if not model.thinking and not unknown:
+        return None, None if wanted == "off" else f"{model} does not think, so thinking={wanted!r} was not sent."
+    levels = model.settings.get("levels")
+    names = dict(levels) if isinstance(levels, Mapping) else {level: level for level in LEVELS[1:-2]}
+    known = [level for level in LEVELS if names.get(level)]
+    if wanted not in LEVELS or not known:
+        return None, f"{model} knows no level of thinking called {wanted!r}, so it was not sent."
+    rank = LEVELS.index(wanted)
+    nearest = min(known, key=lambda level: abs(LEVELS.index(level) - rank))
+    sentence = None if nearest == wanted else f"{model} cannot think at level {wanted!r}; {nearest!r} was sent instead."
+    return str(names[nearest]), sentence
+
+
+def sampling(model: Model, options: Options) -> tuple[JsonObject, list[str]]:
+    """Temperature, top_p, token limit and stop sequences under the names of generateContent, and warnings."""
+    found: JsonObject = {}
+    warnings: list[str] = []
+    if options.max_tokens is not None:
+        found["maxOutputTokens"] = options.max_tokens
+    for name, wire_name in (("temperature", "temperature"), ("top_p", "topP")):
+        value = getattr(options, name)
+        if value is None:
+            continue
+        if model.settings.get("temperature", True):
+            found[wire_name] = value
+        else:
+            warnings.append(f"{model} does not take {name}, so it was not sent.")
+    if options.stop:
+        found["stopSequences"] = list(options.stop[:MOST_STOPS])
+        if len(options.stop) > MOST_STOPS:
+            warnings.append(f"{model} takes {MOST_STOPS} stop sequences; the others were not sent.")
+    return found, warnings
+
+
+def merge(body: JsonObject, extra: Mapping[str, object]) -> None:
+    """Add the user's own fields. Those of an object such as `generationConfig` join what stands there."""
+    for name, value in extra.items():
+        known = body.get(name)
+        body[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, Mapping) else value
+
+
+def headers_for(key: str | None) -> dict[str, str]:
+    """The key's own header: as a part of the URL it would show in logs."""
+    return {"x-goog-api-key": key} if key else {}
+
+
+def path_of(model: Model) -> str:
+    """The model in a URL: an id that names its collection, such as tunedModels/x, stays as it is."""
+    name = quote(model.id, safe="/:@")
+    return name if "/" in name else f"models/{name}"
+
+
+def http_failure(model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+    """What an HTTP error means; `retry_after` is the delay that Google puts into the body."""
+    try:
+        data = from_json(body)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict | list):
+        return body_error(model, status, headers, body)
+    return failure(model, status, data, headers)
+
+
+def failure(
+    model: Model,
+    status: int | None,
+    data: Any,  # noqa: ANN401 - any JSON value
+    headers: Mapping[str, str] | None = None,
+) -> ProviderStatusError:
+    """The error for an error object, `{"error": {"code", "message", "status", "details"}}` or what stands within.
+
+    Without a status from HTTP it is the object's own.
+    """
+    words, kind = words_and_kind(data)
+    if isinstance(data, list):
+        data = data[0] if data else {}
+    error = data.get("error", data) if isinstance(data, dict) else data
+    error = error if isinstance(error, dict) else {}
+    headers = dict(headers or {})
+    for detail in _objects(error.get("details")):
+        kind = f"{kind} {detail.get('reason') or ''}"
+        if wait := _DELAY.match(str(detail.get("retryDelay"))):
+            headers.setdefault("retry-after", wait[1])
+        # A day's quota does not come back within the minute that the delay promises.
+        if any(_SPENT.search(str(violation.get("quotaId"))) for violation in _objects(detail.get("violations"))):
+            kind = f"{kind} insufficient_quota"
+    if _SPENT.search(words):
+        kind = f"{kind} insufficient_quota"
+    if _OVERFLOW.search(words):
+        kind = f"{kind} context_length_exceeded"
+    return status_error(model, status or _status_of(error), words, kind=kind.strip(), headers=headers)
+
+
+def _objects(value: Any) -> list[JsonObject]:  # noqa: ANN401 - any JSON value
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _status_of(error: JsonObject) -> int:
+    code = error.get("code")
+    if isinstance(code, int) and 400 <= code <= 599:  # noqa: PLR2004
+        return code
+    words = f"{error.get('status') or ''} {code or ''}".upper()
+    return next((status for name, status in _STATUS_OF_ERROR.items() if name in words), 500)

@@ -1,0 +1,419 @@
+"""Google's generateContent.
+
+Its stream is a row of pieces of one message: parts have no borders and no index, and nothing marks the end but a finish
+reason. Text goes on in the next piece as long as neither carries more than text. What carries more, above all a thought
+signature, is a part of its own, because the API wants the signature back on the very part it came with.
+
+`provider_state` is such a part without its text, its name and its arguments; of a part of another kind, such as code
+that was run, it is `{"part": …}`, the whole part. What is said about the message but is no part of it, such as the
+sources of a search, is `{"about": …}` and does not go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from planck_nb.ai.dialect import Decoder, WireRequest
+from planck_nb.ai.dialects.google_common import (
+    failure,
+    generation,
+    headers_for,
+    http_failure,
+    level_for,
+    merge,
+    path_of,
+    sampling,
+)
+from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.dialects.request_checks import check_choice, check_media
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    Message,
+    StopReason,
+    ToolCallPart,
+    ToolResultMessage,
+    Usage,
+    UserPart,
+)
+from planck_nb.ai.models import Model
+from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.request import Context, Options
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+    Warned,
+)
+from planck_nb.base.errors import ProviderError, StreamTruncated
+from planck_nb.base.json_types import JsonObject
+
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""Stands for the signature of a call that this model did not make (ai.google.dev, "Thought signatures")."""
+
+_SIGNED_SINCE = 3
+"""The first generation that refuses a step whose first call has no signature, and that reads pictures in results."""
+
+_BLOCKED = "PROMPT_BLOCKED"
+"""Our own reason, for a prompt that the model never saw."""
+
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "STOP": "stop",
+    "FUNCTION_CALL": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
+    "SAFETY": "refusal",
+    "RECITATION": "refusal",
+    "LANGUAGE": "refusal",
+    "BLOCKLIST": "refusal",
+    "PROHIBITED_CONTENT": "refusal",
+    "SPII": "refusal",
+    "IMAGE_SAFETY": "refusal",
+    "IMAGE_PROHIBITED_CONTENT": "refusal",
+    "IMAGE_RECITATION": "refusal",
+    "ESCALATION": "refusal",
+    "MODEL_ARMOR": "refusal",
+    _BLOCKED: "refusal",
+}
+
+_FAILURES = {
+    "MALFORMED_FUNCTION_CALL": 500,
+    "UNEXPECTED_TOOL_CALL": 500,
+    "TOO_MANY_TOOL_CALLS": 500,
+    "MALFORMED_RESPONSE": 500,
+    "IMAGE_OTHER": 500,
+    "NO_IMAGE": 500,
+    "OTHER": 500,
+    "MISSING_THOUGHT_SIGNATURE": 400,
+    "PUP_LIMITED_DISABLED": 403,
+}
+"""Finish reasons that mean that there is no answer, and the HTTP status that says the same."""
+
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+
+_BUDGETS = {"off": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 32768}
+_BUDGET_RANGES = {"gemini-2.5-pro": (128, 32768), "gemini-2.5-flash-lite": (512, 24576), "gemini-2.5": (0, 24576)}
+"""Tokens of thinking that models take beside 0, which only the first does not (ai.google.dev, "Thinking")."""
+_ALWAYS_THINKS = "gemini-2.5-pro"
+
+_ABOUT = ("groundingMetadata", "urlContextMetadata", "citationMetadata")
+
+
+class GenerateContent:
+    """The generateContent dialect."""
+
+    framing: Literal["sse", "ndjson"] = "sse"
+
+    def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
+        """The request for one streamed reply."""
+        body: JsonObject = {"contents": _contents(prepare(context.messages, model), model)}
+        if context.system:
+            body["systemInstruction"] = {"parts": [{"text": context.system}]}
+        if context.tools:
+            declarations = [
+                {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
+                for tool in context.tools
+            ]
+            body["tools"] = [{"functionDeclarations": declarations}]
+        check_choice(options.tool_choice, context.tools)
+        if options.tool_choice is not None and context.tools:
+            body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
+        config, warnings = sampling(model, options)
+        warnings.extend(_add_thinking(config, model, options.thinking))
+        warnings.extend(_add_output(config, model, options.output, with_tools=bool(context.tools)))
+        if config:
+            body["generationConfig"] = config
+        merge(body, options.extra)
+        return WireRequest(
+            url=f"{base_url_of(model)}/{path_of(model)}:streamGenerateContent?alt=sse",
+            body=body,
+            headers=headers_for(key),
+            warnings=tuple(warnings),
+        )
+
+    def decoder(self, model: Model) -> Decoder:
+        """A decoder for one reply."""
+        return GenerateContentDecoder(model)
+
+    def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """What an HTTP error means."""
+        return http_failure(model, status, headers, body)
+
+
+DIALECT = GenerateContent()
+
+
+def _contents(messages: Iterable[Message], model: Model) -> list[JsonObject]:
+    contents: list[JsonObject] = []
+    given_ids: dict[str, str] = {}
+    for message in messages:
+        match message.type:
+            case "user":
+                parts = [_user_part(model, part) for part in message.content]
+            case "assistant":
+                parts = _model_parts(message, model)
+                given_ids.update({call.id: _given_id(call) for call in message.tool_calls})
+            case "tool_result":
+                parts = _result_parts(message, model, given_ids)
+        if parts:
+            contents.append({"role": "model" if message.type == "assistant" else "user", "parts": parts})
+    return contents
+
+
+def _user_part(model: Model, part: UserPart) -> JsonObject:
+    if part.type == "text":
+        return {"text": part.text}
+    check_media(model, part)
+    return _media(part)
+
+
+def _media(part: ImagePart | FilePart) -> JsonObject:
+    if part.data is not None:
+        return {"inlineData": {"mimeType": part.mime, "data": part.data}}
+    return {"fileData": {"mimeType": part.mime, "fileUri": part.url}}
+
+
+def _model_parts(message: AssistantMessage, model: Model) -> list[JsonObject]:
+    parts = [wire for part in message.content if (wire := _model_part(part)) is not None]
+    if generation(model) >= _SIGNED_SINCE:
+        first = next((part for part in parts if "functionCall" in part), None)
+        if first is not None:
+            first.setdefault("thoughtSignature", NO_SIGNATURE)
+    return parts
+
+
+def _model_part(part: AssistantPart) -> JsonObject | None:
+    """A part as it came; None for one that is not for the model."""
+    state = part.provider_state or {}
+    match part.type:
+        case "tool_call":
+            call = {**state.get("functionCall", {}), "name": part.name, "args": part.args}
+            return {**state, "functionCall": call}
+        case "thinking":
+            # A summary that nobody signed tells the model nothing that it needs.
+            return {**state, "text": part.text, "thought": True} if state else None
+        case "text":
+            if "part" in state:
+                opaque: JsonObject = state["part"]
+                return opaque
+            return {**state, "text": part.text} if part.text or (state and "about" not in state) else None
+
+
+def _given_id(call: ToolCallPart) -> str:
+    """The id that the model gave its call; empty for one that was made here, which the model does not know."""
+    return str((call.provider_state or {}).get("functionCall", {}).get("id") or "")
+
+
+def _result_parts(message: ToolResultMessage, model: Model, given_ids: Mapping[str, str]) -> list[JsonObject]:
+    """The results in the order of their calls, by which the API pairs those without an id."""
+    results: list[JsonObject] = []
+    beside: list[JsonObject] = []
+    for part in message.content:
+        result: JsonObject = {"name": part.name, "response": {"error" if part.is_error else "output": part.text}}
+        if given := given_ids.get(part.id):
+            result["id"] = given
+        for image in part.images:
+            inside = image.data is not None and generation(model) >= _SIGNED_SINCE
+            (result.setdefault("parts", []) if inside else beside).append(_media(image))
+        results.append({"functionResponse": result})
+    return results + beside
+
+
+def _calling(choice: str) -> JsonObject:
+    if choice in _MODES:
+        return {"mode": _MODES[choice]}
+    return {"mode": "ANY", "allowedFunctionNames": [choice]}
+
+
+def _add_thinking(config: JsonObject, model: Model, level: str | None) -> list[str]:
+    """Ask for thinking in the model's own way; a sentence about what cannot be had."""
+    if level is None:
+        return []
+    prefix = next((prefix for prefix in _BUDGET_RANGES if model.id.startswith(prefix)), None)
+    if prefix is not None and level in _BUDGETS:
+        least, most = _BUDGET_RANGES[prefix]
+        if level == "off" and prefix != _ALWAYS_THINKS:
+            config["thinkingConfig"] = {"thinkingBudget": 0}
+            return []
+        config["thinkingConfig"] = {
+            "thinkingBudget": min(max(_BUDGETS[level], least), most),
+            "includeThoughts": level != "off",
+        }
+        return [f"{model} cannot leave thinking be; it thinks as little as it can."] if level == "off" else []
+    name, sentence = level_for(model, level)
+    if name is not None:
+        config["thinkingConfig"] = {"thinkingLevel": name.upper(), "includeThoughts": level != "off"}
+    return [sentence] if sentence else []
+
+
+def _add_output(config: JsonObject, model: Model, schema: JsonObject | None, *, with_tools: bool) -> list[str]:
+    if schema is None:
+        return []
+    if with_tools and 0 < generation(model) < _SIGNED_SINCE:
+        return [f"{model} does not take an output schema together with tools, so the schema was not sent."]
+    config["responseMimeType"] = "application/json"
+    config["responseJsonSchema"] = schema
+    return []
+
+
+class GenerateContentDecoder:
+    """Decodes one streamed reply. It ends with the connection: counts and parts may follow the finish reason."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._index = -1
+        self._open: type[TextDelta | ThinkingDelta] | None = None
+        self._reason: str | None = None
+        self._words = ""
+        self._about: JsonObject = {}
+        self._counts: JsonObject = {}
+        self._told: JsonObject = {}
+
+    def feed(self, data: bytes) -> Iterable[StreamEvent]:
+        """The events of one piece. Raises `ProviderError` for an error that the server reports."""
+        piece = read_object(data, self._model)
+        events: list[StreamEvent] = []
+        candidates = piece.get("candidates")
+        if candidates:
+            candidate = candidates[0]
+            if not candidate.get("index"):  # not a second answer that nobody asked for
+                content = candidate.get("content")
+                if content:
+                    for part in content.get("parts") or ():
+                        self._part(part, events)
+                self._about_answer(candidate)
+        elif "error" in piece:
+            raise failure(self._model, None, piece)
+        elif feedback := piece.get("promptFeedback"):
+            self._about_prompt(feedback)
+        counts = piece.get("usageMetadata")
+        if counts and "promptTokenCount" in counts:
+            first = not self._counts
+            self._counts = counts
+            # Every piece brings counts: to tell them at the beginning and at the end costs a third less.
+            if first or self._reason is not None:
+                self._count(events)
+        return events
+
+    def end(self) -> Iterable[StreamEvent]:
+        """The last events. Raises `StreamTruncated` without a finish reason, and what a bad one means."""
+        reason = self._reason
+        if reason is None:
+            raise StreamTruncated(
+                f"The answer of {self._model} ended before it was complete; ask again.",
+                provider=self._model.provider,
+                model=self._model.id,
+            )
+        if reason in _FAILURES:
+            words = f"{reason}: {self._words}" if self._words else reason
+            raise failure(self._model, _FAILURES[reason], {"message": words, "status": reason})
+        events: list[StreamEvent] = []
+        self._close(events)
+        self._count(events)
+        if self._about:
+            self._whole(TextDelta, "", {"about": self._about}, events)
+        stop_reason = _STOP_REASONS.get(reason)
+        if stop_reason is None or stop_reason == "refusal":
+            events.append(Warned(_sentence(self._model, reason, self._words)))
+        events.append(Finish(stop_reason or "stop"))
+        return events
+
+    def _part(self, part: JsonObject, events: list[StreamEvent]) -> None:
+        text = part.get("text")
+        if isinstance(text, str):
+            if len(part) == 1:  # the hot path
+                self._more(TextDelta, text, events)
+                return
+            state = {name: value for name, value in part.items() if name not in {"text", "thought"}}
+            delta = ThinkingDelta if part.get("thought") else TextDelta
+            if state:
+                self._whole(delta, text, state, events)
+            else:
+                self._more(delta, text, events)
+        elif isinstance(call := part.get("functionCall"), dict):
+            self._call(part, call, events)
+        elif part:
+            self._whole(TextDelta, "", {"part": part}, events)
+
+    def _more(self, delta: type[TextDelta | ThinkingDelta], text: str, events: list[StreamEvent]) -> None:
+        if not text:
+            return
+        if self._open is not delta:
+            self._close(events)
+            self._index += 1
+            self._open = delta
+        events.append(delta(self._index, text))
+
+    def _whole(
+        self, delta: type[TextDelta | ThinkingDelta], text: str, state: JsonObject, events: list[StreamEvent]
+    ) -> None:
+        """A part that nothing is added to."""
+        self._close(events)
+        self._index += 1
+        events.append(delta(self._index, text))
+        events.append(PartEnd(self._index, state))
+
+    def _call(self, part: JsonObject, call: JsonObject, events: list[StreamEvent]) -> None:
+        self._close(events)
+        self._index += 1
+        state = {name: value for name, value in part.items() if name != "functionCall"}
+        if rest := {name: value for name, value in call.items() if name not in {"name", "args"}}:
+            state["functionCall"] = rest
+        events.append(ToolCallStart(self._index, str(call.get("id") or ""), call.get("name") or ""))
+        if args := call.get("args"):
+            events.append(ToolArgsDelta(self._index, write_json(args).decode()))
+        events.append(PartEnd(self._index, state or None))
+
+    def _close(self, events: list[StreamEvent]) -> None:
+        if self._open is not None:
+            events.append(PartEnd(self._index))
+            self._open = None
+
+    def _count(self, events: list[StreamEvent]) -> None:
+        if self._counts and self._counts is not self._told:
+            self._told = self._counts
+            events.append(UsageUpdate(_usage(self._counts)))
+
+    def _about_answer(self, candidate: JsonObject) -> None:
+        reason = candidate.get("finishReason")
+        if reason and reason != "FINISH_REASON_UNSPECIFIED":
+            self._reason = reason
+            self._words = candidate.get("finishMessage") or ""
+        for name in _ABOUT:
+            if value := candidate.get(name):
+                self._about[name] = value
+
+    def _about_prompt(self, feedback: JsonObject) -> None:
+        if reason := feedback.get("blockReason"):
+            self._reason = _BLOCKED
+            self._words = f"{reason} {feedback.get('blockReasonMessage') or ''}".strip()
+
+
+def _sentence(model: Model, reason: str, words: str) -> str:
+    """What to make of a reply that ended for a reason of its own."""
+    quote = f": {words}" if words else ""
+    if reason == _BLOCKED:
+        return f"{model.provider} blocked the prompt for {model.id}{quote}; change what it asks."
+    if reason in _STOP_REASONS:
+        return f"{model.provider} ended the answer of {model.id} with {reason}{quote}; ask for something else."
+    return f"{model.provider} ended the answer of {model.id} for a reason not known here, {reason}{quote}; check it."
+
+
+def _usage(counts: JsonObject) -> Usage:
+    """What tools such as a search read is counted apart from the prompt, thinking apart from the answer."""
+    thinking = counts.get("thoughtsTokenCount") or 0
+    return Usage(
+        input_tokens=(counts.get("promptTokenCount") or 0) + (counts.get("toolUsePromptTokenCount") or 0),
+        output_tokens=(counts.get("candidatesTokenCount") or 0) + thinking,
+        cache_read_tokens=counts.get("cachedContentTokenCount") or 0,
+        thinking_tokens=thinking,
+    )

@@ -1,0 +1,370 @@
+"""Google's Interactions.
+
+A conversation is a row of typed steps: what a user says, thoughts, calls, results, what the model says. It is kept here
+and sent whole each time, with `store` off, so that nothing stays with the vendor. Steps have an index and borders; the
+pieces of a step's content have none, so that a picture among text makes parts before and after it.
+
+`provider_state` is what a step has beside its text, its name and its arguments. A step of another kind, such as a
+search on Google's side, is a text part without text whose state is `{"step": …}`, the whole step; a picture or the like
+within the model's output is one whose state is `{"content": …}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from planck_nb.ai.dialect import Decoder, WireRequest
+from planck_nb.ai.dialects.google_common import failure, headers_for, http_failure, level_for, merge, sampling
+from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.dialects.request_checks import check_choice, check_media
+from planck_nb.ai.message_builder import parse_arguments
+from planck_nb.ai.messages import (
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    Message,
+    StopReason,
+    ToolResultPart,
+    Usage,
+    UserPart,
+)
+from planck_nb.ai.models import Model
+from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.request import Context, Options
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+    Warned,
+)
+from planck_nb.base.errors import ProviderError, StreamTruncated
+from planck_nb.base.json_types import JsonObject
+
+REVISION = "2026-05-20"
+"""The revision of the API that is spoken: the first with typed steps."""
+
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "completed": "stop",
+    "requires_action": "tool_use",
+    "incomplete": "length",
+    "budget_exceeded": "length",
+    "requires_continuation": "length",
+}
+_FAILURES = {"failed": 500, "cancelled": 409}
+"""Statuses that mean that there is no answer, and the HTTP status that says the same."""
+
+_SNAKE = {"maxOutputTokens": "max_output_tokens", "topP": "top_p", "stopSequences": "stop_sequences"}
+_PLAIN = frozenset({"user_input", "model_output", "thought", "function_call"})
+_STEP_OF = {"text": "model_output", "thought_summary": "thought", "thought_signature": "thought"}
+_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+
+
+class Interactions:
+    """The Interactions dialect."""
+
+    framing: Literal["sse", "ndjson"] = "sse"
+
+    def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
+        """The request for one streamed reply."""
+        body: JsonObject = {
+            "model": model.id,
+            "input": _steps(prepare(context.messages, model), model),
+            "stream": True,
+            "store": False,
+        }
+        if context.system:
+            body["system_instruction"] = context.system
+        if context.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                }
+                for tool in context.tools
+            ]
+        if options.output is not None:
+            body["response_format"] = {"type": "text", "mime_type": "application/json", "schema": options.output}
+        found, warnings = sampling(model, options)
+        config: JsonObject = {_SNAKE.get(name, name): value for name, value in found.items()}
+        check_choice(options.tool_choice, context.tools)
+        if options.tool_choice is not None and context.tools:
+            config["tool_choice"] = _choice(options.tool_choice)
+        warnings.extend(_add_thinking(config, model, options.thinking))
+        if config:
+            body["generation_config"] = config
+        merge(body, options.extra)
+        return WireRequest(
+            url=f"{base_url_of(model)}/interactions",
+            body=body,
+            headers={**headers_for(key), "api-revision": REVISION},
+            warnings=tuple(warnings),
+        )
+
+    def decoder(self, model: Model) -> Decoder:
+        """A decoder for one reply."""
+        return InteractionsDecoder(model)
+
+    def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """What an HTTP error means."""
+        return http_failure(model, status, headers, body)
+
+
+DIALECT = Interactions()
+
+
+def _steps(messages: Iterable[Message], model: Model) -> list[JsonObject]:
+    steps: list[JsonObject] = []
+    for message in messages:
+        match message.type:
+            case "user":
+                steps.append({"type": "user_input", "content": [_content(model, part) for part in message.content]})
+            case "assistant":
+                for part in message.content:
+                    _add_step(steps, part)
+            case "tool_result":
+                steps.extend(_result(part) for part in message.content)
+    return steps
+
+
+def _content(model: Model, part: UserPart) -> JsonObject:
+    if part.type == "text":
+        return {"type": "text", "text": part.text}
+    check_media(model, part)
+    return _media(part)
+
+
+def _media(part: ImagePart | FilePart) -> JsonObject:
+    kind = "image" if part.type == "image" else "document"
+    place = {"uri": part.url} if part.data is None else {"data": part.data}
+    return {"type": kind, "mime_type": part.mime, **place}
+
+
+def _add_step(steps: list[JsonObject], part: AssistantPart) -> None:
+    """Add what a part was made from. A piece of the model's output joins the step before it, if that is output too."""
+    state = part.provider_state or {}
+    if part.type == "tool_call":
+        steps.append({"type": "function_call", **state, "id": part.id, "name": part.name, "arguments": part.args})
+    elif part.type == "thinking":
+        # A thought that nobody signed is of no use to the API.
+        if "signature" in state:
+            summary: JsonObject = {"summary": [{"type": "text", "text": part.text}]} if part.text else {}
+            steps.append({"type": "thought", **state, **summary})
+    elif "step" in state:
+        steps.append(state["step"])
+    elif "content" in state or part.text:
+        content = state.get("content") or {"type": "text", "text": part.text, **state}
+        if steps and steps[-1]["type"] == "model_output":
+            steps[-1]["content"].append(content)
+        else:
+            steps.append({"type": "model_output", "content": [content]})
+
+
+def _result(part: ToolResultPart) -> JsonObject:
+    images = [_media(image) for image in part.images]
+    step: JsonObject = {
+        "type": "function_result",
+        "call_id": part.id,
+        "name": part.name,
+        "result": [{"type": "text", "text": part.text}, *images] if images else part.text,
+    }
+    return {**step, "is_error": True} if part.is_error else step
+
+
+def _choice(choice: str) -> str | JsonObject:
+    return _CHOICES.get(choice) or {"allowed_tools": {"mode": "any", "tools": [choice]}}
+
+
+def _add_thinking(config: JsonObject, model: Model, level: str | None) -> list[str]:
+    if level is None:
+        return []
+    name, sentence = level_for(model, level)
+    if name is not None:
+        config["thinking_level"] = name.lower()
+        config["thinking_summaries"] = "none" if level == "off" else "auto"
+    return [sentence] if sentence else []
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step that is being written.
+
+    `index` is that of its present part, None where it has none. `fields` are what goes into that part's state, `given`
+    the arguments that came with the step itself, `arguments` the pieces of text that stand for them instead.
+    """
+
+    kind: str
+    fields: JsonObject
+    index: int | None = None
+    given: JsonObject | None = None
+    arguments: list[str] = field(default_factory=list)
+
+
+class InteractionsDecoder:
+    """Decodes one streamed reply."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._steps: dict[int, _Step] = {}
+        self._parts = 0
+        self._error: JsonObject | None = None
+        self._finished = False
+
+    def feed(self, data: bytes) -> Iterable[StreamEvent]:
+        """The events of one event of the API. One of a kind that came later than this is skipped."""
+        if self._finished or data == b"[DONE]":
+            return ()
+        event = read_object(data, self._model)
+        events: list[StreamEvent] = []
+        kind = event.get("event_type")
+        if kind == "step.delta":
+            self._delta(event["index"], event["delta"], events)
+            if metadata := event.get("metadata"):
+                _count(metadata.get("total_usage"), events)
+        elif kind == "step.start":
+            self._start(event["index"], event["step"], events)
+        elif kind == "step.stop":
+            if (step := self._steps.pop(event["index"], None)) is not None:
+                self._stop(step, events)
+        elif kind == "interaction.completed":
+            self._complete(event["interaction"], events)
+        elif kind == "error" or "error" in event:
+            raise failure(self._model, None, event)
+        elif kind == "interaction.status_update":
+            _count(event.get("usage"), events)
+        return events
+
+    def end(self) -> Iterable[StreamEvent]:
+        """Nothing more to come. Raises `StreamTruncated` when the interaction was not completed."""
+        if not self._finished:
+            raise StreamTruncated(
+                f"The answer of {self._model} ended before it was complete; ask again.",
+                provider=self._model.provider,
+                model=self._model.id,
+            )
+        return ()
+
+    def _start(self, index: int, start: JsonObject, events: list[StreamEvent]) -> None:
+        fields = {name: value for name, value in start.items() if name != "type"}
+        step = self._steps[index] = _Step(start["type"], fields)
+        match step.kind:
+            case "user_input":
+                pass
+            case "model_output":
+                step.fields = {}
+                if error := fields.get("error"):
+                    self._error = error
+                for content in fields.get("content") or ():
+                    self._piece(step, content, events)
+            case "thought":
+                step.index = self._next()
+                summary = fields.pop("summary", None) or ()
+                events.append(ThinkingDelta(step.index, "".join(content.get("text") or "" for content in summary)))
+            case "function_call":
+                step.index = self._next()
+                step.given = fields.pop("arguments", None)
+                events.append(ToolCallStart(step.index, fields.pop("id", None) or "", fields.pop("name", None) or ""))
+            case _:
+                step.index = self._next()
+                events.append(TextDelta(step.index, ""))
+
+    def _delta(self, index: int, delta: JsonObject, events: list[StreamEvent]) -> None:
+        kind = delta["type"]
+        step = self._steps.get(index)
+        if step is None:
+            self._start(index, {"type": _STEP_OF.get(kind, kind)}, events)
+            step = self._steps[index]
+        if kind == "text" and step.index is not None and step.kind == "model_output":  # the hot path
+            events.append(TextDelta(step.index, delta["text"]))
+        elif kind == "arguments_delta":
+            if text := delta.get("arguments"):
+                step.arguments.append(text)
+                if step.kind == "function_call" and step.index is not None:
+                    events.append(ToolArgsDelta(step.index, text))
+        elif kind == "thought_summary" and step.index is not None:
+            events.append(ThinkingDelta(step.index, (delta.get("content") or {}).get("text") or ""))
+        elif step.kind == "model_output":
+            self._piece(step, delta, events)
+        else:
+            for name, value in delta.items():
+                if name != "type":
+                    known = step.fields.get(name)
+                    both = isinstance(known, list) and isinstance(value, list)
+                    step.fields[name] = [*known, *value] if both and known else value
+
+    def _piece(self, step: _Step, content: JsonObject, events: list[StreamEvent]) -> None:
+        """A piece of the model's output: text joins the text before it, anything else is a part of its own."""
+        kind = content.get("type")
+        if kind not in {"text", "text_annotation_delta"}:
+            self._close(step, events)
+            index = self._next()
+            events.extend((TextDelta(index, ""), PartEnd(index, {"content": content})))
+            return
+        if step.index is None:
+            step.index = self._next()
+        if annotations := content.get("annotations"):
+            step.fields["annotations"] = [*step.fields.get("annotations", ()), *annotations]
+        events.append(TextDelta(step.index, content.get("text") or ""))
+
+    def _stop(self, step: _Step, events: list[StreamEvent]) -> None:
+        if step.kind == "function_call" and step.given and not step.arguments and step.index is not None:
+            events.append(ToolArgsDelta(step.index, write_json(step.given).decode()))
+        elif step.kind not in _PLAIN:
+            if step.arguments:
+                text = "".join(step.arguments)
+                args = parse_arguments(text)
+                step.fields["arguments"] = text if args is None else args
+            step.fields = {"step": {"type": step.kind, **step.fields}}
+        self._close(step, events)
+
+    def _close(self, step: _Step, events: list[StreamEvent]) -> None:
+        if step.index is not None:
+            events.append(PartEnd(step.index, step.fields or None))
+            step.index, step.fields = None, {}
+
+    def _complete(self, interaction: JsonObject, events: list[StreamEvent]) -> None:
+        if not self._parts:  # a server that does not stream may give all steps at the end
+            for index, step in enumerate(interaction.get("steps") or ()):
+                self._start(index, step, events)
+        for step in self._steps.values():
+            self._stop(step, events)
+        _count(interaction.get("usage"), events)
+        status = str(interaction.get("status"))
+        if status in _FAILURES:
+            error = self._error or {"message": f"the interaction ended as {status}"}
+            raise failure(self._model, _FAILURES[status], error)
+        reason = _STOP_REASONS.get(status)
+        if reason is None:
+            events.append(Warned(f"{self._model} ended its answer with a status not known here, {status}; check it."))
+        self._finished = True
+        events.append(Finish(reason or "stop"))
+
+    def _next(self) -> int:
+        self._parts += 1
+        return self._parts - 1
+
+
+def _count(usage: JsonObject | None, events: list[StreamEvent]) -> None:
+    """What tools such as a search read is counted apart from the input, thinking apart from the output."""
+    if not usage or "total_input_tokens" not in usage:
+        return
+    thinking = usage.get("total_thought_tokens") or 0
+    events.append(
+        UsageUpdate(
+            Usage(
+                input_tokens=(usage["total_input_tokens"] or 0) + (usage.get("total_tool_use_tokens") or 0),
+                output_tokens=(usage.get("total_output_tokens") or 0) + thinking,
+                cache_read_tokens=usage.get("total_cached_tokens") or 0,
+                thinking_tokens=thinking,
+            )
+        )
+    )

@@ -1,0 +1,264 @@
+"""Ollama's own format, `/api/chat`: one JSON object per line.
+
+Unlike its Chat Completions twin it lets the context length be set, which otherwise is so small that the server cuts the
+beginning of a conversation without a word. Tool calls come whole, and their reason to stop is "stop".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from planck_nb.ai.dialect import Decoder, WireRequest
+from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.messages import ImagePart, Message, StopReason, ToolResultPart, Usage, UserMessage
+from planck_nb.ai.models import Model
+from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.request import Context, Options
+from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+)
+from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
+from planck_nb.base.json_types import JsonObject
+
+_STOP_REASONS: Mapping[str, StopReason] = {"length": "length"}
+
+_EFFORTS = {
+    "off": "low",
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "high",
+}
+"""Levels of the models that know levels only, and cannot leave thinking be."""
+
+
+class Ollama:
+    """The dialect of `/api/chat`."""
+
+    framing: Literal["sse", "ndjson"] = "ndjson"
+
+    def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
+        """The request for one streamed reply."""
+        messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
+        for message in prepare(context.messages, model):
+            messages.extend(_messages(message, model))
+        body: JsonObject = {"model": model.id, "messages": messages, "stream": True}
+        if context.tools and options.tool_choice != "none":
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+                }
+                for tool in context.tools
+            ]
+        if options.output is not None:
+            body["format"] = options.output
+        warnings = [*_add_thinking(body, model, options.thinking), *_about_tools(model, options.tool_choice)]
+        body["options"] = _parameters(model, options)
+        _add_extra(body, options.extra)
+        return WireRequest(
+            url=f"{base_url_of(model)}/api/chat",
+            body=body,
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            warnings=tuple(warnings),
+        )
+
+    def decoder(self, model: Model) -> Decoder:
+        """A decoder for one reply."""
+        return OllamaDecoder(model)
+
+    def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """What an HTTP error means."""
+        return body_error(model, status, headers, body)
+
+
+DIALECT = Ollama()
+
+
+def _messages(message: Message, model: Model) -> Iterable[JsonObject]:
+    match message.type:
+        case "user":
+            yield _user(message, model)
+        case "assistant":
+            wire: JsonObject = {"role": "assistant", "content": message.text}
+            if thinking := "".join(part.text for part in message.content if part.type == "thinking"):
+                wire["thinking"] = thinking
+            if message.tool_calls:
+                wire["tool_calls"] = [
+                    {"id": call.id, "function": {"index": index, "name": call.name, "arguments": call.args}}
+                    for index, call in enumerate(message.tool_calls)
+                ]
+            yield wire
+        case "tool_result":
+            for part in message.content:
+                yield _result(part, model)
+
+
+def _user(message: UserMessage, model: Model) -> JsonObject:
+    images: list[ImagePart] = []
+    for part in message.content:
+        if part.type == "file":
+            raise UnsupportedFeatureError(
+                f"Ollama takes no files, so {part.name} cannot be sent to {model}; send its text instead."
+            )
+        if part.type == "image":
+            images.append(part)
+    wire: JsonObject = {"role": "user", "content": message.text}
+    return {**wire, "images": _images(images, model)} if images else wire
+
+
+def _result(part: ToolResultPart, model: Model) -> JsonObject:
+    wire: JsonObject = {"role": "tool", "tool_name": part.name, "tool_call_id": part.id, "content": part.text}
+    # A tool cannot know who reads its pictures; its text is enough for a model that does not see.
+    return {**wire, "images": _images(part.images, model)} if part.images and model.takes("image") else wire
+
+
+def _images(images: Sequence[ImagePart], model: Model) -> list[str]:
+    if not model.takes("image"):
+        raise UnsupportedFeatureError(f"{model} cannot see images; choose a model that can, or leave the image out.")
+    found = [image.data for image in images if image.data is not None]
+    if len(found) < len(images):
+        raise UnsupportedFeatureError(
+            "Ollama fetches no images by their address; read the image and send its bytes in `data`."
+        )
+    return found
+
+
+def _add_thinking(body: JsonObject, model: Model, level: str | None) -> Iterable[str]:
+    """Ask for thinking in the model's own way; a sentence about what cannot be had."""
+    if level is None:
+        return ()
+    if "gpt-oss" in model.id:
+        body["think"] = _EFFORTS.get(level, level)
+        return (f"{model} cannot leave thinking be; it thinks as little as it can.",) if level == "off" else ()
+    if model.thinking_levels is not None and not model.thinking:
+        return () if level == "off" else (f"{model} does not think, so thinking={level!r} was not sent.",)
+    body["think"] = level != "off"
+    return ()
+
+
+def _about_tools(model: Model, choice: str | None) -> Iterable[str]:
+    if choice in {None, "auto", "none"}:
+        return ()
+    return (f"Ollama cannot make {model} call a tool, so tool_choice={choice!r} was not sent.",)
+
+
+def _parameters(model: Model, options: Options) -> JsonObject:
+    found: JsonObject = {
+        "num_ctx": model.context_window,
+        "num_predict": options.max_tokens,
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        "stop": list(options.stop) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
+    """Merge the caller's own fields; `options` by its entries, so that one of them keeps the others."""
+    parameters = extra.get("options")
+    merged = {**body["options"], **parameters} if isinstance(parameters, Mapping) else body["options"]
+    body.update(extra)
+    body["options"] = merged
+    if not merged:
+        del body["options"]
+
+
+class OllamaDecoder:
+    """Decodes one streamed reply."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._parts = 0
+        self._open: Literal["text", "thinking"] | None = None
+        self._called = False
+        self._finished = False
+
+    def feed(self, data: bytes) -> Iterable[StreamEvent]:
+        """The events of one line."""
+        if self._finished:
+            return ()
+        line = read_object(data, self._model)
+        message = line.get("message") or {}
+        # The hot path: a line that goes on with the text.
+        if self._open == "text" and len(message) == 2 and not line.get("done") and "error" not in line:  # noqa: PLR2004
+            text = message.get("content")
+            if text and "role" in message:
+                return (TextDelta(self._parts - 1, text),)
+        return self._line(line, message)
+
+    def end(self) -> Iterable[StreamEvent]:
+        """Nothing more to come. Raises `StreamTruncated` when no line said that the reply is done."""
+        if not self._finished:
+            raise StreamTruncated(
+                f"The answer of {self._model} ended before it was complete; ask again.",
+                provider=self._model.provider,
+                model=self._model.id,
+            )
+        return ()
+
+    def _line(self, line: JsonObject, message: JsonObject) -> Iterable[StreamEvent]:
+        if "error" in line:
+            words, kind = words_and_kind(line)
+            raise status_error(self._model, _status(line), words, kind=kind)
+        if thought := message.get("thinking"):
+            yield from self._turn_to("thinking")
+            yield ThinkingDelta(self._parts - 1, thought)
+        if text := message.get("content"):
+            yield from self._turn_to("text")
+            yield TextDelta(self._parts - 1, text)
+        for call in message.get("tool_calls") or ():
+            yield from self._call(call)
+        if line.get("done"):
+            yield from self._turn_to(None)
+            yield from _usage(line)
+            self._finished = True
+            reason = _STOP_REASONS.get(line.get("done_reason") or "", "stop")
+            yield Finish("tool_use" if self._called and reason == "stop" else reason)
+
+    def _turn_to(self, kind: Literal["text", "thinking"] | None) -> Iterable[StreamEvent]:
+        """End the part that is open unless it is of this kind, and open one that is."""
+        if kind == self._open:
+            return
+        if self._open is not None:
+            yield PartEnd(self._parts - 1)
+        if kind is not None:
+            self._parts += 1
+        self._open = kind
+
+    def _call(self, call: JsonObject) -> Iterable[StreamEvent]:
+        yield from self._turn_to(None)
+        self._called = True
+        index, self._parts = self._parts, self._parts + 1
+        function = call["function"]
+        yield ToolCallStart(index, call.get("id") or "", function["name"])
+        arguments = function.get("arguments")
+        if arguments:
+            text = arguments if isinstance(arguments, str) else write_json(arguments).decode()
+            yield ToolArgsDelta(index, text)
+        yield PartEnd(index)
+
+
+def _usage(line: JsonObject) -> Iterable[StreamEvent]:
+    """The counts, where there are any: those of a prompt that the server remembers whole are left out."""
+    read, written = line.get("prompt_eval_count"), line.get("eval_count")
+    if read is not None or written is not None:
+        yield UsageUpdate(Usage(input_tokens=read or 0, output_tokens=written or 0))
+
+
+def _status(line: JsonObject) -> int:
+    """The status that an error inside the stream stands for; the server rarely says."""
+    status: Any = line.get("status_code") or line.get("status")
+    return status if isinstance(status, int) and status >= 400 else 500  # noqa: PLR2004

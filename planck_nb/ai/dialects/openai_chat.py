@@ -1,0 +1,323 @@
+"""OpenAI Chat Completions, the format that most servers of other makers speak too.
+
+Its stream says little: parts have no borders, so all of them end with the message, and a reply is complete when a
+finish reason or `[DONE]` has come. Servers differ in where they put reasoning and in what they leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from planck_nb.ai.dialect import Decoder, WireRequest
+from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.dialects.openai_common import (
+    add_sampling,
+    add_template_switch,
+    address,
+    effort,
+    failure_of,
+    images_of,
+    is_vendor,
+    offered_tools,
+    output_format,
+    reasons,
+)
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    StopReason,
+    TextPart,
+    ToolResultMessage,
+    Usage,
+    UserPart,
+)
+from planck_nb.ai.models import Model
+from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.request import Context, Options
+from planck_nb.ai.status_errors import body_error
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+)
+from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
+from planck_nb.base.json_types import JsonObject
+
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+class Chat:
+    """The Chat Completions dialect."""
+
+    framing: Literal["sse", "ndjson"] = "sse"
+
+    def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
+        """The request for one streamed reply."""
+        warnings: list[str] = []
+        messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
+        for message in prepare(context.messages, model):
+            messages.extend(_messages(model, message, warnings))
+        body: JsonObject = {
+            "model": model.id,
+            "messages": messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        _add_tools(body, model, context, options, warnings)
+        _add_options(body, model, options, warnings)
+        return WireRequest(
+            url=f"{base_url_of(model)}/chat/completions",
+            body=body,
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            warnings=tuple(warnings),
+        )
+
+    def decoder(self, model: Model) -> Decoder:
+        """A decoder for one reply."""
+        return ChatDecoder(model)
+
+    def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """What an HTTP error means."""
+        return body_error(model, status, headers, body)
+
+
+DIALECT = Chat()
+
+
+def _messages(model: Model, message: Message, warnings: list[str]) -> Iterable[JsonObject]:
+    match message.type:
+        case "user":
+            content = message.content
+            if len(content) == 1 and content[0].type == "text":
+                yield {"role": "user", "content": content[0].text}
+            else:
+                yield {"role": "user", "content": [_content(model, part) for part in content]}
+        case "assistant":
+            yield _assistant(message)
+        case "tool_result":
+            for part in message.content:
+                yield {"role": "tool", "tool_call_id": part.id, "content": part.text}
+            if shown := _shown(model, message, warnings):
+                yield {"role": "user", "content": [_content(model, part) for part in shown]}
+
+
+def _content(model: Model, part: UserPart) -> JsonObject:
+    match part.type:
+        case "text":
+            return {"type": "text", "text": part.text}
+        case "image":
+            return {"type": "image_url", "image_url": {"url": address(model, part)}}
+        case "file":
+            if part.url:
+                raise UnsupportedFeatureError(
+                    f"The chat format cannot name the file {part.name!r} by its address; give its bytes in data, or "
+                    'choose api="responses" where the server speaks it.'
+                )
+            return {"type": "file", "file": {"filename": part.name, "file_data": address(model, part)}}
+
+
+def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
+    """The pictures that tools returned. A tool's message takes text only, so the user shows them after all results."""
+    shown: list[TextPart | ImagePart] = []
+    for part in message.content:
+        if images := images_of(model, part, warnings):
+            shown += [TextPart(f"{part.name} returned (call {part.id}):"), *images]
+    return shown
+
+
+def _assistant(message: AssistantMessage) -> JsonObject:
+    wire: JsonObject = {"role": "assistant", "content": message.text or None}
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": write_json(call.args).decode()},
+        }
+        for call in message.tool_calls
+    ]
+    if calls:
+        wire["tool_calls"] = calls
+    elif wire["content"] is None:
+        wire["content"] = ""
+    for part in message.content:
+        # Reasoning goes back under the name it came with; templates of interleaved models need it.
+        if part.type == "thinking" and (field := (part.provider_state or {}).get("field")):
+            wire[field] = wire.get(field, "") + part.text
+    return wire
+
+
+def _add_tools(body: JsonObject, model: Model, context: Context, options: Options, warnings: list[str]) -> None:
+    tools, choice = offered_tools(model, context, options, warnings)
+    if tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            }
+            for tool in tools
+        ]
+    if choice is not None:
+        by_name = any(tool.name == choice for tool in tools)
+        body["tool_choice"] = {"type": "function", "function": {"name": choice}} if by_name else choice
+
+
+def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
+    if options.max_tokens is not None:
+        body["max_completion_tokens" if is_vendor(model) else "max_tokens"] = options.max_tokens
+    if options.stop and reasons(model):
+        warnings.append(f"{model} takes no stop sequences, so they were not sent.")
+    elif options.stop:
+        body["stop"] = list(options.stop)
+    if (word := effort(model, options, warnings)) is not None:
+        body["reasoning_effort"] = word
+    add_template_switch(body, model, options)
+    add_sampling(body, model, options, word, warnings)
+    if options.output is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": output_format(options.output)}
+    body.update(options.extra)
+
+
+class ChatDecoder:
+    """Decodes one streamed reply."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._parts = 0
+        self._text: int | None = None
+        self._thinking: int | None = None
+        self._reasoning_field = ""
+        self._calls: dict[int, tuple[int, str]] = {}
+        self._reason: StopReason | None = None
+        self._finished = False
+
+    def feed(self, data: bytes) -> Iterable[StreamEvent]:
+        """The events of one chunk."""
+        if self._finished:
+            return ()
+        if data == b"[DONE]":
+            return self._finish()
+        chunk = read_object(data, self._model)
+        choices = chunk.get("choices")
+        if not choices:
+            return self._rest(chunk)
+        choice = choices[0]
+        if choice.get("index"):
+            return ()  # a second answer that nobody asked for
+        delta = choice.get("delta") or {}
+        text = delta.get("content")
+        # The hot path: a chunk that carries text and nothing else, or beside it the role once more.
+        if (
+            text
+            and self._text is not None
+            and isinstance(text, str)
+            and len(delta) <= 1 + ("role" in delta)
+            and not choice.get("finish_reason")
+        ):
+            event = TextDelta(self._text, text)
+            return (event, *self._rest(chunk)) if chunk.get("usage") else (event,)
+        return self._mixed(chunk, choice, delta)
+
+    def end(self) -> Iterable[StreamEvent]:
+        """The last events. Raises `StreamTruncated` when neither a finish reason nor `[DONE]` came."""
+        if self._finished:
+            return ()
+        if self._reason is None:
+            raise StreamTruncated(
+                f"The answer of {self._model} ended before it was complete; ask again.",
+                provider=self._model.provider,
+                model=self._model.id,
+            )
+        return self._finish()
+
+    def _mixed(self, chunk: JsonObject, choice: JsonObject, delta: JsonObject) -> Iterable[StreamEvent]:
+        if thought := next((delta[field] for field in _REASONING_FIELDS if isinstance(delta.get(field), str)), ""):
+            if self._thinking is None:
+                self._thinking = self._next()
+                self._reasoning_field = next(field for field in _REASONING_FIELDS if delta.get(field) == thought)
+            yield ThinkingDelta(self._thinking, thought)
+        refusal = _text(delta.get("refusal"))
+        if text := _text(delta.get("content")) + refusal:
+            if self._text is None:
+                self._text = self._next()
+            yield TextDelta(self._text, text)
+        for position, call in enumerate(delta.get("tool_calls") or ()):
+            yield from self._call(call, position)
+        if refusal:
+            self._reason = "refusal"
+        elif (reason := choice.get("finish_reason")) and self._reason != "refusal":
+            if reason == "error":
+                raise failure_of(self._model, choice.get("error") or chunk.get("error") or "the server gave no reason")
+            self._reason = _STOP_REASONS.get(reason, "stop")
+        yield from self._rest(chunk)
+
+    def _call(self, call: JsonObject, position: int) -> Iterable[StreamEvent]:
+        index = call.get("index")
+        key = position if index is None else index
+        call_id = call.get("id") or ""
+        function = call.get("function") or {}
+        known = self._calls.get(key)
+        if known is None or (call_id and known[1] and call_id != known[1]):
+            known = self._calls[key] = (self._next(), call_id)
+            yield ToolCallStart(known[0], call_id, function.get("name") or "")
+        elif call_id:  # which some servers tell late; the call keeps the id that it was given here
+            self._calls[key] = (known[0], call_id)
+        arguments = function.get("arguments")
+        if arguments:
+            text = arguments if isinstance(arguments, str) else write_json(arguments).decode()
+            yield ToolArgsDelta(known[0], text)
+
+    def _rest(self, chunk: JsonObject) -> Iterable[StreamEvent]:
+        """What a chunk may carry beside choices."""
+        if error := chunk.get("error"):
+            raise failure_of(self._model, error)
+        usage = chunk.get("usage")
+        return (UsageUpdate(_usage(usage)),) if usage else ()
+
+    def _finish(self) -> Iterable[StreamEvent]:
+        self._finished = True
+        events: list[StreamEvent] = []
+        for index in range(self._parts):
+            state = {"field": self._reasoning_field} if index == self._thinking else None
+            events.append(PartEnd(index, state))
+        return (*events, Finish(self._reason or "stop"))
+
+    def _next(self) -> int:
+        self._parts += 1
+        return self._parts - 1
+
+
+def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value
+    """The text of a content field, which some servers send as a list of parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+    return ""
+
+
+def _usage(usage: JsonObject) -> Usage:
+    prompt = usage.get("prompt_tokens_details") or {}
+    completion = usage.get("completion_tokens_details") or {}
+    return Usage(
+        input_tokens=usage.get("prompt_tokens") or 0,
+        output_tokens=usage.get("completion_tokens") or 0,
+        cache_read_tokens=prompt.get("cached_tokens") or 0,
+        cache_write_tokens=prompt.get("cache_write_tokens") or 0,
+        thinking_tokens=completion.get("reasoning_tokens") or 0,
+    )

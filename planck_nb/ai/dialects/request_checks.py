@@ -1,0 +1,39 @@
+"""What every wire format refuses before anything is sent, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planck_nb.ai.messages import FilePart, ImagePart
+from planck_nb.ai.models import Model
+from planck_nb.ai.request import ToolSpec
+from planck_nb.base.errors import UnsupportedFeatureError, did_you_mean
+
+TOOL_CHOICES = frozenset({"auto", "none", "required"})
+"""What `tool_choice` may be beside the name of a tool."""
+
+
+def check_media(model: Model, part: ImagePart | FilePart) -> None:
+    """Raise `UnsupportedFeatureError` for a picture or a file that the model cannot take, or that holds nothing."""
+    if part.type == "image" and not model.takes("image"):
+        raise UnsupportedFeatureError(f"{model} cannot look at images; leave them out or choose another model.")
+    if part.type == "file" and part.mime == "application/pdf" and not model.takes("pdf"):
+        raise unreadable(model, part)
+    if not part.url and part.data is None:
+        raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; give it one of them.")
+
+
+def unreadable(model: Model, part: FilePart) -> UnsupportedFeatureError:
+    """The error for a file of a kind that the model cannot read."""
+    return UnsupportedFeatureError(
+        f"{model} cannot read the file {part.name!r} ({part.mime}); give it the file's text or choose another model."
+    )
+
+
+def check_choice(choice: str | None, tools: Sequence[ToolSpec]) -> None:
+    """Raise `UnsupportedFeatureError` for a choice that is not among the tools, where there are any."""
+    names = [tool.name for tool in tools]
+    if names and choice is not None and choice not in TOOL_CHOICES and choice not in names:
+        raise UnsupportedFeatureError(
+            f"tool_choice {choice!r} is no tool of this request. {did_you_mean(choice, names)}"
+        )

@@ -1,0 +1,208 @@
+"""Builds a message from the events of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import from_json
+
+from planck_nb.ai import portable_history as history
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    AssistantPart,
+    StopReason,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    Usage,
+)
+from planck_nb.ai.models import Model
+from planck_nb.ai.stream_events import (
+    Finish,
+    PartEnd,
+    Retry,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolCallStart,
+    UsageUpdate,
+)
+from planck_nb.base.json_types import JsonObject
+
+
+class MessageBuilder:
+    """Collects the events of one reply. Chunks are kept as they come and joined when the message is built.
+
+    `usage` is the last count reported, `stop_reason` the provider's own, None until it came. `prefix` is the digest of
+    the request that is answered, where its provider binds signatures to it. `api` is the wire format that the reply's
+    provider state belongs to.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.usage: Usage | None = None
+        self.stop_reason: StopReason | None = None
+        self.prefix: str | None = None
+        self.api = model.api
+        self._model = model
+        self._parts: dict[int, _Draft] = {}
+        self._ids: set[str] = set()
+        self._earlier = 0
+        self._offset = 0
+        self._usage_before: Usage | None = None
+        self._cost_before: float | None = 0.0
+        self._latest: Usage | None = None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the answer to the present request has begun to say anything."""
+        return len(self._parts) > self._earlier
+
+    def resume(self) -> None:
+        """What follows answers a further request, and goes on with the same message."""
+        self._usage_before, self._cost_before, self._latest = self.usage, self._cost(), None
+        self._earlier = len(self._parts)
+        self._offset = max(self._parts, default=-1) + 1
+
+    def feed(self, events: Sequence[StreamEvent]) -> None:
+        """Take in events.
+
+        The id of a `ToolCallStart` that is missing or taken is replaced in the event itself, and so are, in a message
+        that was resumed, indexes and usage.
+        """
+        if self._earlier:
+            self._shift(events)
+        parts = self._parts
+        for event in events:
+            if isinstance(event, _DELTAS):
+                draft = parts.get(event.index)
+                if draft is None:
+                    draft = parts[event.index] = _Draft(_KIND[type(event)])
+                draft.chunks.append(event.text)
+            else:
+                self._feed_other(event)
+
+    def _shift(self, events: Sequence[StreamEvent]) -> None:
+        for event in events:
+            match event:
+                case TextDelta() | ThinkingDelta() | ToolArgsDelta() | ToolCallStart() | PartEnd():
+                    event.index += self._offset
+                case UsageUpdate():
+                    self._latest = event.usage
+                    event.usage += self._usage_before or Usage()
+                case _:
+                    pass
+
+    def _feed_other(self, event: StreamEvent) -> None:
+        match event:
+            case ToolCallStart():
+                event.id = self._unique(event.id)
+                draft = self._parts.setdefault(event.index, _Draft("tool_call"))
+                draft.id, draft.name = event.id, event.name
+            case PartEnd():
+                draft = self._parts.setdefault(event.index, _Draft("text"))
+                draft.complete = True
+                draft.state = event.provider_state
+            case Finish():
+                self.stop_reason = event.stop_reason
+            case UsageUpdate():
+                self.usage = event.usage
+            case Retry():
+                self.usage, self._latest = self._usage_before, None
+
+    def build(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
+        """The message as far as it came.
+
+        Without `stop_reason` it is the provider's. In a message that was "aborted" or ended in an "error", text and
+        thinking stay and only complete tool calls are kept. In one that a limit or a refusal ended, a last call without
+        arguments may have lost them, and is marked as invalid.
+        """
+        reason = stop_reason or self.stop_reason or "stop"
+        interrupted = reason in {"aborted", "error"}
+        drafts = [
+            draft
+            for _, draft in sorted(self._parts.items())
+            if not draft.is_empty and not (interrupted and draft.is_unfinished_call)
+        ]
+        cut = drafts[-1] if drafts and reason in {"length", "refusal"} else None
+        content = tuple(draft.part(is_cut=draft is cut) for draft in drafts)
+        if self.prefix is not None:
+            content = history.seal(content, self.prefix)
+        if reason in {"stop", "tool_use"}:
+            reason = "tool_use" if any(part.type == "tool_call" for part in content) else "stop"
+        return AssistantMessage(
+            content=content,
+            stop_reason=reason,
+            usage=self.usage,
+            cost=self._cost(),
+            provider=self._model.provider,
+            model=self._model.id,
+            error=error,
+            api=self.api,
+        )
+
+    def _cost(self) -> float | None:
+        """Each request has a price of its own: rates may depend on its length."""
+        if not self._earlier:
+            return self._model.cost(self.usage)
+        latest = self._model.cost(self._latest)
+        return None if latest is None or self._cost_before is None else self._cost_before + latest
+
+    def _unique(self, call_id: str) -> str:
+        """The id itself, or one that depends on nothing but the calls before it."""
+        number = len(self._ids) + 1
+        unique = call_id or f"call_{number}"
+        while unique in self._ids:
+            unique = f"{call_id or 'call'}_{number}"
+            number += 1
+        self._ids.add(unique)
+        return unique
+
+
+_DELTAS = (TextDelta, ThinkingDelta, ToolArgsDelta)
+_KIND = {TextDelta: "text", ThinkingDelta: "thinking", ToolArgsDelta: "tool_call"}
+
+
+class _Draft:
+    """A part that is being written."""
+
+    __slots__ = ("chunks", "complete", "id", "kind", "name", "state")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.chunks: list[str] = []
+        self.complete = False
+        self.state: JsonObject | None = None
+        self.id = ""
+        self.name = ""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.kind != "tool_call" and self.state is None and not any(self.chunks)
+
+    @property
+    def is_unfinished_call(self) -> bool:
+        return self.kind == "tool_call" and not self.complete
+
+    def part(self, *, is_cut: bool) -> AssistantPart:
+        text = "".join(self.chunks)
+        if self.kind == "text":
+            return TextPart(text, self.state)
+        if self.kind == "thinking":
+            return ThinkingPart(text, self.state)
+        args = None if is_cut and not text.strip() else parse_arguments(text)
+        return ToolCallPart(self.id, self.name, args or {}, text if args is None else None, self.state)
+
+
+def parse_arguments(text: str) -> JsonObject | None:
+    """A call's arguments: nothing at all means none; None where the text is not a JSON object.
+
+    A character that came in two halves is put together; half a one alone is replaced.
+    """
+    if not text.strip():
+        return {}
+    try:
+        args = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), allow_inf_nan=False)
+    except ValueError:
+        return None
+    return args if isinstance(args, dict) else None

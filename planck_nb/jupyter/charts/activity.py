@@ -1,0 +1,170 @@
+"""What the agents of a session were doing when, from the rows of its history."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from planck_nb.jupyter.formatting import key_argument
+
+Kind: TypeAlias = Literal["model", "tool", "agent", "hold", "turn"]
+"""What an agent does in a span: the model writes, a tool runs, it waits for another agent or for somebody's approval.
+
+A span of the kind "turn" covers the others of its turn.
+"""
+
+Row: TypeAlias = Mapping[str, Any]
+
+_WAITING = {"ask_agent", "call_agent"}
+_JITTER = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time, in seconds since the epoch.
+
+    `name` is the tool, `detail` its key argument. `outcome` is "error" for a call that failed; for a turn it is as in
+    the view `turns`, or "running", and empty where nothing says how it ended.
+    """
+
+    agent_id: str
+    agent: str
+    turn: int
+    kind: Kind
+    begin: float
+    end: float
+    name: str = ""
+    detail: str = ""
+    outcome: str = ""
+    call: tuple[int | None, str] = (None, "")
+    """Which call it is part of: the id of its message, and its own."""
+
+
+def spans_of(rows: Iterable[Row], *, running: Mapping[str, float]) -> list[Span]:
+    """The spans of all turns, by agent and turn.
+
+    A row has `kind` ("message", "tool", "turn", "hold"), `agent_id`, `agent`, `turn`, `id` of the message,
+    `call_id`, `began` and `ended` in seconds, `name`, `args` (JSON text) and `outcome`; a message has its role as
+    `name`. A turn begins with its first message. `running` are the agents whose newest turn goes on, with the present
+    time. Where the clock jumped back, what follows is shifted on.
+    """
+    known = list(rows)
+    clock = _Clock((row["id"], row["ended"]) for row in known if row["kind"] == "message")
+    turns: dict[tuple[str, int], list[Row]] = {}
+    for row in known:
+        turns.setdefault((row["agent_id"], row["turn"]), []).append(row)
+    newest: dict[str, int] = {}
+    for agent_id, turn in turns:
+        newest[agent_id] = max(turn, newest.get(agent_id, turn))
+    spans: list[Span] = []
+    for (agent_id, turn), group in sorted(turns.items()):
+        spans += _turn_spans(group, clock, running.get(agent_id) if newest[agent_id] == turn else None)
+    return spans
+
+
+class _Clock:
+    """Moments as they would be had the clock never jumped back."""
+
+    def __init__(self, moments: Iterable[tuple[int, float]]) -> None:
+        self._ids: list[int] = []
+        self._shifts: list[float] = []
+        shift, newest = 0.0, float("-inf")
+        for row_id, moment in sorted(moments):
+            if moment + shift < newest - _JITTER:
+                shift = newest - moment
+                self._ids.append(row_id)
+                self._shifts.append(shift)
+            newest = max(newest, moment + shift)
+
+    def shift(self, row_id: int | None) -> float:
+        """What is to be added to a time that was read when this row was written."""
+        at = 0 if row_id is None else bisect_right(self._ids, row_id)
+        return self._shifts[at - 1] if at else 0.0
+
+
+def _turn_spans(rows: Sequence[Row], clock: _Clock, now: float | None) -> list[Span]:
+    messages = sorted((row for row in rows if row["kind"] == "message"), key=lambda row: int(row["id"]))
+    calls = [row for row in rows if row["kind"] == "tool"]
+    turn = next((row for row in rows if row["kind"] == "turn"), None)
+    if not messages:
+        return []
+    moments = [row["ended"] + clock.shift(row["id"]) for row in messages]
+    moments += [end for row in calls if (end := _end(row, clock)) is not None]
+    if turn is not None and turn["ended"] is not None:
+        moments.append(turn["ended"] + clock.shift(messages[-1]["id"]))
+    elif now is not None:
+        moments.append(now)
+    begin, end = min(moments), max(moments)
+    outcome = (turn and turn["outcome"]) or ("running" if now is not None else "")
+    whole = Span(rows[0]["agent_id"], rows[0]["agent"], rows[0]["turn"], "turn", begin, end, outcome=outcome)
+    holds = [_hold(row, whole, clock) for row in rows if row["kind"] == "hold"]
+    tools = [_once_allowed(_call(row, whole, clock), holds) for row in calls]
+    return [whole, *_model_spans(messages, whole, clock, writing=outcome != ""), *tools, *holds]
+
+
+def _model_spans(messages: Sequence[Row], turn: Span, clock: _Clock, *, writing: bool) -> list[Span]:
+    """The model writes from one message to its reply, and to the end of a turn whose last message has none."""
+    spans = []
+    before = turn.begin
+    for row in messages:
+        at = max(row["ended"] + clock.shift(row["id"]), before)
+        if row["name"] in {"assistant", "summary"}:
+            spans.append(replace(turn, kind="model", begin=before, end=at, outcome=""))
+        before = at
+    if writing and messages[-1]["name"] != "assistant":
+        spans.append(replace(turn, kind="model", begin=before, end=turn.end, outcome=""))
+    return spans
+
+
+def _call(row: Row, turn: Span, clock: _Clock) -> Span:
+    begin = row["began"] + clock.shift(row["id"])
+    end = _end(row, clock)
+    return replace(
+        turn,
+        kind="agent" if row["name"] in _WAITING else "tool",
+        begin=begin,
+        end=turn.end if end is None else end,
+        name=row["name"] or "",
+        detail=_detail(row["args"]),
+        outcome="error" if row["outcome"] == "error" else "",
+        call=(row["id"], row["call_id"]),
+    )
+
+
+def _hold(row: Row, turn: Span, clock: _Clock) -> Span:
+    shift = clock.shift(row["id"])
+    begin = row["began"] + shift
+    end = turn.end if row["ended"] is None else max(row["ended"] + shift, begin)
+    return replace(
+        turn,
+        kind="hold",
+        begin=begin,
+        end=end,
+        name=row["name"] or "",
+        detail=_detail(row["args"]),
+        outcome="",
+        call=(row["id"], row["call_id"]),
+    )
+
+
+def _once_allowed(call: Span, holds: Iterable[Span]) -> Span:
+    """The call without the time in which it waited to be allowed."""
+    begin = max([call.begin, *(min(hold.end, call.end) for hold in holds if hold.call == call.call)])
+    return replace(call, begin=begin)
+
+
+def _end(row: Row, clock: _Clock) -> float | None:
+    if row["ended"] is None:
+        return None
+    return float(max(row["ended"], row["began"])) + clock.shift(row["id"])
+
+
+def _detail(args: str | None) -> str:
+    try:
+        parsed = json.loads(args or "{}")
+    except ValueError:
+        return ""
+    return key_argument(parsed) if isinstance(parsed, dict) else ""

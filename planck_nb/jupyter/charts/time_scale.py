@@ -1,0 +1,124 @@
+"""Where a moment stands on a time axis that leaves out the long stretches in which nothing happened."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from planck_nb.jupyter.charts.svg import width_of
+
+Interval = tuple[float, float]
+"""Begin and end, in seconds."""
+
+EXACT = 10.0
+"""Seconds; a shorter time is said with decimals."""
+
+_LONG = 1 / 8
+_GAP_WIDTH = 20.0
+_GAPS_SHARE = 0.25
+_TICK_DISTANCE = 64.0
+_LABELS_APART = 8.0
+_STEPS = [
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 14_400, 21_600, 43_200, 86_400),
+]
+_MOST_TICKS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A stretch of time that is drawn to scale from `x`, at `rate` pixels a second."""
+
+    begin: float
+    end: float
+    x: float
+    rate: float
+
+    @property
+    def x_end(self) -> float:
+        return self.x + (self.end - self.begin) * self.rate
+
+
+class TimeScale:
+    """Maps seconds to pixels from `left` to `right`.
+
+    `busy` is when something happened. An idle stretch that is longer than an eighth of all busy time is drawn as a
+    narrow gap.
+    """
+
+    def __init__(self, busy: Iterable[Interval], left: float, right: float) -> None:
+        stretches = _union(busy) or [(0.0, 0.0)]
+        seconds = sum(end - begin for begin, end in stretches)
+        drawn = _bridge(stretches, seconds * _LONG)
+        gaps = len(drawn) - 1
+        self.gap_width = min(_GAP_WIDTH, (right - left) * _GAPS_SHARE / gaps) if gaps else 0.0
+        shown = sum(end - begin for begin, end in drawn)
+        rate = (right - left - gaps * self.gap_width) / shown if shown else 0.0
+        self._pieces: list[_Piece] = []
+        x = left
+        for begin, end in drawn:
+            self._pieces.append(_Piece(begin, end, x, rate))
+            x = self._pieces[-1].x_end + self.gap_width
+        self._begins = [piece.begin for piece in self._pieces]
+        self._rate = rate
+
+    def x(self, moment: float) -> float:
+        """The place of a moment; what lies outside or in a gap stands at the nearest edge before it."""
+        piece = self._pieces[max(bisect_right(self._begins, moment) - 1, 0)]
+        return piece.x + (min(max(moment, piece.begin), piece.end) - piece.begin) * piece.rate
+
+    def gaps(self) -> list[float]:
+        """The middle of every gap."""
+        return [piece.x - self.gap_width / 2 for piece in self._pieces[1:]]
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Places with the time since the beginning, in order and so far apart that their labels do not touch."""
+        start = self._begins[0]
+        exact = self._pieces[-1].end - start < EXACT
+        placed: list[tuple[float, str]] = []
+        for moment in self._candidates(start):
+            x, label = self.x(moment), elapsed(moment - start, exact=exact)
+            apart = (abs(x - other) - (width_of(label) + width_of(known)) / 2 for other, known in placed)
+            if min(apart, default=_LABELS_APART) >= _LABELS_APART and label not in {known for _, known in placed}:
+                placed.append((x, label))
+        return sorted(placed)
+
+    def _candidates(self, start: float) -> Iterator[float]:
+        yield from self._begins[:_MOST_TICKS]
+        if not self._rate:
+            return
+        wanted = _TICK_DISTANCE / self._rate
+        step = next((step for step in _STEPS if step >= wanted), 86_400 * max(1, round(wanted / 86_400)))
+        for piece in self._pieces[:_MOST_TICKS]:
+            first = int((piece.begin - start) // step) + 1
+            last = int((piece.end - start) // step)
+            yield from (start + step * number for number in range(first, last + 1))
+
+
+def elapsed(seconds: float, *, exact: bool = False) -> str:
+    """A length of time as a clock shows it, 1:24 or 2:03:05; where `exact`, as 1.5 s."""
+    if exact:
+        return f"{seconds:.3f}".rstrip("0").rstrip(".") + " s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours}:{minutes:02}"
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _union(intervals: Iterable[Interval]) -> list[Interval]:
+    return _bridge(sorted(intervals), 0.0)
+
+
+def _bridge(intervals: Sequence[Interval], distance: float) -> list[Interval]:
+    """Sorted intervals, those joined that are no further apart than `distance`."""
+    joined: list[Interval] = []
+    for begin, end in intervals:
+        if joined and begin - joined[-1][1] <= distance:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((begin, end))
+    return joined

@@ -1,0 +1,290 @@
+"""Who did what when: the agents of a session, their tools and their waits on one time axis."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from planck_nb.jupyter.charts import svg
+from planck_nb.jupyter.charts.activity import Span, spans_of
+from planck_nb.jupyter.charts.chart import Picture
+from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
+from planck_nb.jupyter.charts.time_scale import EXACT, TimeScale, elapsed
+from planck_nb.workspace import Workspace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_AGENTS = 12
+"""Agents that are drawn: those that did something for longest."""
+
+MOST_LANES = 3
+"""Calls of one agent that are drawn side by side; those beyond share the last lane."""
+
+NOTHING = "No agent has taken up a prompt in this session yet."
+
+_LEFT = 96.0
+_LANE = 14.0
+_BAR = 10.0
+_SMALLEST = 1.0
+_APART = 1.5
+_LABELLED = 8.0
+
+_SQL = """
+WITH rows AS (
+    SELECT 'message' AS kind, agent_id, turn, id, NULL AS call_id, NULL::timestamp AS began, ts AS ended, role AS name,
+        NULL AS args, NULL AS outcome
+    FROM messages WHERE session_id = $session
+    UNION ALL
+    SELECT 'tool', agent_id, turn, message_id, call_id, ts, ts + to_microseconds((duration_s * 1e6)::bigint), name,
+        args::varchar, CASE WHEN is_error THEN 'error' END
+    FROM tool_calls WHERE session_id = $session
+    UNION ALL
+    SELECT 'turn', agent_id, turn, NULL, NULL, NULL, ended, NULL, NULL, outcome
+    FROM turns WHERE session_id = $session
+    UNION ALL
+    SELECT 'hold', a.agent_id, a.turn, c.message_id, a.call_id, a.asked, a.decided, a.name, a.args::varchar, NULL
+    FROM approvals a ASOF LEFT JOIN tool_calls c
+        ON c.session_id = a.session_id AND c.agent_id = a.agent_id AND c.call_id = a.call_id AND c.ts <= a.asked
+    WHERE a.session_id = $session AND a.asked IS NOT NULL
+)
+SELECT coalesce(agents.name, rows.agent_id) AS agent, rows.* EXCLUDE (began, ended), epoch(began) AS began,
+    epoch(ended) AS ended
+FROM rows LEFT JOIN (SELECT agent_id, name FROM agents WHERE session_id = $session) agents USING (agent_id)
+ORDER BY kind, id
+"""
+
+
+async def timeline_picture(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Picture:
+    """The agents of a session on a time axis: when the model wrote, a tool ran, and what was waited for.
+
+    `session` is an id or a name, by default the workspace's own session; `agents` are names or ids, by default all.
+    `frame` of the picture has a row for each span, with `kind` "model", "tool", "agent" (waits for another agent),
+    "hold" (waits for approval) or "turn" (covers the others), `began` and `ended` in UTC. A turn that no end is known
+    of is drawn to its last event. Raises `SessionNotFoundError`, and `UsageError` for an unknown agent.
+
+    Times differ from run to run: in a notebook that is a test the cell wants the comment `# NBVAL_IGNORE_OUTPUT`.
+    """
+    frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
+    now = time.time()
+    running = {agent.id: now for agent in workspace.agents.values() if agent.status != "idle"}
+    return draw_timeline(spans_of(records(frame), running=running))
+
+
+def draw_timeline(spans: Sequence[Span]) -> Picture:
+    """The picture of these spans, which include one of the kind "turn" for each turn."""
+    frame = _frame(spans)
+    if not spans:
+        body = svg.text(0, 20, NOTHING)
+        return Picture(svg.document(32, "Timeline", NOTHING, body), frame, summary=NOTHING, description=NOTHING)
+    by_agent: dict[str, list[Span]] = {}
+    for span in sorted(spans, key=lambda span: (span.begin, span.agent)):
+        by_agent.setdefault(span.agent_id, []).append(span)
+    drawn = _busiest(by_agent)
+    scale = TimeScale([(s.begin, s.end) for s in spans if s.kind == "turn"], _LEFT, svg.WIDTH - 4)
+    parts, y = _legend(spans)
+    y += 16
+    for agent_id in drawn:
+        body, height = _agent(by_agent[agent_id], scale, y)
+        parts.append(body)
+        y += height
+    hidden = len(by_agent) - len(drawn)
+    if hidden:
+        parts.append(svg.text(0, y + 10, f"and {hidden} more agents"))
+        y += 24
+    parts.append(_axis(scale, y))
+    description = _describe(spans, len(by_agent))
+    turns = sum(span.kind == "turn" for span in spans)
+    agents = f"{len(by_agent)} agent{'s' * (len(by_agent) > 1)}"
+    summary = f"Timeline: {agents}, {turns} turn{'s' * (turns > 1)}"
+    return Picture(
+        svg.document(y + 24, "Timeline", description, "".join(parts)), frame, summary=summary, description=description
+    )
+
+
+def _frame(spans: Sequence[Span]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - half a second, paid with the first picture
+
+    columns = ["agent", "agent_id", "turn", "kind", "name", "detail", "outcome", "began", "ended", "duration_s"]
+    frame = pd.DataFrame(
+        [
+            (s.agent, s.agent_id, s.turn, s.kind, s.name, s.detail, s.outcome, s.begin, s.end, s.end - s.begin)
+            for s in spans
+        ],
+        columns=columns,
+    )
+    for column in ("began", "ended"):
+        frame[column] = pd.to_datetime(frame[column].astype(float), unit="s")
+    return frame
+
+
+def _busiest(by_agent: Mapping[str, Sequence[Span]]) -> list[str]:
+    """The agents to draw, in the order in which they began."""
+
+    def busy(agent_id: str) -> float:
+        return sum(span.end - span.begin for span in by_agent[agent_id] if span.kind == "turn")
+
+    kept = set(sorted(by_agent, key=busy, reverse=True)[:MOST_AGENTS])
+    return [agent_id for agent_id in by_agent if agent_id in kept]
+
+
+def _describe(spans: Sequence[Span], agents: int) -> str:
+    begin, end = min(span.begin for span in spans), max(span.end for span in spans)
+    began = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    calls = sum(span.kind in {"tool", "agent"} for span in spans)
+    failed = sum(span.kind == "turn" and span.outcome == "error" for span in spans)
+    lost = sum(span.kind == "turn" and not span.outcome for span in spans)
+    took = elapsed(end - begin, exact=end - begin < EXACT)
+    counted = f"{agents} agent{'s' * (agents > 1)}, {calls} tool call{'s' * (calls != 1)}"
+    sentences = [
+        f"Timeline of {took} from {began}: {counted}.",
+        f"{failed} turn{'s' * (failed > 1)} failed." if failed else "",
+        f"No end is known of {lost} turn{'s' * (lost > 1)}." if lost else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def _legend(spans: Sequence[Span]) -> tuple[list[str], float]:
+    """What the marks mean, of those that occur; with the height it takes."""
+    kinds = {span.kind for span in spans}
+    outcomes = {span.outcome for span in spans if span.kind == "turn"}
+    failed = any(span.outcome == "error" for span in spans)
+    entries = [
+        ("model", svg.rect(0, -8, 12, 8, "pk-data"), "model" in kinds),
+        ("tool", svg.rect(0, -8, 12, 8, "pk-data", opacity=svg.LIGHT), "tool" in kinds),
+        ("waits for an agent", svg.rule("M0-4H12", 0.55, "2 3"), "agent" in kinds),
+        ("waits for you", svg.rect(0, -6, 12, 4, "pk-hold"), "hold" in kinds),
+        ("failed", svg.rect(4, -10, 3, 12, "pk-fail"), failed),
+        ("stopped", svg.element("rect", x=4, y=-10, width=3, height=12, **svg.filling("")), "aborted" in outcomes),
+        ("no end known", svg.rule("M5.5-10V2", 0.8, "2 2"), "" in outcomes),
+    ]
+    parts, x, y = [], 0.0, 16.0
+    for label, mark, occurs in entries:
+        if not occurs:
+            continue
+        width = 34 + svg.width_of(label, bold=False)
+        if x + width > svg.WIDTH:
+            x, y = 0.0, y + 20
+        parts.append(svg.element("g", mark, svg.text(18, 0, label), transform=f"translate({x:.0f} {y:.0f})"))
+        x += width
+    return parts, y
+
+
+def _agent(spans: Sequence[Span], scale: TimeScale, top: float) -> tuple[str, float]:
+    """One agent's lanes, with the height they take."""
+    lanes = _lanes([span for span in spans if span.kind != "turn"])
+    parts = [svg.text(0, top + _BAR, spans[0].agent, bold=True, room=_LEFT - 12)]
+    for number, lane in enumerate(lanes):
+        parts += _lane(lane, scale, top + number * _LANE)
+    parts.append(_ends([span for span in spans if span.kind == "turn"], scale, top))
+    base = top + max(len(lanes), 1) * _LANE
+    labels = _labels(spans, scale, base + 10)
+    return "".join(parts) + labels, base - top + (22 if labels else 10)
+
+
+def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
+    """Spans that overlap are put side by side, as far as there is room."""
+    lanes: list[list[Span]] = []
+    free: list[float] = []
+    taken: dict[tuple[int, tuple[int | None, str]], int] = {}
+    for span in spans:
+        own = (span.turn, span.call)
+        lane = taken.get(own) if span.call[1] else None  # a call stays where it waited to be allowed
+        if lane is None:
+            lane = next((at for at, end in enumerate(free) if end <= span.begin), len(free))
+        lane = min(lane, MOST_LANES - 1)
+        taken[own] = lane
+        if lane == len(free):
+            lanes.append([])
+            free.append(span.end)
+        lanes[lane].append(span)
+        free[lane] = max(free[lane], span.end)
+    return lanes
+
+
+def _lane(spans: Sequence[Span], scale: TimeScale, top: float) -> list[str]:
+    def stretches(*, kind: str, failed: bool = False) -> list[tuple[float, float]]:
+        chosen = [s for s in spans if s.kind == kind and (s.outcome == "error") == failed]
+        return _merged([(scale.x(s.begin), scale.x(s.end)) for s in chosen])
+
+    def bars(found: Sequence[tuple[float, float]], y: float, height: float, kind: str, opacity: float = 1.0) -> str:
+        path = "".join(f"M{_short(a)} {_short(y)}h{_short(b - a)}v{height:g}h-{_short(b - a)}z" for a, b in found)
+        return svg.element("path", d=path, **svg.filling(kind, opacity)) if path else ""
+
+    waits = "".join(f"M{_short(a)} {_short(top + _BAR / 2)}H{_short(b)}" for a, b in stretches(kind="agent"))
+    return [
+        bars(stretches(kind="model"), top, _BAR, "pk-data"),
+        bars(stretches(kind="tool"), top, _BAR, "pk-data", svg.LIGHT),
+        bars(stretches(kind="tool", failed=True), top, _BAR, "pk-fail", svg.MEDIUM),
+        bars(stretches(kind="agent", failed=True), top + 3, 4, "pk-fail", svg.MEDIUM),
+        svg.rule(waits, 0.55, "2 3") if waits else "",
+        bars(stretches(kind="hold"), top + 3, 4, "pk-hold"),
+    ]
+
+
+def _merged(stretches: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The stretches in pixels, each at least as wide as can be seen, joined where nothing could be seen between."""
+    merged: list[tuple[float, float]] = []
+    for begin, end in sorted(stretches):
+        shown = max(end - min(1.0, (end - begin) / 4), begin + _SMALLEST)
+        before = merged[-1][1] if merged else -1.0
+        if begin < before - 1 or (begin - before < _APART - _SMALLEST and end - begin < _APART):
+            merged[-1] = (merged[-1][0], max(merged[-1][1], shown))
+        else:
+            merged.append((begin, shown))
+    return merged
+
+
+def _ends(turns: Sequence[Span], scale: TimeScale, top: float) -> str:
+    """A mark where a turn did not end by itself."""
+    marks = []
+    for outcome, kind in (("error", "pk-fail"), ("aborted", ""), ("", None)):
+        places = sorted({round(scale.x(turn.end)) for turn in turns if turn.outcome == outcome})
+        if kind is None:
+            path = "".join(f"M{x + 2}.5 {_short(top - 2)}v14" for x in places)
+            marks.append(svg.rule(path, 0.8, "2 2") if path else "")
+        else:
+            path = "".join(f"M{x} {_short(top - 2)}h3v14h-3z" for x in places)
+            marks.append(svg.element("path", d=path, **svg.filling(kind)) if path else "")
+    return "".join(marks)
+
+
+def _labels(spans: Sequence[Span], scale: TimeScale, base: float) -> str:
+    """What ran, under the bars that are wide enough to be told apart."""
+    parts, free = [], _LEFT
+    calls = [span for span in spans if span.kind in {"tool", "agent", "hold"}]
+    wide = [span for span in calls if scale.x(span.end) - scale.x(span.begin) >= _LABELLED]
+    named: set[tuple[int, tuple[int | None, str]]] = set()
+    for span in wide:
+        x = scale.x(span.begin)
+        label = svg.plain(f"{span.name} {span.detail}").strip()
+        if x < free or (span.turn, span.call) in named:
+            continue
+        following = min((scale.x(other.begin) for other in wide if other.begin > span.begin), default=svg.WIDTH)
+        room = max(following - x - 8, svg.width_of(span.name, bold=False))
+        if x + room > svg.WIDTH:
+            room = svg.WIDTH - x
+        label = svg.cut(label, room, bold=False)
+        parts.append(svg.text(x, base, label))
+        free = x + svg.width_of(label, bold=False) + 8
+        named.add((span.turn, span.call))
+    return "".join(parts)
+
+
+def _axis(scale: TimeScale, y: float) -> str:
+    parts = [svg.rule(f"M{_LEFT:g} {y + 0.5:g}H{svg.WIDTH - 4}")]
+    ticks = scale.ticks()
+    parts.append(svg.rule("".join(f"M{_short(x)} {y:g}v5" for x, _ in ticks), 0.45))
+    for x, label in ticks:
+        late = x + svg.width_of(label) / 2 > svg.WIDTH
+        parts.append(svg.text(svg.WIDTH if late else x, y + 18, label, anchor="end" if late else "middle"))
+    if scale.gap_width >= 6:  # noqa: PLR2004 - pixels that two strokes need
+        strokes = "".join(f"M{x - 3:.1f} {y + 5:g}l3-10M{x + 1:.1f} {y + 5:g}l3-10" for x in scale.gaps())
+        parts.append(svg.rule(strokes, 0.8))
+    return "".join(parts)
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,238 @@
+"""What a session used: tokens and cost by agent, by model and by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from planck_nb.jupyter.charts import svg
+from planck_nb.jupyter.charts.chart import Picture
+from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
+from planck_nb.jupyter.formatting import count, dollars
+from planck_nb.workspace import Workspace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_ROWS = 10
+"""More agents, models or turns than this are summed up in one line."""
+
+NOTHING = "No model has replied in this session yet."
+
+_UNKNOWN = "?"
+_COST_COLUMN = 76
+_FIGURES = 140
+
+# What a rewind took back is in no turn any more, but stays spent.
+_SQL = """
+WITH spent AS (
+    SELECT agent_id, model, replies, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+        thinking_tokens, cost_usd
+    FROM usage WHERE session_id = $session
+),
+kept AS (
+    SELECT agent_id, turn, CASE WHEN provider = '' THEN model ELSE provider || ':' || model END AS model,
+        count(*) AS replies, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cache_read_tokens) AS cache_read_tokens, sum(cache_write_tokens) AS cache_write_tokens,
+        sum(thinking_tokens) AS thinking_tokens, sum(cost_usd) AS cost_usd
+    FROM messages WHERE session_id = $session AND role = 'assistant' AND id > $copied GROUP BY ALL
+),
+sums AS (SELECT agent_id, model, sum(columns(* EXCLUDE (agent_id, model, turn))) FROM kept GROUP BY agent_id, model),
+gone AS (
+    SELECT agent_id, NULL AS turn, model,
+        s.replies - coalesce(k.replies, 0) AS replies,
+        s.input_tokens - coalesce(k.input_tokens, 0) AS input_tokens,
+        s.output_tokens - coalesce(k.output_tokens, 0) AS output_tokens,
+        s.cache_read_tokens - coalesce(k.cache_read_tokens, 0) AS cache_read_tokens,
+        s.cache_write_tokens - coalesce(k.cache_write_tokens, 0) AS cache_write_tokens,
+        s.thinking_tokens - coalesce(k.thinking_tokens, 0) AS thinking_tokens,
+        s.cost_usd - coalesce(k.cost_usd, 0) AS cost_usd
+    FROM spent s LEFT JOIN sums k USING (agent_id, model)
+    WHERE s.replies > coalesce(k.replies, 0)
+),
+said AS (SELECT agent_id, turn, prompt FROM turns WHERE session_id = $session),
+known AS (SELECT agent_id, name FROM agents WHERE session_id = $session)
+SELECT coalesce(name, agent_id) AS agent, agent_id, model, turn, prompt, replies::bigint AS replies,
+    columns('_tokens$')::bigint, cost_usd
+FROM (SELECT * FROM kept UNION ALL BY NAME SELECT * FROM gone)
+    LEFT JOIN known USING (agent_id) LEFT JOIN said USING (agent_id, turn)
+ORDER BY turn NULLS LAST, agent, model, agent_id
+"""
+
+Row = Mapping[str, Any]
+
+
+async def usage_picture(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Picture:
+    """Tokens and cost of a session, by agent, by model and by turn.
+
+    `session` is an id or a name, by default the workspace's own session; `agents` are names or ids, by default all.
+    `frame` of the picture has a row for each agent, model and turn; `turn` is missing for replies that a rewind took
+    back, which stay spent. Cost is in US dollars, missing where no price is known. The same conversation gives the
+    same picture. Raises `SessionNotFoundError`, and `UsageError` for an unknown agent.
+    """
+    frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
+    return draw_usage(frame)
+
+
+def draw_usage(frame: pd.DataFrame) -> Picture:
+    """The picture of rows as `usage_picture` finds them."""
+    rows = records(frame)
+    if not rows:
+        body = svg.text(0, 20, NOTHING)
+        return Picture(svg.document(32, "Usage", NOTHING, body), frame, summary=NOTHING, description=NOTHING)
+    total = _sum("Total", "", rows)
+    sections = _sections(rows)
+    parts = _legend()
+    y = 44.0
+    for title, figures in sections:
+        parts.append(svg.text(0, y, title, bold=True))
+        y += 12
+        widest = max((figure.tokens or 0 for figure in figures if figure.bar), default=0)
+        for figure in figures:
+            parts += _row(figure, y, widest)
+            y += 36 if figure.bar else 24
+        y += 28
+    parts.append(svg.rule(f"M0 {y - 20:g}H{svg.WIDTH}"))
+    parts += _row(total, y - 16, 0)
+    first = sections[0][1][0]
+    description = (
+        f"Tokens and cost of a session. Total {_tokens(total)} tokens, {_cost(total, 'cost not known')}; "
+        f"{first.label} has {_tokens(first)} tokens of it."
+    )
+    names = len({row["agent_id"] for row in rows})
+    summary = f"Usage: {names} agent{'s' * (names > 1)}, {_tokens(total)} tokens, {_cost(total, 'cost not known')}"
+    document = svg.document(y + 12, "Usage", description, "".join(parts))
+    return Picture(document, frame, summary=summary, description=description)
+
+
+@dataclass(slots=True)
+class _Figure:
+    """One line: who, and how much. `tokens` and `cost` are None where nobody counted them."""
+
+    label: str
+    note: str
+    cached: int = 0
+    fresh: int = 0
+    output: int = 0
+    tokens: int | None = None
+    cost: float | None = None
+    complete: bool = True
+    """Whether the cost of every reply is known."""
+    bar: bool = field(default=True)
+
+
+def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _Figure:
+    figure = _Figure(label, note, bar=bar)
+    for row in rows:
+        read, written = row["input_tokens"], row["output_tokens"]
+        if read is not None or written is not None:
+            cached = min(row["cache_read_tokens"] or 0, read or 0)
+            figure.cached += cached
+            figure.fresh += (read or 0) - cached
+            figure.output += written or 0
+            figure.tokens = figure.cached + figure.fresh + figure.output
+        if row["cost_usd"] is None:
+            figure.complete = False
+        else:
+            figure.cost = (figure.cost or 0.0) + row["cost_usd"]
+    return figure
+
+
+def _sections(rows: Sequence[Row]) -> list[tuple[str, list[_Figure]]]:
+    """What is drawn, with titles; what would only repeat the section before is left out."""
+    by_agent = _grouped(rows, lambda row: (row["agent_id"], row["agent"], row["model"]))
+    sections = [("By agent", _largest([_sum(key[1], key[2], group, bar=True) for key, group in by_agent.items()]))]
+    by_model = _grouped(rows, lambda row: (row["model"],))
+    if 1 < len(by_model) < len(by_agent):
+        sections.append(("By model", _largest([_sum(key[0], "", group, bar=True) for key, group in by_model.items()])))
+    by_turn = _grouped(rows, lambda row: (row["turn"], row["agent"], row["agent_id"], row["prompt"]))
+    if len(by_turn) > len(by_agent):
+        several = len({row["agent_id"] for row in rows}) > 1
+        sections.append(("By turn", _newest([_turn(key, group, several=several) for key, group in by_turn.items()])))
+    return sections
+
+
+def _turn(key: tuple[Any, ...], rows: Sequence[Row], *, several: bool) -> _Figure:
+    turn, agent, _, prompt = key
+    label = "taken back" if turn is None else f"turn {turn}"
+    return _sum(f"{agent}, {label}" if several else label, prompt or "", rows, bar=True)
+
+
+def _grouped(rows: Sequence[Row], key: Callable[[Row], tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def _largest(figures: list[_Figure]) -> list[_Figure]:
+    ordered = sorted(figures, key=lambda figure: (-(figure.tokens or 0), figure.label, figure.note))
+    if len(ordered) <= MOST_ROWS:
+        return ordered
+    return [*ordered[: MOST_ROWS - 1], _rest(ordered[MOST_ROWS - 1 :], "more")]
+
+
+def _newest(figures: list[_Figure]) -> list[_Figure]:
+    if len(figures) <= MOST_ROWS:
+        return figures
+    return [_rest(figures[: 1 - MOST_ROWS], "earlier"), *figures[1 - MOST_ROWS :]]
+
+
+def _rest(figures: Sequence[_Figure], word: str) -> _Figure:
+    counted = [figure.tokens for figure in figures if figure.tokens is not None]
+    costs = [figure.cost for figure in figures if figure.cost is not None]
+    return _Figure(
+        f"and {len(figures)} {word}",
+        "",
+        tokens=sum(counted) if counted else None,
+        cost=sum(costs) if costs else None,
+        complete=all(figure.complete for figure in figures),
+        bar=False,
+    )
+
+
+def _legend() -> list[str]:
+    parts = []
+    x = 0.0
+    for label, opacity in (("cached input", svg.LIGHT), ("input", svg.MEDIUM), ("output", svg.STRONG)):
+        parts += [svg.rect(x, 6, 12, 8, "pk-data", opacity=opacity), svg.text(x + 18, 14, label)]
+        x += 34 + svg.width_of(label)
+    right = float(svg.WIDTH)
+    return [
+        *parts,
+        svg.text(right - _COST_COLUMN, 14, "tokens", anchor="end"),
+        svg.text(right, 14, "cost", anchor="end"),
+    ]
+
+
+def _row(figure: _Figure, top: float, widest: int) -> list[str]:
+    """The line of words and figures, and the bar under it."""
+    right, base = float(svg.WIDTH), top + 14
+    room = right - _FIGURES
+    label = svg.cut(figure.label, room * 0.6)
+    note_x = svg.width_of(label) + 10
+    parts = [
+        svg.text(0, base, label, bold=bool(figure.bar) or figure.label == "Total"),
+        svg.text(right - _COST_COLUMN, base, _tokens(figure), anchor="end"),
+        svg.text(right, base, _cost(figure, _UNKNOWN), bold=True, anchor="end"),
+    ]
+    if figure.note:
+        parts.append(svg.text(note_x, base, figure.note, room=room - note_x))
+    x = 0.0
+    for tokens, opacity in ((figure.cached, svg.LIGHT), (figure.fresh, svg.MEDIUM), (figure.output, svg.STRONG)):
+        width = tokens / widest * right if widest else 0.0
+        if width > 0:
+            parts.append(svg.rect(x, top + 20, max(width - 1, 0.5), 8, "pk-data", opacity=opacity))
+        x += width
+    return parts
+
+
+def _tokens(figure: _Figure) -> str:
+    return _UNKNOWN if figure.tokens is None else count(figure.tokens)
+
+
+def _cost(figure: _Figure, unknown: str) -> str:
+    if figure.cost is None:
+        return unknown
+    return dollars(figure.cost) if figure.complete else f"≥ {dollars(figure.cost)}"

@@ -1,0 +1,74 @@
+"""The words and figures that the live and the saved view share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable, head_and_tail
+
+SHOWN_CHARACTERS = 20_000
+"""The most that is shown of one tool result, or of the arguments of one call."""
+
+_SHOWN_LINES = 2_000
+_SHOWN_ARGUMENTS = 50
+_KEY_CHARACTERS = 200
+_SHORT = 40
+_KEY_NAMES = ("path", "file_path", "file", "command", "cmd", "code", "query", "sql", "url", "pattern", "name")
+
+
+def bounded(text: str, characters: int = SHOWN_CHARACTERS) -> str:
+    """Beginning and end of a long text, fit to be sent and stored."""
+    return encodable(head_and_tail(text, characters=characters, lines=_SHOWN_LINES))
+
+
+def key_argument(args: Mapping[str, object]) -> str:
+    """What tells one call of a tool from the next: a path, a command, the first line of code; or all that is short.
+
+    May be empty.
+    """
+    scalars = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in args.items()
+        if isinstance(value, str | int | float)
+    }
+    preferred = [scalars[name] for name in _KEY_NAMES if name in scalars]
+    lines = [
+        line
+        for value in preferred or scalars.values()
+        if (line := next(filter(None, map(str.strip, value.splitlines())), ""))
+    ]
+    short = not preferred and all(len(line) <= _SHORT for line in lines)
+    return encodable(", ".join(lines if short else lines[:1])[:_KEY_CHARACTERS])
+
+
+def shown_arguments(args: JsonObject) -> list[tuple[str, str]]:
+    """Each argument by name, as text: strings as they are, anything else as JSON; together within bounds."""
+    names = list(args)[:_SHOWN_ARGUMENTS]
+    share = SHOWN_CHARACTERS // max(len(names), 1)
+    shown = [(bounded(name, _KEY_CHARACTERS), bounded(_as_text(args[name]), share)) for name in names]
+    if len(args) > len(names):
+        shown.append(("…", f"{len(args) - len(names):,} more arguments"))
+    return shown
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def count(number: int) -> str:
+    """A count in at most five characters: 640, 18.4k, 1.2M."""
+    for unit, suffix in ((1_000_000, "M"), (1_000, "k")):
+        if number >= unit - unit // 20_000:  # 999,950 would round to 1000.0k
+            return f"{number / unit:.1f}{suffix}"
+    return str(number)
+
+
+def dollars(cost: float) -> str:
+    """A cost in US dollars: $0.063, $1.20; what is not zero never reads as zero."""
+    if cost == 0:
+        return "$0"
+    if cost < 0.001:  # noqa: PLR2004 - the last figure shown
+        return "<$0.001"
+    return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"

@@ -1,7 +1,0 @@
-"""Ready pictures of a session, as static SVG: what it used, and who did what when."""
-
-from planck_nb.jupyter.pictures.picture import Picture
-from planck_nb.jupyter.pictures.timeline import timeline_picture
-from planck_nb.jupyter.pictures.usage import usage_picture
-
-__all__ = ["Picture", "timeline_picture", "usage_picture"]

@@ -1,0 +1,422 @@
+"""Approval: what may run runs, what is asked waits for somebody, and every decision is on disk before the call."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.agents import Hold, Listening, calling, kinds, paired, said, until
+
+from planck_nb import Agent, BuiltinTools, Session, Tool
+from planck_nb.agent.approval import Policy, Rule
+from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.events import AgentEvent, ApprovalDecision, ApprovalRequest
+from planck_nb.agent.message_log import MemoryLog
+from planck_nb.base.aio import uninterrupted
+from planck_nb.base.errors import AgentError, ToolError
+from planck_nb.sessions import query
+from planck_nb.testing import Call, Reply, scripted_model
+
+
+class Shell:
+    """A tool that would run commands, and remembers which."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    async def run(self, args: dict[str, str]) -> str:
+        self.ran.append(args["command"])
+        return f"ran {args['command']}"
+
+    def tool(self) -> Tool:
+        return Tool(
+            name="sh",
+            description="Run a command.",
+            parameters={"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+            execute_fn=self.run,
+            touches=lambda args: [Touch("execute", args["command"])],
+        )
+
+
+def asking(root: Path, *rules: Rule, deadline: float = 60.0) -> Approvals:
+    policy = Policy.ask_before_changes(root)
+    for rule in rules:
+        policy = policy.with_rule(rule)
+    return Approvals(policy, deadline)
+
+
+def commands(*texts: str, then: str = "done") -> list[Reply | str]:
+    return [Reply(calls=[Call("sh", {"command": text}) for text in texts]), then]
+
+
+async def requested(run: object) -> ApprovalRequest:
+    event = await until(run, "approval_request")
+    assert isinstance(event, ApprovalRequest)
+    return event
+
+
+def decisions(events: list[AgentEvent]) -> list[tuple[bool, str]]:
+    return [(event.allowed, event.by) for event in events if isinstance(event, ApprovalDecision)]
+
+
+async def test_what_a_rule_allows_runs_and_is_noted(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = asking(tmp_path, Rule.parse("allow", "sh:git status"))
+    agent = Agent(model=scripted_model(commands("git status")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    await run
+    told = [event async for event in run]
+    assert shell.ran == ["git status"]
+    assert decisions(told) == [(True, "rule")]
+    assert "approval_request" not in kinds(told)
+
+
+async def test_what_a_rule_denies_does_not_run(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = asking(tmp_path, Rule.parse("deny", "sh:rm *"))
+    agent = Agent(model=scripted_model(commands("rm x")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    assert (await run).text == "done"
+    assert not shell.ran
+    assert said(agent)[2].startswith("tool_result: Error: sh was denied: Running `rm x` is forbidden by the rule")
+    assert decisions([event async for event in run]) == [(False, "rule")]
+
+
+async def test_tools_that_touch_nothing_need_no_word(tmp_path: Path) -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    agent = Agent(model=scripted_model(calling(("add", {"a": 1, "b": 2}))), tools=[add], approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    await run
+    assert decisions([event async for event in run]) == []
+    assert said(agent)[2] == "tool_result: 3"
+
+
+async def test_a_call_waits_for_its_answer(tmp_path: Path) -> None:
+    shell = Shell()
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    request = await requested(run)
+    assert (request.name, request.args, request.touches) == ("sh", {"command": "make"}, (Touch("execute", "make"),))
+    assert "needs approval" in request.reason
+    assert [call.id for call in agent.state.asking] == [request.id]
+    assert agent.status == "executing_tools"
+    assert not shell.ran
+    agent.decide(request.id, allow=True)
+    assert (await run).text == "done"
+    assert shell.ran == ["make"]
+    assert agent.state.asking == ()
+    assert decisions([event async for event in run]) == [(True, "user")]
+
+
+async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
+    shell = Shell()
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    agent.decide((await requested(run)).id, allow=False, reason="use ninja")
+    await run
+    assert not shell.ran
+    assert said(agent)[2] == "tool_result: Error: The user denied this call: use ninja"
+
+
+async def test_arguments_can_be_edited_and_are_checked(tmp_path: Path) -> None:
+    shell = Shell()
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    request = await requested(run)
+    with pytest.raises(ToolError, match="command"):
+        agent.decide(request.id, allow=True, args={"cmd": "x"})
+    assert not shell.ran
+    agent.decide(request.id, allow=True, args={"command": "make -n"})
+    await run
+    assert shell.ran == ["make -n"]
+    (decision,) = [event async for event in run if isinstance(event, ApprovalDecision)]
+    assert decision.args == {"command": "make -n"}
+
+
+async def test_the_first_answer_counts(tmp_path: Path) -> None:
+    shell = Shell()
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    request = await requested(run)
+    agent.decide(request.id, allow=False)
+    for again in (request.id, "nobody"):
+        with pytest.raises(AgentError, match="waits for a decision"):
+            agent.decide(again, allow=True)
+    await run
+    assert not shell.ran
+    with pytest.raises(AgentError, match="asks for no approval"):
+        Agent(model="demo").decide("x", allow=True)
+
+
+async def test_what_is_remembered_is_not_asked_again_by_any_agent(tmp_path: Path) -> None:
+    shell, approvals = Shell(), asking(tmp_path)
+    first = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    second = Agent(model=scripted_model(commands("make", "make all")), tools=[shell.tool()], approvals=approvals)
+    run = first.prompt("go")
+    first.decide((await requested(run)).id, allow=True, remember=True)
+    await run
+    (decision,) = [event async for event in run if isinstance(event, ApprovalDecision)]
+    assert Rule.parse("allow", decision.rule) in approvals.policy.rules
+    run = second.prompt("go")
+    request = await requested(run)
+    assert request.args == {"command": "make all"}
+    second.decide(request.id, allow=False)
+    await run
+    assert shell.ran == ["make", "make"]
+
+
+async def test_what_is_remembered_is_what_somebody_approved(tmp_path: Path) -> None:
+    shell, approvals = Shell(), asking(tmp_path)
+    agent = Agent(
+        model=scripted_model([*commands("rm -rf /")[:1], *commands("rm -rf /", "ls")]),
+        tools=[shell.tool()],
+        approvals=approvals,
+    )
+    run = agent.prompt("go")
+    request = await requested(run)
+    agent.decide(request.id, allow=True, args={"command": "ls"}, remember=True)
+    async for event in run:
+        if isinstance(event, ApprovalRequest) and event.id != request.id:
+            assert event.args == {"command": "rm -rf /"}
+            agent.decide(event.id, allow=False)
+    assert shell.ran == ["ls", "ls"]
+
+
+async def test_a_deadline_denies(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = asking(tmp_path, deadline=0.01)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    assert (await run).text == "done"
+    assert not shell.ran
+    assert decisions([event async for event in run]) == [(False, "deadline")]
+    assert "Nobody approved sh within 0.01 s" in said(agent)[2]
+
+
+async def test_where_nobody_is_there_the_call_is_denied_with_the_option_that_allows_it(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=0.01)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    await run
+    assert not shell.ran
+    assert decisions([event async for event in run]) == [(False, "nobody")]
+    assert "`--allow sh`" in said(agent)[2]
+
+
+async def test_somebody_who_comes_in_time_is_asked(tmp_path: Path) -> None:
+    shell, here = Shell(), asyncio.Event()
+    approvals = replace(asking(tmp_path), attendance=here, patience=30.0)
+    agent = Agent(model=scripted_model(commands("make", "make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    await requested(run)
+    here.set()
+    for call in agent.state.asking:
+        agent.decide(call.id, allow=True)
+    await run
+    assert shell.ran == ["make", "make"]
+
+
+async def test_a_rule_that_is_added_does_not_wait_for_somebody_to_show_up(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=300.0)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    await requested(run)
+    approvals.remember(Rule.parse("allow", "sh"))
+    async with asyncio.timeout(30):
+        await run
+    assert shell.ran == ["make"]
+
+
+async def test_a_rule_that_is_added_decides_what_waits_as_well(tmp_path: Path) -> None:
+    shell, other = Shell(), Shell()
+    approvals = asking(tmp_path)
+    agent = Agent(model=scripted_model(commands("a", "b", "c", "a")), tools=[shell.tool()], approvals=approvals)
+    events = agent.subscribe()
+    beside = Agent(model=scripted_model(commands("a")), tools=[other.tool()], approvals=approvals)
+    run, second = agent.prompt("go"), beside.prompt("go")
+    await until(second, "approval_request")
+    first, *_ = requests = [await requested(events) for _ in range(4)]
+    agent.decide(first.id, allow=True, remember=True)
+    await second
+    assert other.ran == ["a"]
+    approvals.remember(Rule.parse("deny", "sh:b"))
+    agent.decide(requests[2].id, allow=True)
+    await run
+    assert sorted(shell.ran) == ["a", "a", "c"]
+    told = {event.id: (event.allowed, event.by) for event in run.events.since(0) if isinstance(event, ApprovalDecision)}
+    assert [told[request.id] for request in requests] == [
+        (True, "user"),
+        (False, "rule"),
+        (True, "user"),
+        (True, "rule"),
+    ]
+
+
+async def test_an_answer_shows_that_somebody_is_there(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=600.0)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    agent.decide((await requested(run)).id, allow=True)
+    await asyncio.wait_for(run.wait(), 10)
+    assert shell.ran == ["make"]
+
+
+async def test_an_answer_counts_even_where_nobody_seemed_to_be_there(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = replace(asking(tmp_path), attendance=asyncio.Event(), patience=0.05)
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
+    run = agent.prompt("go")
+    agent.decide((await requested(run)).id, allow=True)
+    await run
+    assert shell.ran == ["make"]
+
+
+async def test_stop_while_somebody_is_asked(tmp_path: Path) -> None:
+    shell = Shell()
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=asking(tmp_path))
+    run = agent.prompt("go")
+    request = await requested(run)
+    await agent.abort()
+    assert not shell.ran
+    assert agent.state.asking == ()
+    assert decisions([event async for event in run]) == [(False, "stop")]
+    assert paired([entry.message for entry in agent.state.messages])
+    with pytest.raises(AgentError, match="decided or stopped"):
+        agent.decide(request.id, allow=True)
+
+
+async def test_several_calls_are_asked_about_at_once_and_decided_apart(tmp_path: Path) -> None:
+    shell = Shell()
+    agent = Agent(
+        model=scripted_model(commands("one", "two", "three")), tools=[shell.tool()], approvals=asking(tmp_path)
+    )
+    run = agent.prompt("go")
+    seen = 0
+    async for event in run:
+        if event.type == "approval_request":
+            seen += 1
+            if seen == 3:
+                first, second, third = agent.state.asking
+                agent.decide(third.id, allow=True)
+                agent.decide(first.id, allow=False)
+                agent.decide(second.id, allow=True)
+    assert sorted(shell.ran) == ["three", "two"]
+    assert said(agent)[2] == "tool_result: Error: The user denied this call.|ran two|ran three"
+
+
+async def test_invalid_arguments_are_not_worth_a_question(tmp_path: Path) -> None:
+    agent = Agent(
+        model=scripted_model(calling(("sh", {"cmd": "x"}), ("ghost", {}))),
+        tools=[Shell().tool()],
+        approvals=asking(tmp_path),
+    )
+    run = agent.prompt("go")
+    await run
+    assert "approval_request" not in kinds([event async for event in run])
+    assert "Invalid arguments for sh" in said(agent)[2]
+
+
+async def test_a_decision_is_on_disk_before_the_call_runs(tmp_path: Path) -> None:
+    found: list[object] = []
+
+    def look(args: dict[str, object]) -> str:
+        rows = query(tmp_path / "s", "select allowed, decided_by from approvals order by decided_by desc")
+        found.append(rows.to_numpy().tolist())
+        return "looked"
+
+    tool = Tool(name="look", description="", execute_fn=look, touches=lambda args: [Touch("execute", "look")])
+    approvals = asking(tmp_path)
+    with Session.create(tmp_path / "s") as session:
+        agent = Agent(
+            model=scripted_model([*calling(("look", {}))[:1], *calling(("look", {}))]),
+            tools=[tool],
+            approvals=approvals,
+            session=session,
+        )
+        run = agent.prompt("go")
+        agent.decide((await requested(run)).id, allow=True, remember=True)
+        await run
+        await agent.stop()
+    assert found == [[[True, "user"]], [[True, "user"], [True, "rule"]]]
+
+
+async def test_every_decision_is_stored(tmp_path: Path) -> None:
+    shell = Shell()
+    approvals = replace(asking(tmp_path, Rule.parse("deny", "sh:rm *")), deadline=0.05)
+    with Session.create(tmp_path / "s") as session:
+        agent = Agent(
+            model=scripted_model([Reply(calls=[Call("sh", {"command": text}) for text in ("rm x", "a", "b")]), "ok"]),
+            tools=[shell.tool()],
+            approvals=approvals,
+            session=session,
+        )
+        run = agent.prompt("go")
+        async for event in run:
+            if isinstance(event, ApprovalRequest) and event.args == {"command": "a"}:
+                agent.decide(event.id, allow=True, args={"command": "A"}, remember=True)
+        await agent.stop()
+    rows = (
+        query(tmp_path / "s", "select name, allowed, decided_by from approvals order by decided_by").to_numpy().tolist()
+    )
+    assert rows == [["sh", False, "deadline"], ["sh", False, "rule"], ["sh", True, "user"]]
+    assert shell.ran == ["A"]
+
+
+class SlowStore:
+    """A store whose disk waits for the test when a decision is kept."""
+
+    id = "s"
+
+    def __init__(self) -> None:
+        self.writing, self.disk = asyncio.Event(), asyncio.Event()
+
+    def log(self, agent_id: str) -> MemoryLog:
+        store = self
+
+        class Log(MemoryLog):
+            async def keep(self, event: AgentEvent) -> None:
+                store.writing.set()
+                await uninterrupted(asyncio.ensure_future(store.disk.wait()))
+
+        return Log()
+
+
+async def test_a_stop_while_the_decision_is_written_runs_nothing(tmp_path: Path) -> None:
+    shell, store = Shell(), SlowStore()
+    approvals = asking(tmp_path, Rule.parse("allow", "sh"))
+    agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals, session=store)
+    run = agent.prompt("go")
+    await store.writing.wait()
+    aborting = asyncio.create_task(agent.abort())
+    await asyncio.sleep(0)
+    store.disk.set()
+    await aborting
+    assert (await run).aborted
+    assert shell.ran == []
+    assert paired([entry.message for entry in agent.state.messages])
+
+
+async def test_built_in_tools_are_asked_about_what_they_change(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    client, hold = Listening(), Hold()
+    script = calling(("read", {"path": "a.txt"}), ("write", {"path": "b.txt", "content": "new"}))
+    agent = Agent(
+        model=scripted_model(script),
+        tools=[*BuiltinTools.all(cwd=tmp_path), hold.hold],
+        approvals=asking(tmp_path),
+        client=client,
+    )
+    run = agent.prompt("go")
+    request = await requested(run)
+    assert (request.name, request.touches) == ("write", (Touch("write", str(tmp_path / "b.txt")),))
+    agent.decide(request.id, allow=True)
+    await run
+    assert (tmp_path / "b.txt").read_text() == "new"

@@ -1,0 +1,179 @@
+"""What a conversation is taken for, against what providers counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.recordings import body_of, recorded
+
+from planck_nb import ai
+from planck_nb.agent.context.tokens import (
+    FILE_TOKENS,
+    IMAGE_TOKENS,
+    context_tokens,
+    estimate,
+    estimate_request,
+    estimate_text,
+)
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    FilePart,
+    ImagePart,
+    Message,
+    SummaryMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    ToolResultPart,
+    Usage,
+    UserMessage,
+)
+from planck_nb.base.errors import PlanckError
+
+LONG_ENOUGH = 200
+"""Characters below which a single token is too much of the whole."""
+
+
+def said(text: str, usage: Usage | None = None, **more: Any) -> AssistantMessage:
+    return AssistantMessage((TextPart(text),), usage=usage, **more)
+
+
+@settings(deadline=None)
+@given(st.text(), st.text())
+def test_more_text_never_takes_less_and_no_more_than_its_pieces(left: str, right: str) -> None:
+    whole = estimate_text(left + right)
+    assert max(estimate_text(left), estimate_text(right)) <= whole <= estimate_text(left) + estimate_text(right)
+
+
+def test_no_text_takes_nothing_and_any_text_takes_something() -> None:
+    assert estimate_text("") == 0
+    assert all(estimate_text(chr(code)) > 0 for code in range(0x3000))
+    assert estimate_text("\ud800") > 0  # a lone surrogate, as a model may write one
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("今天天气很好、我们去公园散步吧。", 12, 20),
+        ("일본어와 한국어는 다릅니다.", 9, 20),
+        ("Привет, как дела? Сегодня хорошая погода.", 10, 25),
+        ("👍🏽🎉", 5, 9),
+        ("Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4", 20, 40),
+        ("def add(a: int, b: int) -> int:\n    return a + b\n", 16, 28),
+    ],
+)
+def test_scripts_and_code_that_four_characters_a_token_get_wrong(text: str, least: int, most: int) -> None:
+    assert least <= estimate_text(text) <= most
+
+
+async def test_prose_is_estimated_within_15_percent_of_what_its_provider_counted() -> None:
+    errors = [error for row in RECORDED if (error := await _error_of(row)) is not None]
+    assert len(errors) > 25
+    assert sum(errors) / len(errors) < 0.08
+    assert sum(error < 0.15 for error in errors) > 0.9 * len(errors)
+    assert max(errors) < 0.25
+
+
+RECORDED = recorded(
+    "stream", ("anthropic", "messages"), ("openai", "chat"), ("openai", "responses"), ("ollama", "chat")
+)
+
+
+async def _error_of(parameter: Any) -> float | None:
+    """By how much of it the estimate misses what was counted, None where the count is of more than text."""
+    row = parameter and parameter.values[0]
+    reply = await _replayed(body_of(row), row or {})
+    if reply is None or reply.usage is None or reply.tool_calls or reply.thinking or len(reply.text) < LONG_ENOUGH:
+        return None
+    counted = reply.usage.output_tokens - reply.usage.thinking_tokens
+    return abs(estimate_text(reply.text) / counted - 1)
+
+
+async def _replayed(body: bytes, row: dict[str, Any]) -> AssistantMessage | None:
+    dialect = {"messages": None, "chat": "chat", "responses": "responses"}[row["api"]]
+    api: Any = {"api": dialect} if row["provider"] == "openai" else {}
+    model = ai.get_model(row["provider"], row["model"] or "x", base_url="http://127.0.0.1:9", api_key="k", **api)
+    answer = httpx.Response(200, headers={"content-type": row["content_type"]}, content=body)
+    async with ai.Client(transport=httpx.MockTransport(lambda _: answer)) as client:
+        try:
+            return await client.complete(model, ai.Context(messages=[UserMessage("hi")]))
+        except PlanckError:
+            return None
+
+
+def test_pictures_files_thinking_calls_and_results_count() -> None:
+    empty = estimate(UserMessage(()))
+    assert estimate(UserMessage([ImagePart(b"png")])) == empty + IMAGE_TOKENS
+    assert estimate(UserMessage([FilePart(b"pdf")])) == empty + FILE_TOKENS
+    assert estimate(AssistantMessage((ThinkingPart("long and winding thoughts"),))) > empty
+    call = AssistantMessage((ToolCallPart("1", "read", {}),))
+    longer = AssistantMessage((ToolCallPart("1", "read", {"path": "notes/long/and/winding.txt"}),))
+    broken = AssistantMessage((ToolCallPart("1", "read", {}, invalid="{notes/long/and/winding.txt"),))
+    assert estimate(call) > empty
+    assert estimate(longer) > estimate(call) + 5
+    assert estimate(broken) > estimate(call) + 5
+    result = ToolResultPart("1", "plot", "done")
+    pictured = ToolResultMessage((replace(result, images=(ImagePart(b"png"),)),))
+    assert estimate(pictured) == estimate(ToolResultMessage((result,))) + IMAGE_TOKENS
+
+
+def test_the_system_prompt_and_the_tools_are_part_of_a_request() -> None:
+    tool = ai.ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+    hello = UserMessage("hello")
+    bare = estimate_request(ai.Context(messages=[hello]))
+    assert bare == estimate(hello)
+    assert estimate_request(ai.Context("Be brief, please.", [hello])) == bare + estimate_text("Be brief, please.")
+    assert estimate_request(ai.Context("", [hello], [tool])) > bare + 10
+    assert context_tokens([hello], "Be brief.", [tool]) == estimate_request(ai.Context("Be brief.", [hello], [tool]))
+
+
+def test_what_the_provider_counted_last_is_the_anchor() -> None:
+    old: list[Message] = [UserMessage("x" * 50_000), said("y", Usage(100, 20)), UserMessage("go on")]
+    newest = said("fine", Usage(input_tokens=300, output_tokens=40, cache_read_tokens=250))
+    later: list[Message] = [UserMessage("and now?")]
+    assert context_tokens([*old, newest]) == 340
+    assert context_tokens([*old, newest, *later]) == 340 + estimate(later[0])
+    assert context_tokens([*old, newest, *later], system="ignored, for it was counted") == 340 + estimate(later[0])
+
+
+def test_a_reply_without_a_count_is_estimated_after_the_one_before() -> None:
+    uncounted = said("a local server counts nothing")
+    zero = said("nor does this one", Usage())
+    half = said("this one knows what it wrote alone", Usage(output_tokens=9_000))
+    later = [uncounted, zero, half]
+    assert context_tokens([said("y", Usage(100, 20)), *later]) == 120 + sum(map(estimate, later))
+
+
+def test_a_reply_that_was_cut_counts_at_least_what_it_says() -> None:
+    text = "as far as it came " * 20
+    cut = said(text, Usage(100, 1), stop_reason="aborted")
+    assert context_tokens([cut]) == 100 + estimate(cut)
+    assert context_tokens([replace(cut, stop_reason="stop")]) == 101
+
+
+def test_counts_of_an_earlier_chapter_are_no_anchor() -> None:
+    kept = said("kept word for word", Usage(90_000, 10))
+    summary = SummaryMessage("Much was said.", kept=[7])
+    question = UserMessage("next")
+    assert context_tokens([summary, kept, question]) == estimate(summary) + estimate(kept) + estimate(question)
+    answer = said("here", Usage(60, 5))
+    assert context_tokens([summary, kept, question, answer]) == 65
+
+
+def test_an_anchored_count_does_not_look_at_the_history() -> None:
+    class Walked(list[Message]):
+        read = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            Walked.read += 1
+            return super().__getitem__(index)
+
+    history = Walked([UserMessage("x")] * 10_000 + [said("y", Usage(100, 20)), UserMessage("z")])
+    assert context_tokens(history) == 120 + estimate(UserMessage("z"))
+    assert Walked.read < 5

@@ -1,0 +1,113 @@
+"""The demo model: it reads prompts, drives tools for real, and is the same every time."""
+
+from __future__ import annotations
+
+import pytest
+
+from planck_nb import Agent, ai
+from planck_nb.ai.dialects.demo import Reply, answer, scripted
+from planck_nb.base.errors import ConfigError, ProviderProtocolError
+from planck_nb.testing import Call, scripted_model
+
+
+def get_weather(city: str, days: int = 1) -> str:
+    """Forecast the weather of a city."""
+    return f"sunny in {city} for {days}"
+
+
+def get_time(city: str) -> str:
+    """Tell the local time."""
+    return f"12:00 in {city}"
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def paint(colour: str, shapes: list[str], bright: bool = False) -> str:
+    """Paint shapes."""
+    return f"{colour} {shapes} {bright}"
+
+
+def calls_for(prompt: str) -> list[tuple[str, dict[str, object]]]:
+    from planck_nb.agent.calling.functions import tool
+
+    specs = [tool(function).spec for function in (get_weather, get_time, add, paint)]
+    reply = answer(ai.Context(messages=[ai.UserMessage(prompt)], tools=specs))
+    return [(call.name, call.args) for call in reply.calls]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("What is the weather in Paris?", [("get_weather", {"city": "Paris"})]),
+        (
+            "Tell me the weather in Paris, and the time in Rome",
+            [("get_weather", {"city": "Paris"}), ("get_time", {"city": "Rome"})],
+        ),
+        ("weather in 'São Paulo' for 3 days", [("get_weather", {"city": "São Paulo", "days": 3})]),
+        ("What is 20 and 22? Use @add.", [("add", {"a": 20, "b": 22})]),
+        ("add -1 and 2.5 with @add", [("add", {"a": -1, "b": 2.5})]),
+        ("add(b=1, a=2)", [("add", {"a": 2, "b": 1})]),
+        (
+            'The weather of "Oslo" and then the weather of "Bergen"',
+            [("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Bergen"})],
+        ),
+        (
+            'paint colour=red "disc" "cube" bright',
+            [("paint", {"colour": "red", "shapes": ["disc", "cube"], "bright": True})],
+        ),
+        ("how warm is Oslo?", []),
+        ("Please add.", []),
+    ],
+)
+def test_arguments_come_from_the_prompt(prompt: str, expected: list[tuple[str, dict[str, object]]]) -> None:
+    assert calls_for(prompt) == expected
+
+
+async def test_results_are_woven_into_the_answer() -> None:
+    agent = Agent(model="demo", tools=[get_weather, get_time])
+    result = await agent.prompt("the weather in Paris and the time in Rome")
+    assert "`sunny in Paris for 1`" in result.text
+    assert "`12:00 in Rome`" in result.text
+
+
+async def test_it_says_what_it_is_and_what_it_can_do() -> None:
+    plain = await Agent(model="demo").prompt("hello")
+    assert "not a language model" in plain.text
+    assert "%planck model" in plain.text
+    assert "- `add`: Add two numbers." in (await Agent(model="demo", tools=[add]).prompt("hello")).text
+    assert "no value for `a` and `b`" in (await Agent(model="demo", tools=[add]).prompt("please add")).text
+
+
+async def test_the_same_conversation_gives_the_same_messages() -> None:
+    async def talk() -> tuple[ai.Message, ...]:
+        agent = Agent(model="demo", tools=[add])
+        return (await agent.prompt("add 1 and 2")).messages + (await agent.prompt("thanks")).messages
+
+    assert await talk() == await talk()
+
+
+async def test_words_stream_one_by_one_and_join_to_the_text() -> None:
+    text = "  one two\n\nthree  four\n"
+    async with ai.stream(scripted_model([text]), ai.Context(messages=[ai.UserMessage("x")])) as stream:
+        words = [event.text async for event in stream if event.type == "text_delta"]
+    assert len(words) > 3
+    assert "".join(words) == text == stream.message.text
+
+
+def test_a_script_is_followed_by_the_number_of_replies_given() -> None:
+    script = [{"calls": [{"name": "add", "arguments": {"a": 1}}]}, "It is {result}."]
+    assert scripted(script, ai.Context()).calls == (Call("add", {"a": 1}),)
+    asked = ai.AssistantMessage((ai.ToolCallPart("1", "add", {}),))
+    answered = ai.ToolResultMessage((ai.ToolResultPart("1", "add", "3"),))
+    assert scripted(script, ai.Context(messages=[asked, answered])) == Reply("It is 3.")
+    with pytest.raises(ProviderProtocolError, match="has 2 replies and the conversation asks for reply 3"):
+        scripted(script, ai.Context(messages=[asked, answered, asked]))
+
+
+@pytest.mark.parametrize("reply", [3, {"txt": "typo"}, ["list"]])
+def test_a_misspelt_script_is_refused(reply: object) -> None:
+    with pytest.raises(ConfigError, match="A reply of a demo script is"):
+        scripted_model([reply])  # type: ignore[list-item]

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pandas as pd
+import pytest
+from support.stored import START, converse
+
+from planck_nb import Config, Workspace
+from planck_nb.agent import events
+from planck_nb.ai.messages import AssistantMessage, ToolCallPart, Usage, UserMessage
+from planck_nb.base.errors import SessionNotFoundError, UsageError
+from planck_nb.jupyter.charts import Picture, timeline_picture
+from planck_nb.jupyter.charts.activity import Kind, Span, spans_of
+from planck_nb.jupyter.charts.time_scale import TimeScale, elapsed
+from planck_nb.jupyter.charts.timeline import NOTHING, draw_timeline
+from planck_nb.sessions import Session, SessionLog
+from planck_nb.testing import scripted_model
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(Config.load(environment={}, directory=tmp_path))
+
+
+def words(picture: Picture) -> list[str]:
+    return [str(text.text) for text in ET.fromstring(picture.svg).iter(f"{SVG}text")]
+
+
+def span(
+    agent: str,
+    kind: Kind,
+    begin: float,
+    end: float,
+    name: str = "",
+    *,
+    outcome: str = "",
+    call: str = "",
+    turn: int = 0,
+) -> Span:
+    return Span(agent, agent, turn, kind, begin, end, name, "", outcome, (1, call))
+
+
+def turn(agent: str, begin: float, end: float, *, outcome: str = "turn_end", number: int = 0) -> Span:
+    return span(agent, "turn", begin, end, outcome=outcome, turn=number)
+
+
+def seconds(frame: pd.DataFrame) -> list[tuple[str, float, float]]:
+    start = frame.began.min()
+    return [
+        (kind, (began - start).total_seconds(), (ended - start).total_seconds())
+        for kind, began, ended in zip(frame.kind, frame.began, frame.ended, strict=True)
+    ]
+
+
+def say(log: SessionLog, session: Session, agent: str, *, at: float, turn: int = 0) -> None:
+    log.record(events.TurnStart(agent, session.id, turn, 0, at, index=turn, model="demo:small"))
+
+
+async def test_a_turn_is_model_tool_and_model_again(workspace: Workspace) -> None:
+    async with workspace:
+        log = workspace.session.log("a1")
+        say(log, workspace.session, "a1", at=START)
+        await converse(workspace.session)
+        log.record(events.TurnEnd("a1", workspace.session.id, 0, 9, START + 6, AssistantMessage((), "stop"), Usage()))
+        await workspace.session.flush()
+        picture = await timeline_picture(workspace)
+    assert seconds(picture.frame) == [("turn", 0, 6), ("model", 0, 1), ("model", 4, 5), ("tool", 1, 3)]
+    assert picture.frame.began[0] == pd.Timestamp(START, unit="s")
+    assert (picture.frame.name[3], picture.frame.detail[3]) == ("weather", "Łódź")
+    assert {"Ada", "weather Łódź", "0 s", "model", "tool"} <= set(words(picture))
+    assert not {"failed", "stopped", "no end known", "waits for you"} & set(words(picture))
+
+
+async def test_waiting_for_approval_stands_before_the_call_it_held_up(workspace: Workspace) -> None:
+    async with workspace:
+        session = workspace.session
+        log = session.log("a")
+        say(log, session, "a", at=START)
+        await log.append(UserMessage("go"), turn=0, time=START)
+        call = AssistantMessage((ToolCallPart("c", "edit", {"path": "report.md"}),), "tool_use")
+        await log.append(call, turn=0, time=START + 2)
+        head = ("a", session.id, 0, 1)
+        log.record(events.ToolStart(*head, START + 2, "c", "edit", {"path": "report.md"}))
+        log.record(events.ApprovalRequest(*head, START + 3, "c", "edit", {"path": "report.md"}, (), "why", START + 99))
+        log.record(events.ApprovalDecision(*head, START + 33, "c", "edit", True, "user"))
+        log.record(events.ToolEnd(*head, START + 38, "c", "edit", "done", False))
+        await session.flush()
+        picture = await timeline_picture(workspace)
+    assert ("hold", 3, 33) in seconds(picture.frame)
+    assert ("tool", 33, 38) in seconds(picture.frame)
+    assert {"waits for you", "edit report.md", "no end known"} <= set(words(picture))
+    assert picture.svg.count('class="pk-hold"') == 2, "the legend and the bar"
+
+
+async def test_a_turn_that_crashed_is_drawn_to_its_last_event_and_marked(workspace: Workspace) -> None:
+    async with workspace:
+        for agent, at in (("a", START), ("b", START + 100)):
+            log = workspace.session.log(agent)
+            say(log, workspace.session, agent, at=at)
+            await log.append(UserMessage("go"), turn=0, time=at)
+            await log.append(AssistantMessage((ToolCallPart("1", "bash", {}),), "tool_use"), turn=0, time=at + 7)
+        await workspace.session.flush()
+        picture = await timeline_picture(workspace, agents=["a"])
+        assert set(picture.frame.agent) == {"a"}
+        assert seconds(picture.frame) == [("turn", 0, 7), ("model", 0, 7), ("tool", 7, 7)]
+        assert "no end known" in words(picture)
+        with pytest.raises(UsageError, match="nothing of an agent c"):
+            await timeline_picture(workspace, agents=["c"])
+
+
+async def test_sessions_by_name_and_without_a_turn(workspace: Workspace) -> None:
+    async with workspace:
+        with Session.create(workspace.sessions_dir, name="it-s-old") as old:
+            await converse(old)
+        nothing = await timeline_picture(workspace)
+        assert (words(nothing), repr(nothing), len(nothing.frame)) == ([NOTHING], NOTHING, 0)
+        for known in (old.name, old.id):
+            assert "Ada" in words(await timeline_picture(workspace, session=known))
+        with pytest.raises(SessionNotFoundError, match="Did you mean it-s-old"):
+            await timeline_picture(workspace, session="it-s-ol")
+
+
+async def test_a_real_run_is_drawn_while_it_goes_on(workspace: Workspace) -> None:
+    async with workspace:
+
+        async def look(place: str) -> str:
+            """Look."""
+            picture = await timeline_picture(workspace)
+            assert set(picture.frame.outcome) <= {"running", ""}
+            assert "no end known" not in words(picture)
+            return repr(picture)
+
+        model = scripted_model([{"calls": [{"name": "look", "arguments": {"place": "here"}}]}, "It is {result}."])
+        agent = workspace.add_agent("ann", model=model, tools=[look])
+        assert (await agent.prompt("go")).text == "It is Timeline: 1 agent, 1 turn."
+        done = await timeline_picture(workspace)
+    assert done.frame.outcome[0] == "turn_end"
+    assert (done.frame.ended >= done.frame.began).all()
+
+
+def rows(*moments: float) -> Iterator[dict[str, object]]:
+    for at, moment in enumerate(moments):
+        role = "user" if at % 2 == 0 else "assistant"
+        yield row("message", id=at + 1, ended=moment, name=role)
+
+
+def row(kind: str, **values: object) -> dict[str, object]:
+    missing = dict.fromkeys(("id", "call_id", "began", "ended", "name", "args", "outcome"))
+    return {**missing, "kind": kind, "agent_id": "a", "agent": "a", "turn": 0, **values}
+
+
+def test_a_clock_that_jumps_back_shifts_what_follows() -> None:
+    spans = spans_of(rows(1000.0, 1010.0, 400.0, 406.0), running={})
+    assert [(s.kind, s.begin, s.end) for s in spans] == [
+        ("turn", 1000, 1016),
+        ("model", 1000, 1010),
+        ("model", 1010, 1016),
+    ]
+    call = row("tool", id=4, call_id="c", began=406.0, ended=300.0, name="f", args="[]")
+    back = spans_of([*rows(1000.0, 1010.0, 400.0, 406.0), call], running={})
+    assert [(s.begin, s.end) for s in back if s.kind == "tool"] == [(1016, 1016)]
+
+
+def test_a_long_idle_time_is_a_gap_and_times_stay_true() -> None:
+    scale = TimeScale([(0, 30), (10, 40), (86_400, 86_440)], 100, 500)
+    assert scale.x(0) == 100
+    assert scale.x(86_440) == pytest.approx(500)
+    assert scale.x(40) == pytest.approx(290)
+    assert scale.x(50_000) == scale.x(40)
+    assert scale.x(86_400) == pytest.approx(310)
+    assert scale.gaps() == [pytest.approx(300)]
+    assert scale.ticks()[0] == (100, "0:00")
+    assert "1 d 0:00" in [label for _, label in scale.ticks()]
+    assert TimeScale([(5, 5)], 100, 500).x(5) == 100
+    assert len(TimeScale([(t, t + 1) for t in range(0, 1_000_000, 100)], 0, 500).ticks()) < 20
+
+
+@pytest.mark.parametrize(
+    ("took", "said"), [(0, "0:00"), (84.4, "1:24"), (7385, "2:03:05"), (59.7, "1:00"), (90_061, "1 d 1:01")]
+)
+def test_elapsed(took: float, said: str) -> None:
+    assert elapsed(took) == said
+
+
+def test_calls_side_by_side_have_lanes_and_many_share_the_last() -> None:
+    few = draw_timeline([turn("a", 0, 10), *(span("a", "tool", 1, 9, "f", call=str(n)) for n in range(2))])
+    many = draw_timeline([turn("a", 0, 10), *(span("a", "tool", 1, 9, "f", call=str(n)) for n in range(50))])
+    one = draw_timeline([turn("a", 0, 10), span("a", "tool", 1, 9, "f", call="1")])
+    heights = [float(ET.fromstring(picture.svg).attrib["height"]) for picture in (one, few, many)]
+    assert heights == [heights[0], heights[0] + 14, heights[0] + 28]
+    assert len(many.frame) == 51
+
+
+def test_bounded_however_much_there_is() -> None:
+    dice = random.Random(7)
+    spans = []
+    for agent in range(40):
+        spans.append(turn(f"worker {agent}", agent, agent + 500, outcome="error"))
+        for call in range(250):
+            begin = agent + 500 * dice.random()
+            failed = "error" if dice.random() < 0.2 else ""
+            spans.append(
+                span(f"worker {agent}", "tool", begin, begin + dice.random() * 9, "f", outcome=failed, call=str(call))
+            )
+    picture = draw_timeline(spans)
+    assert len(picture.frame) == 10_040
+    assert len(picture.svg) < 200_000
+    assert float(ET.fromstring(picture.svg).attrib["height"]) < 900
+    assert "and 28 more agents" in words(picture)
+    crowd = draw_timeline([turn("a", 0, 1), *(span("a", "tool", n / 1e4, 1, "f", call=str(n)) for n in range(10_000))])
+    assert len(crowd.svg) < 5_000
+
+
+@pytest.mark.parametrize("name", ["<script>&\"'", "a\x00b\x1b[31m\x85", "x" * 3000, "\u202eevil", "漢字" * 90, ""])
+def test_any_name_gives_well_formed_text_that_fits(name: str) -> None:
+    picture = draw_timeline([turn(name, 0, 9), span(name, "tool", 1, 8, name, call="c")])
+    root = ET.fromstring(picture.svg.encode())
+    assert root.attrib["role"] == "img"
+    assert root[0].tag == f"{SVG}title"
+    assert root[1].tag == f"{SVG}desc"
+    assert not {"\x00", "\x1b", "\u202e"} & set(picture.svg)
+    assert max(map(len, words(picture))) < 90
+
+
+def test_marks_say_how_a_turn_ended() -> None:
+    ends = {"error": "failed", "aborted": "stopped", "": "no end known"}
+    for outcome, label in ends.items():
+        shown = words(draw_timeline([turn("a", 0, 5, outcome=outcome)]))
+        assert set(ends.values()) & set(shown) == {label}
+    assert not set(ends.values()) & set(words(draw_timeline([turn("a", 0, 5, outcome="running")])))

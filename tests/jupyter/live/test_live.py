@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from planck_nb.agent import events as ev
+from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.base.event_log import EventLog
+from planck_nb.base.json_types import JsonObject
+from planck_nb.jupyter.live import view as live
+from planck_nb.jupyter.live.frame_throttle import Painter
+from planck_nb.jupyter.live.view import LiveView, Summary
+
+SUMMARY: Summary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
+
+
+class Recorder:
+    """Actions that are only noted; `refusal` is raised instead."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[Any, ...]] = []
+        self.refusal: PlanckError | None = None
+
+    def _note(self, *action: Any) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.done.append(action)
+
+    def stop(self) -> None:
+        self._note("stop")
+
+    def steer(self, text: str) -> None:
+        self._note("steer", text)
+
+    def queue(self, text: str) -> None:
+        self._note("queue", text)
+
+    def edit_queued(self, prompt_id: str, text: str) -> None:
+        self._note("edit", prompt_id, text)
+
+    def remove_queued(self, prompt_id: str) -> None:
+        self._note("remove", prompt_id)
+
+    def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
+        self._note("decide", call_id, allow, args, remember, reason)
+
+
+class Browser:
+    """The other end of a view: what it was sent, and what it says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: EventLog[ev.AgentEvent] = EventLog()
+        self.actions = Recorder()
+        self.connections = 0
+        self.received: asyncio.Queue[JsonObject] = asyncio.Queue()
+        self.view = LiveView(
+            self.log, agent="a", model="m", actions=self.actions, on_connect=self.connect, painter=Painter(interval=0)
+        )
+        monkeypatch.setattr(self.view, "send", self.received.put_nowait)
+
+    def connect(self) -> None:
+        self.connections += 1
+
+    def say(self, message: object) -> None:
+        self.view._hear(self.view, {"type": message} if isinstance(message, str) else message, [])
+
+    def text(self, text: str) -> None:
+        self.log.append(ev.TextDelta("a", None, 0, self.log.end, 100.0 + self.log.end, text))
+
+    async def next(self) -> JsonObject:
+        return await asyncio.wait_for(self.received.get(), 5)
+
+
+@pytest.fixture
+async def browser(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = Browser(monkeypatch)
+    yield made
+    made.view.finish(SUMMARY)
+    made.view.close()
+
+
+async def test_frames_go_on_where_the_snapshot_ends(browser: Browser) -> None:
+    browser.text("a")
+    browser.text("b")
+    browser.say("resync")
+    snapshot = await browser.next()
+    assert (snapshot["type"], snapshot["to"]) == ("snapshot", 2)
+    assert snapshot["events"] == [{"type": "text", "t": 0.0, "text": "ab"}]
+    browser.text("c")
+    frame = await browser.next()
+    assert (frame["type"], frame["from"], frame["to"]) == ("frame", 2, 3)
+    assert frame["events"] == [{"type": "text", "t": 2.0, "text": "c"}]
+
+
+async def test_a_second_resync_tells_everything_again(browser: Browser) -> None:
+    browser.text("a")
+    browser.say("resync")
+    await browser.next()
+    browser.text("b")
+    await browser.next()
+    browser.say("resync")
+    snapshot = await browser.next()
+    assert (snapshot["to"], snapshot["events"][0]["text"]) == (2, "ab")
+
+
+async def test_stop_is_heard_on_the_loop_from_any_thread(browser: Browser) -> None:
+    await asyncio.to_thread(browser.say, "stop")
+    await asyncio.sleep(0)
+    assert browser.actions.done == [("stop",)]
+
+
+DECISION = {"type": "decide", "id": "1", "allow": True, "args": {"n": [1]}, "remember": False, "reason": ""}
+
+
+async def test_wishes_become_actions(browser: Browser) -> None:
+    asked = {"n": [0], "command": "ls"}
+    browser.log.append(ev.ApprovalRequest("a", None, 0, 0, 1.0, "1", "bash", asked, (), "", 9.0))
+    for message in (
+        {"type": "steer", "text": "left\ud800"},
+        {"type": "queue", "text": "then right"},
+        {"type": "edit", "id": "q1", "text": "then up"},
+        {"type": "unqueue", "id": "q1"},
+        DECISION,
+        {**DECISION, "allow": False, "args": None, "remember": True, "reason": "No."},
+    ):
+        browser.say(message)
+    await asyncio.sleep(0)
+    assert browser.actions.done == [
+        ("steer", "left?"),
+        ("queue", "then right"),
+        ("edit", "q1", "then up"),
+        ("remove", "q1"),
+        ("decide", "1", True, {"n": [1], "command": "ls"}, False, ""),
+        ("decide", "1", False, None, True, "No."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        None, 7, [], ["stop"], {}, {"type": None}, {"type": ["stop"]}, {"type": "explode"}, {"type": "steer"},
+        {"type": "steer", "text": " "}, {"type": "steer", "text": 3}, {"type": "edit", "text": "x"},
+        {"type": "unqueue", "id": 1}, {"type": "decide", "id": "1", "allow": True}, {**DECISION, "allow": "yes"},
+        {**DECISION, "args": [1]}, {**DECISION, "remember": 1}, {**DECISION, "reason": None}, {**DECISION, "id": 1},
+    ],
+)  # fmt: skip
+async def test_junk_does_nothing(browser: Browser, junk: object) -> None:
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
+    browser.say(junk)
+    await asyncio.sleep(0)
+    assert (browser.actions.done, failures) == ([], [])
+    assert browser.received.empty()
+
+
+async def test_what_cannot_be_done_is_said_and_the_text_comes_back(browser: Browser) -> None:
+    browser.actions.refusal = UsageError("Nobody listens; start another run.")
+    browser.say({"type": "steer", "text": "left"})
+    browser.say({"type": "unqueue", "id": "q1"})
+    refused = {"type": "refused", "reason": "Nobody listens; start another run."}
+    assert await browser.next() == {**refused, "text": "left"}
+    assert await browser.next() == {**refused, "text": ""}
+
+
+async def test_the_first_greeting_is_told(browser: Browser) -> None:
+    connected = [browser.view.connected]
+    for _ in range(2):
+        browser.say("resync")
+        await browser.next()
+        await asyncio.sleep(0)
+        connected.append(browser.view.connected)
+    assert connected == [False, True, True]
+    assert browser.connections == 1
+
+
+async def test_without_a_browser_small_snapshots_go_out_and_large_ones_do_not(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser.view.finish(SUMMARY)
+    monkeypatch.setattr(live, "_FIRST_PAUSE", 0.001)
+    unheard = Browser(monkeypatch)
+    unheard.text("a")
+    assert (await unheard.next())["type"] == "snapshot"
+    unheard.text("x" * 100_000)
+    unheard.view.finish(SUMMARY)
+    assert unheard.received.empty()
+    unheard.view.close()
+
+
+async def test_the_end_flushes_what_was_not_sent_and_forgets_the_run(browser: Browser) -> None:
+    browser.say("resync")
+    await browser.next()
+    browser.text("last words")
+    browser.view.finish(SUMMARY)
+    assert browser.received.get_nowait()["events"][0]["text"] == "last words"
+    assert browser.view.phase == "done"
+    assert browser.view.summary == SUMMARY
+    assert browser.view._log is not browser.log
+    browser.say("stop")
+    await asyncio.sleep(0)
+    assert browser.actions.done == []
+
+
+async def test_what_can_be_copied_is_bounded(browser: Browser) -> None:
+    browser.view.finish({**SUMMARY, "text": "x" * 1_000_000})
+    assert len(browser.view.summary["text"]) < 110_000
+
+
+def test_outside_a_loop_and_a_kernel_the_view_is_inert() -> None:
+    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
+    view.finish(SUMMARY)
+    assert view.phase == "done"
+    view.close()
+
+
+def test_whoever_cannot_show_the_widget_shows_nothing() -> None:
+    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
+    data, _ = view._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
+    assert (data["text/plain"], data["text/html"]) == ("", "")
+    view.close()

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.approval import Policy, Rule
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.run import Run
+from planck_nb.base.errors import AgentError
+from planck_nb.jupyter.live.run_actions import RunActions
+from planck_nb.testing import scripted_model
+
+CALL: dict[str, object] = {"calls": [{"name": "wait", "arguments": {"n": 1}}]}
+
+
+class Waiting:
+    """An agent whose tool waits until it is let go."""
+
+    def __init__(self, *, ask: bool = False) -> None:
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+        self.ran: list[object] = []
+        rules = (Rule.parse("ask", "wait"),) if ask else ()
+        self.agent = Agent(
+            model=scripted_model([CALL, "one", "two"]),
+            tools=[Tool(name="wait", description="Wait.", execute_fn=self.wait)],
+            approvals=Approvals(Policy(rules)),
+        )
+        self.run = self.agent.prompt("Go.")
+        self.later: list[Run] = []
+        self.actions = RunActions(self.agent, self.run, self.later.append)
+
+    async def wait(self, args: dict[str, object]) -> str:
+        self.ran.append(args)
+        self.begun.set()
+        await self.go.wait()
+        return "done"
+
+    async def until(self, *kinds: str) -> None:
+        """Watch the agent until these have happened."""
+        async with self.agent.subscribe(since=0) as events:
+            for kind in kinds:
+                async for event in events:
+                    if event.type == kind:
+                        break
+
+    def said(self) -> list[str]:
+        return [entry.message.text for entry in self.agent.state.messages if entry.message.type == "user"]
+
+
+async def test_steering_enters_the_run_and_queued_prompts_follow_it() -> None:
+    waiting = Waiting()
+    await waiting.begun.wait()
+    waiting.actions.steer("left")
+    waiting.actions.queue("then up")
+    waiting.actions.queue("then down")
+    _, up, down = waiting.agent.state.queue
+    waiting.actions.edit_queued(up.id, "then right")
+    waiting.actions.remove_queued(down.id)
+    assert [run.prompt.text for run in waiting.later] == ["left", "then right", "then down"]
+    waiting.go.set()
+    await waiting.until("turn_end", "turn_end")
+    assert waiting.said() == ["Go.", "left", "then right"]
+
+
+async def test_stop_ends_the_run() -> None:
+    waiting = Waiting()
+    await waiting.begun.wait()
+    waiting.actions.stop()
+    assert (await waiting.run.wait()).aborted
+
+
+async def test_a_decision_reaches_the_call_once() -> None:
+    waiting = Waiting(ask=True)
+    await waiting.until("approval_request")
+    [asking] = waiting.agent.state.asking
+    waiting.actions.decide(asking.id, allow=True, args={"n": 2}, remember=False, reason="")
+    with pytest.raises(AgentError, match="decided or stopped before"):
+        waiting.actions.decide(asking.id, allow=False, args=None, remember=False, reason="")
+    waiting.go.set()
+    await waiting.run
+    assert waiting.ran == [{"n": 2}]

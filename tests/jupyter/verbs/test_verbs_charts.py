@@ -1,0 +1,81 @@
+"""The verbs that draw, in a real kernel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.kernel import Kernel, running_kernel
+from support.stored import converse
+
+from planck_nb.jupyter.charts import timeline, usage
+from planck_nb.sessions import Session, list_sessions
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stored session `ada` with one turn of an agent Ada."""
+    folder = tmp_path_factory.mktemp("store")
+
+    async def fill() -> None:
+        with Session.create(folder, name="ada") as session:
+            await converse(session)
+
+    asyncio.run(fill())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def kernel(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    settings = {"PLANCK_NB_DEMO_PACE": "0", "PLANCK_NB_MODEL": "demo", "PLANCK_NB_SESSIONS_DIR": str(store)}
+    with running_kernel(tmp_path_factory.mktemp("notebook"), **settings) as kernel:
+        kernel.run("%load_ext planck_nb")
+        yield kernel
+
+
+def test_looking_makes_no_session_and_says_that_there_is_nothing(kernel: Kernel, store: Path) -> None:
+    before = len(list_sessions(store))
+    assert kernel.run("%planck usage").plain == usage.NOTHING
+    assert kernel.run("%planck timeline").plain == timeline.NOTHING
+    assert "Empty DataFrame" in kernel.run("%planck usage --table").plain
+    assert len(list_sessions(store)) == before
+
+
+def test_another_session_by_name(kernel: Kernel) -> None:
+    shown = kernel.run("%planck usage ada").outputs[-1]["data"]
+    assert shown["text/plain"] == "Usage: 1 agent, 25 tokens, $0.750"
+    assert shown["image/svg+xml"].startswith("<svg")
+    assert 'src="data:image/svg+xml;base64,' in shown["text/html"]
+    assert kernel.run("%planck timeline ada --agent Ada").plain == "Timeline: 1 agent, 1 turn"
+    table = kernel.run(
+        "x = %planck usage ada --table\nprint(list(x.columns), x.input_tokens.tolist(), x.cost_usd.tolist())"
+    )
+    assert table.text.strip() == (
+        "['agent', 'model', 'replies', 'input_tokens', 'output_tokens', 'cache_read_tokens', 'cache_write_tokens', "
+        "'thinking_tokens', 'cost_usd'] [17] [0.75]"
+    )
+
+
+def test_the_notebooks_own_session_and_the_frame_behind_the_picture(kernel: Kernel) -> None:
+    kernel.run("%%planck -q\nhello")
+    assert kernel.run("%planck timeline").plain == "Timeline: 1 agent, 1 turn"
+    cell = kernel.run(
+        "drawn = %planck usage\nprint(drawn.frame.agent[0], drawn.frame.turn[0], drawn.save('u.svg').name)"
+    )
+    assert cell.text.strip() == "planck 0 u.svg"
+    assert kernel.run("drawn").plain.startswith("Usage: 1 agent, ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("usage adda", "Did you mean ada"),
+        ("usage ada bob", "takes one session"),
+        ("timeline ada --agent Bob", "nothing of an agent Bob. Known are: Ada."),
+        ("timeline --table", "has no option --table"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said_in_a_sentence(kernel: Kernel, typed: str, said: str) -> None:
+    assert said in str(kernel.run(f"%planck {typed}").error)

@@ -1,0 +1,383 @@
+"""The verbs about history in a real kernel, over a store with several sessions."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import nbformat
+import pytest
+from support.kernel import Kernel, running_kernel
+from support.stored import converse
+
+from planck_nb.ai.messages import UserMessage
+from planck_nb.base.errors import SessionError
+from planck_nb.jupyter import extension
+from planck_nb.jupyter.verbs.sql import EXAMPLES
+from planck_nb.sessions import VIEWS, Session, find_session, list_sessions, query
+from planck_nb.sessions.materialize import Folder
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    folder = tmp_path_factory.mktemp("notebook")
+    with running_kernel(folder, PLANCK_NB_DEMO_PACE="0", PLANCK_NB_MODEL="demo") as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two stored sessions: `ada` with one turn of an agent Ada, `bob` with a remark."""
+
+    async def fill() -> None:
+        with Session.create(tmp_path, name="ada") as ada:
+            await converse(ada)
+        with Session.create(tmp_path, name="bob") as bob:
+            await bob.append("b1", UserMessage("it's <b>Łódź</b> again, said O'Hara"))
+
+    asyncio.run(fill())
+    return tmp_path
+
+
+@pytest.fixture
+def kernel(shared: Kernel, store: Path) -> Kernel:
+    """A notebook over the store that has not made a session of its own yet."""
+    cell = shared.run(
+        "%reset -f\n%unload_ext planck_nb\nimport os\n"
+        f"os.environ['PLANCK_NB_SESSIONS_DIR'] = {str(store)!r}\nos.chdir({str(store)!r})\n%load_ext planck_nb"
+    )
+    assert cell.status == "ok", cell.error
+    return shared
+
+
+def test_sql_alone_shows_the_views_and_what_to_ask(kernel: Kernel) -> None:
+    said = kernel.run("%planck sql").plain
+    assert all(f"\n  {view}\n    session_id, session_name, " in said for view in VIEWS)
+    assert all(f"%planck sql {example}" in said for example in EXAMPLES)
+    assert kernel.run("%%planck sql\n  ").plain == said
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_runs(kernel: Kernel, example: str) -> None:
+    kernel.run("%planck add 20 and 22 with @len")
+    cell = kernel.run(f"frame = %planck sql {example}\nprint(len(spent if frame is None else frame) > 0)")
+    assert cell.status == "ok", cell.error
+    assert cell.text == "True\n" or "tool_calls" in example
+
+
+def test_a_result_goes_into_a_name_and_is_not_shown(kernel: Kernel) -> None:
+    cell = kernel.run("%planck sql -o rows SELECT count(*) AS n FROM sessions")
+    assert (cell.outputs, cell.text) == ([], "")
+    assert kernel.run("int(rows.n[0])").plain == "2"
+    kernel.run("def f():\n    %planck sql --output=inner SELECT 7 AS n\nf()")
+    assert kernel.run("%planck sql SELECT n + 1 AS n FROM inner_").error, "only what the notebook has is a table"
+    assert kernel.run("joined = %planck sql SELECT rows.n + b.n AS n FROM rows, inner AS b\nprint(joined.n[0])").error
+    assert kernel.run("%%planck sql -o kept\n-- a comment\nSELECT n FROM rows").status == "ok"
+    assert kernel.run("print(kept.n[0], inner.n[0])").text == "2 7\n"
+
+
+def test_a_limit_bounds_the_rows(kernel: Kernel) -> None:
+    assert kernel.run("rows = %planck sql --limit 3 SELECT * FROM messages\nlen(rows)").plain == "3"
+    assert kernel.run("rows = %planck sql -n 2 SELECT * FROM range(9)\nlen(rows)").plain == "2"
+
+
+@pytest.mark.parametrize("options", ["", "--limit 3 -o rows"])
+def test_a_query_that_never_ends_is_interrupted(kernel: Kernel, options: str) -> None:
+    kernel.run("import threading\nbefore = threading.active_count()")
+
+    def press(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "stream":
+            kernel.interrupt()
+
+    endless = "SELECT sum(a.range * b.range) FROM range(1000000000) a, range(1000000000) b"
+    cell = kernel.finish(kernel.start(f"print('go')\n%planck sql {options} {endless}"), on_message=press)
+    assert cell.error.startswith("KeyboardInterrupt"), cell
+    assert cell.seconds < 10
+    ended = (
+        "import time\nend = time.monotonic() + 20\n"
+        "while threading.active_count() > before:\n    assert time.monotonic() < end"
+    )
+    assert kernel.run(ended).status == "ok", "the query goes on without anybody waiting for it"
+
+
+@pytest.mark.parametrize(("kind", "package", "made"), [("pl", "polars", "DataFrame"), ("arrow", "pyarrow", "Table")])
+def test_a_result_of_another_kind(kernel: Kernel, kind: str, package: str, made: str) -> None:
+    cell = kernel.run(
+        f"rows = %planck sql --as {kind} SELECT id, input_tokens FROM messages ORDER BY ALL\n"
+        "print(type(rows).__name__, rows)"
+    )
+    if find_spec(package) is None:
+        assert cell.error == f"UsageError: --as {kind} needs {package}; run `%pip install {package}`."
+        return
+    assert cell.text.startswith(made)
+    assert "i64" in cell.text or "int64" in cell.text, "whole numbers stay whole where some are null"
+
+
+def test_sessions_say_what_they_hold_and_where_they_are_open(kernel: Kernel, store: Path) -> None:
+    kernel.run("%planck hello")
+    with Session.open(store, "bob", owner="other.ipynb"):
+        kernel.run("t = %planck sessions")
+        columns = kernel.run("list(t)").plain
+        rows = ast.literal_eval(
+            kernel.run("t[['session', 'agents', 'messages', 'tokens', 'open_in']].values.tolist()").plain
+        )
+    assert ast.literal_eval(columns) == [
+        "session", "agents", "messages", "tokens", "cost_usd", "created", "last", "session_id", "open_in",
+    ]  # fmt: skip
+    by_name = {row[0]: row[1:] for row in rows}
+    assert by_name["ada"] == [1, 4, 25, ""]
+    assert by_name["bob"][:3] == [1, 1, 0]
+    assert by_name["bob"][3].endswith("(other.ipynb)")
+    assert rows[0][4] == "this notebook", "the one used last comes first"
+    again = kernel.run("t = %planck sessions\nlist(t.open_in)").plain
+    assert ast.literal_eval(again) == ["this notebook", "", ""]
+
+
+def test_search_finds_words_in_all_sessions(kernel: Kernel) -> None:
+    cell = kernel.run("%planck search łódź")
+    assert "łódź: one message." in cell.plain or "łódź: 2 messages" in cell.plain
+    assert "it's <b>Łódź</b> again, said O'Hara" in cell.plain
+    html = cell.data("text/html")[0]
+    assert "it&#x27;s &lt;b&gt;<mark>Łódź</mark>&lt;/b&gt; again" in html
+    assert "bob · b1 · user · 20" in html
+    assert "<mark>&lt;b&gt;Łódź&lt;/b&gt;</mark>" in kernel.run("%planck search <b>łódź</b>").data("text/html")[0]
+    assert "ada · Ada · user" in kernel.run("%planck search question").plain
+    assert kernel.run("found = %planck search question 0 --limit 1\nlen(found), len(found.frame)").plain == "(1, 1)"
+    assert kernel.run("%planck search it's O'Hara").plain.startswith("it's O'Hara: one message.")
+    assert kernel.run('%planck search "O\'Hara said"').plain == 'No message has "O\'Hara said".'
+    assert kernel.run("%planck search --session ada again").plain == "No message has again."
+    assert kernel.run("%planck search a --agent Ada -s bob").plain == "No message has a."
+
+
+def test_a_session_goes_out_and_comes_back(kernel: Kernel, store: Path) -> None:
+    for ending in ("jsonl", "md", "html", "ipynb"):
+        cell = kernel.run(f"%planck export ada 'my history.{ending}'")
+        assert cell.plain.startswith(f"ada is in my history.{ending} ("), cell
+        assert "question 0" in (store / f"my history.{ending}").read_text("utf-8")
+    nbformat.validate(nbformat.read(store / "my history.ipynb", 4))
+    assert kernel.run("%planck import 'my history.jsonl' --name back").plain.startswith(
+        "my history.jsonl is session back now, with the id "
+    )
+    texts = "SELECT id, role, text FROM messages WHERE session_name = {} ORDER BY id"
+    assert query(store, texts.format("'back'")).equals(query(store, texts.format("'ada'")))
+
+
+def test_the_notebooks_own_session_is_exported_with_all_its_events(kernel: Kernel, store: Path) -> None:
+    kernel.run("%planck hello")
+    assert kernel.run("%planck export now.jsonl").status == "ok"
+    lines = [json.loads(line) for line in (store / "now.jsonl").read_text("utf-8").splitlines()]
+    assert "turn_end" in {line.get("type") for line in lines}
+    (store / "now.md").write_text("mine")
+    assert kernel.run("%planck export now.md").error == (
+        "SessionError: now.md is there already; add --overwrite to replace it."
+    )
+    assert (store / "now.md").read_text() == "mine"
+    assert kernel.run("%planck export --overwrite now.md").status == "ok"
+    assert "hello" in (store / "now.md").read_text("utf-8")
+    assert not list(store.glob(".*.part"))
+
+
+FULL = """
+import resource, time
+from planck_nb.agent.events import Aborted
+from planck_nb.jupyter.extension import _loaded
+session = next(iter(_loaded.values()))._controller.workspace.session
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+session.log("a").record(Aborted("a", session.id, 0, 0, time.time()))
+said = %planck export full.md
+resource.setrlimit(resource.RLIMIT_FSIZE, before)
+said
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="bounds the size of files")
+def test_a_full_disk_does_not_keep_a_session_from_being_exported(kernel: Kernel, store: Path) -> None:
+    kernel.run("%planck hello")
+    kernel.run("%planck hello again")
+    cell = kernel.run(FULL)
+    assert cell.status == "ok", cell
+    assert "What is not on disk yet is missing: The session's journal" in cell.plain
+    assert "hello again" in (store / "full.md").read_text("utf-8")
+
+
+def test_a_session_is_deleted_once_that_was_confirmed(kernel: Kernel, store: Path) -> None:
+    said = kernel.run("%planck delete ada").plain
+    assert said.startswith("ada has 4 messages of 1 agent, begun 20")
+    assert said.endswith("Nothing was deleted yet: `%planck delete ada --yes` deletes it for good.")
+    assert find_session(store, "ada")
+    assert kernel.run("%planck delete ada --yes").plain.startswith("ada is deleted, which freed ")
+    assert [session.name for session in list_sessions(store)] == ["bob"]
+    assert not list(store.glob("*_ada.*"))
+
+
+def test_an_open_session_is_not_deleted(kernel: Kernel, store: Path) -> None:
+    kernel.run("%planck hello")
+    own = list_sessions(store)[-1]
+    assert kernel.run(f"%planck delete {own.name} --yes").error == (
+        f"SessionLockedError: {own.name} is the session of this notebook, which cannot be deleted while it is open."
+    )
+    with Session.open(store, "bob", owner="other.ipynb"):
+        said = kernel.run("%planck delete bob --yes").error
+    assert said.startswith("SessionLockedError: bob is open in process ")
+    assert said.endswith("(other.ipynb); close it there before you delete it.")
+    assert len(list_sessions(store)) == 3
+
+
+def test_of_two_sessions_with_one_name_none_is_deleted_by_it(kernel: Kernel, store: Path) -> None:
+    with Session.create(store, name="ada") as second:
+        pass
+    said = kernel.run("%planck delete ada --yes").error
+    assert said.startswith("SessionError: 2 sessions are called ada; give the id of one: ")
+    assert kernel.run(f"%planck delete {second.id} --yes").status == "ok"
+    assert [session.name for session in list_sessions(store)] == ["ada", "bob"]
+
+
+def test_compacting_the_store_says_what_it_freed(kernel: Kernel, store: Path) -> None:
+    (store / f"{find_session(store, 'bob').database.name}.bad").write_bytes(b"x" * 2_500_000)
+    kernel.run("%planck hello")
+    own = list_sessions(store)[-1]
+    assert kernel.run("%planck compact-store").plain == f"Freed 2.5 MB. {own.name} is open and stayed as before."
+    assert len(query(store, "SELECT * FROM messages WHERE session_name = 'ada'")) == 4
+
+
+def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> None:
+    pytest.importorskip("polars")
+    cell = kernel.run("import polars\nlazy = polars.LazyFrame({'x': [1]})\n%planck sql SELECT 1 AS one")
+    assert (cell.status, cell.text) == ("ok", "")
+    assert "There is no table 'lazy'." in kernel.run("%planck sql FROM lazy").error
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("%planck sql --limit 0 SELECT 1", "UsageError: --limit cannot be '0': at most so many rows: 1 or more."),
+        ("%planck sql --as csv SELECT 1", "UsageError: --as cannot be 'csv': df, pl or arrow"),
+        ("%planck sql -o 2x SELECT 1", "UsageError: -o cannot be '2x': a name of the notebook"),
+        ("%planck sql -o class SELECT 1", "UsageError: -o cannot be 'class'"),
+        ("%planck sql -o rows", "UsageError: `%planck sql` has options but no query"),
+        ("%planck sql --limt 3 SELECT 1", "UsageError: %planck sql has no option --limt. Did you mean --limit"),
+        ("%planck sql SELECT 1 --limit 3", "UsageError: --limit stands before the query"),
+        ("%planck sql SELEC 1", "QueryError: "),
+        ("%planck sql SELECT 1; SELECT 2", "QueryError: A query is one SELECT statement; this has 2."),
+        ("%planck sql SELECT * FROM mesages", "QueryError: There is no table 'mesages'. Did you mean messages"),
+        ("%planck sql ATTACH 'x.db'", "QueryError: Sessions can only be read here"),
+        ("%planck sql COPY messages TO 'x.csv'", "QueryError: Sessions can only be read here"),
+        ("%planck sessions all", "UsageError: `%planck sessions` takes nothing more."),
+        ("%planck search", "UsageError: `%planck search` needs words to look for"),
+        ('%planck search "  "', "UsageError: `%planck search` needs words to look for"),
+        ('%planck search "open', "UsageError: A quotation mark is not closed"),
+        ("%planck search x --limit -1", "UsageError: --limit cannot be '-1'"),
+        ("%planck search x --agnt y", "UsageError: %planck search has no option --agnt. Did you mean --agent?"),
+        (
+            "%planck search question -s adda",
+            "UsageError: The stored history has no session called 'adda'. Did",
+        ),
+        ("%planck search question -a Bob", "UsageError: The stored history has no agent called 'Bob'. Known are: Ada."),
+        ("%planck export", "UsageError: Write `%planck export FILE`"),
+        ("%planck export ada", "ends in .jsonl, .md, .html or .ipynb."),
+        ("%planck export ada x.pdf", "ends in .jsonl, .md, .html or .ipynb."),
+        ("%planck export a b c.md", "UsageError: Write `%planck export FILE`"),
+        ("%planck export own.md", "UsageError: This notebook has no session yet"),
+        ("%planck export adda x.md", "SessionNotFoundError: No session in"),
+        ("%planck export ada no/such/folder/x.md", "SessionError: no/such/folder/x.md cannot be written (No such file"),
+        ("%planck export ada ~nobody-at-all/x.md", "UsageError: There is no home folder for ~nobody-at-all/x.md"),
+        ("%planck import", "UsageError: Write `%planck import FILE`"),
+        ("%planck import ''", "UsageError: Write `%planck import FILE`"),
+        ("%planck import nothing.jsonl", "SessionError: nothing.jsonl cannot be read (No such file"),
+        ("%planck import .", "SessionError: . cannot be read (Is a directory)."),
+        ("%planck import junk", "SessionFormatError: junk does not begin like an exported session"),
+        ("%planck import good.jsonl --name ../up", "SessionError: '../up' cannot name a session"),
+        ("%planck delete", "UsageError: Write `%planck delete SESSION`"),
+        ("%planck delete ../ada --yes", "SessionNotFoundError: No session in"),
+        ("%planck delete * --yes", "SessionNotFoundError: No session in"),
+        (f"%planck delete {'x' * 300} --yes", "SessionNotFoundError: No session in"),
+        ("%planck delete ada bob --yes", "UsageError: Write `%planck delete SESSION`"),
+        ("%planck delete my bad habits", "To send it as a prompt write `%planck -- delete my bad habits`."),
+        ("%planck compact-store now", "UsageError: `%planck compact-store` takes nothing more."),
+        ("%planck help sq", "UsageError: %planck has no verb sq. Did you mean sql?"),
+    ],
+)
+def test_nonsense_is_one_sentence(kernel: Kernel, store: Path, code: str, sentence: str) -> None:
+    (store / "junk").write_bytes(b"\xff\xfe\x00junk\n")
+    kernel.run("%planck export ada good.jsonl")
+    cell = kernel.run(code)
+    assert cell.status == "error", cell
+    assert sentence in cell.error
+    assert "\n" not in cell.error
+    assert [session.name for session in list_sessions(store)] == ["ada", "bob"]
+
+
+def test_a_verb_can_show_its_traceback(kernel: Kernel) -> None:
+    assert "Traceback" in kernel.run("%planck export ada x.pdf --debug").error
+
+
+def test_help_of_a_verb_has_its_options(kernel: Kernel) -> None:
+    said = kernel.run("%planck help sql").plain
+    assert "-o, --output NAME" in said
+    assert "--as df|pl|arrow" in said
+
+
+PAGE = Path(inspect.getfile(extension)).with_name("README.md")
+
+
+def documented() -> tuple[str, str]:
+    """The Python of the page about other tools, and the query in its `%sql` line."""
+    code = "".join(
+        re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8").partition("## From other tools")[2], re.DOTALL)
+    )
+    queries = re.findall(r"^%sql (SELECT .*)$", code, re.MULTILINE)
+    assert len(queries) == 1
+    return re.sub(r"^%.*$", "", code, flags=re.MULTILINE), queries[0]
+
+
+@pytest.fixture
+def folded_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions do not bring their files up to date by themselves."""
+    monkeypatch.setattr(Folder, "PAUSE", 600.0)
+
+
+@pytest.mark.usefixtures("folded_by_hand")
+async def test_other_tools_read_sessions_as_documented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, sql = documented()
+    with Session.create(tmp_path / ".planck" / "sessions", name="open") as session:
+        await converse(session)
+        session.fold()
+        names: dict[str, Any] = {}
+        exec(code, names)
+        said = ast.literal_eval(capsys.readouterr().out)
+        assert said[0] == ("user", "question 0")
+        assert [role for role, _ in said] == ["user", "assistant", "tool_result", "assistant"]
+        with names["store"] as store:
+            assert store.execute(sql).fetchall() == [(session.info.database.stem, 4)]
+            await converse(session, turn=1)
+            session.fold()  # nothing is in its way between two queries
+            assert store.execute(sql).fetchall() == [(session.info.database.stem, 8)]
+
+
+@pytest.mark.usefixtures("folded_by_hand")
+async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        await converse(session)
+        session.fold()
+        with duckdb.connect(session.info.database, read_only=True) as connection:
+            await converse(session, turn=1)
+            with pytest.raises(SessionError, match="its journal has everything"):
+                session.fold()
+            assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(4,)]
+            assert len(query(tmp_path, "SELECT * FROM messages")) == 8
+        session.fold()
+        with duckdb.connect(session.info.database, read_only=True) as connection:
+            assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(8,)]

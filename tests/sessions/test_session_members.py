@@ -1,0 +1,156 @@
+"""Who took part in a session, as the store says it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.stored import START, reply
+
+from planck_nb.agent import events as ev
+from planck_nb.ai.messages import Usage, UserMessage
+from planck_nb.sessions import Session, list_sessions
+from planck_nb.sessions.members import Member, roster
+
+
+class Actor:
+    """Writes what an agent would, into its log."""
+
+    def __init__(self, session: Session, agent_id: str) -> None:
+        self.session, self.id, self.turn = session, agent_id, -1
+        self._log = session.log(agent_id)
+
+    def tell(self, kind: type[ev.Envelope], *payload: object) -> None:
+        self._log.record(kind(self.id, self.session.id, self.turn, 0, START, *payload))  # type: ignore[arg-type]
+
+    def join(self, name: str, model: str = "demo:small", tools: tuple[str, ...] = ()) -> None:
+        self.tell(ev.AgentStarted, name, "worker", model, "", tools)
+
+    async def begin(self, text: str) -> int:
+        """Begin a turn and hear a prompt; its id."""
+        self.turn += 1
+        self.tell(ev.TurnStart, self.turn, "demo:small")
+        return await self._log.append(UserMessage(text), turn=self.turn, time=START)
+
+    async def answer(self, total: int, cost: float | None) -> None:
+        await self._log.append(reply("Yes."), turn=self.turn, time=START)
+        self.tell(ev.UsageDelta, Usage(1, 1), Usage(total, 1), None, cost)
+        self.tell(ev.TurnEnd, reply("Yes."), Usage(1, 1))
+
+
+async def members(session: Session) -> dict[str, Member]:
+    await session.flush()
+    return {member.name: member for member in (await roster(session)).members}
+
+
+async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ann, bob = Actor(session, "a1"), Actor(session, "b1")
+        bob.join("bob")
+        ann.join("it's Ann", tools=("add",))
+        await ann.begin("one")
+        await ann.answer(10, 0.5)
+        await ann.begin("two")
+        await ann.answer(25, 0.75)
+        ann.tell(ev.AgentChanged, "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"})
+        found = await members(session)
+        assert list(found) == ["bob", "it's Ann"]
+        assert found["it's Ann"] == Member(
+            "a1", "it's Ann", "worker", "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"},
+            removed=False, unfinished=False, turn=1, usage=Usage(25, 1), cost=0.75,
+        )  # fmt: skip
+        assert found["bob"] == Member(
+            "b1", "bob", "worker", "demo:small", "", (), {},
+            removed=False, unfinished=False, turn=-1, usage=Usage(), cost=None,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ending", "unfinished"),
+    [
+        ((), True),
+        ((ev.TurnEnd, reply("Yes."), Usage()), False),
+        ((ev.Aborted,), False),
+        ((ev.Error, "broken", "ProviderError"), False),
+        ((ev.AgentStarted, "ann", "worker", "demo:small", "", ()), False),
+    ],
+    ids=["cut-off", "turn_end", "aborted", "error", "resumed"],
+)
+async def test_a_turn_that_never_ended_is_unfinished(
+    tmp_path: Path, ending: tuple[type[ev.Envelope]], *, unfinished: bool
+) -> None:
+    with Session.create(tmp_path) as session:
+        ann = Actor(session, "a1")
+        ann.join("ann")
+        await ann.begin("one")
+        if ending:
+            ann.tell(*ending)
+        assert (await members(session))["ann"].unfinished == unfinished
+
+
+async def test_what_was_taken_back_does_not_count_but_what_it_cost_does(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ann, bob = Actor(session, "a1"), Actor(session, "b1")
+        ann.join("ann")
+        await ann.begin("one")
+        await ann.answer(10, 0.5)
+        second = await ann.begin("two")
+        bob.join("bob")
+        ann.tell(ev.AgentStopped, True)
+        await ann.answer(25, 0.75)
+        assert {name: member.removed for name, member in (await members(session)).items()} == {
+            "ann": True,
+            "bob": False,
+        }
+        await session.truncate_after(second)
+        found = await members(session)
+        assert list(found) == ["ann"]
+        assert (found["ann"].removed, found["ann"].turn, found["ann"].usage, found["ann"].cost) == (
+            False,
+            1,
+            Usage(25, 1),
+            0.75,
+        )
+        await session.return_to(session.branches()[0].id)
+        assert {name: member.removed for name, member in (await members(session)).items()} == {
+            "ann": True,
+            "bob": False,
+        }
+
+
+async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ann = Actor(session, "a1")
+        ann.join("ann")
+        for allowed, by, rule in [
+            (True, "user", "write:src/**"),
+            (True, "user", "write:src/**"),
+            (True, "user", ""),
+            (True, "rule", "read"),
+            (False, "user", "network"),
+            (True, "user", "bash@execute:git commit -m 'a, b'"),
+        ]:
+            ann.tell(ev.ApprovalDecision, "c1", "tool", allowed, by, None, rule)
+        await session.flush()
+        assert (await roster(session)).rules == ("bash@execute:git commit -m 'a, b'", "write:src/**")
+
+
+async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> None:
+    for number in range(20):
+        with Session.create(tmp_path) as other:
+            Actor(other, "a1").join(f"other {number}")
+    list_sessions(tmp_path)[0].database.write_bytes(b"damaged")
+    with Session.create(tmp_path) as session:
+        Actor(session, "a1").join("ann")
+        await session.flush()
+        waiting = asyncio.create_task(roster(session))
+        await asyncio.sleep(0)  # the query runs in its thread now, and this loop goes on
+        assert not waiting.done()
+        assert [member.name for member in (await waiting).members] == ["ann"]
+
+
+async def test_a_session_of_nobody_has_an_empty_roster(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        found = await roster(session)
+    assert (found.members, found.rules) == ((), ())

@@ -1,0 +1,72 @@
+"""What the user chose for a session holds when it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from planck_nb import Config, Workspace
+from planck_nb.agent.approval import Rule
+from planck_nb.ai import get_model
+from planck_nb.workspace.session_settings import Choices
+
+
+def place(folder: Path) -> Workspace:
+    return Workspace(Config.load(environment={"PLANCK_NB_ALLOW": "bash:ls"}, directory=folder))
+
+
+async def test_rules_and_addresses_come_back_with_the_session(tmp_path: Path) -> None:
+    async with place(tmp_path) as first:
+        first.add_agent("ann", model=get_model("openai:own", base_url="http://127.0.0.1:9/v1"))
+        first.add_agent("bob", model=get_model("demo"))
+        first.approvals.remember(Rule.parse("deny", "write:a, b/**"))
+        await first.keep_choices()
+        last = first.session._last_id
+        await first.keep_choices()
+        assert first.session._last_id == last  # nothing changed, nothing written
+        session_id = first.session.id
+    async with place(tmp_path) as second:
+        await second.resume(session_id)
+        assert second.agent("ann").model.base_url == "http://127.0.0.1:9/v1"
+        assert second.agent("bob").model == get_model("demo")
+        assert [str(rule) for rule in second.approvals.policy.rules if rule.action == "deny"] == ["write:a, b/**"]
+        last = second.session._last_id
+        await second.keep_choices()
+        assert second.session._last_id == last
+        await second.fork("copy")
+        assert second.agent("ann").model.base_url == "http://127.0.0.1:9/v1"
+
+
+async def test_before_there_is_a_session_nothing_is_kept(tmp_path: Path) -> None:
+    async with place(tmp_path) as workspace:
+        workspace.approvals.remember(Rule.parse("deny", "write"))
+        await workspace.keep_choices()
+        assert not (tmp_path / ".planck").exists()
+
+
+def test_an_address_with_a_password_is_not_stored() -> None:
+    model = get_model("openai:own", base_url="http://127.0.0.1:9/v1")
+    secret = replace(model, id="secret", base_url="http://me:hidden@127.0.0.1:9/v1")
+    assert Choices.of([], [model, secret]).base_urls == {"openai:own": "http://127.0.0.1:9/v1"}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        3,
+        [],
+        {"rules": 3, "base_urls": {"a:b": 3}},
+        {"rules": [["permit", "x"], ["allow"], 3, ["allow", 3]], "base_urls": []},
+        {"rules": ()},
+    ],
+)
+def test_what_cannot_be_read_is_left_out(stored: object) -> None:
+    assert Choices.read({"choices": stored}) == Choices()
+
+
+def test_what_is_written_is_read() -> None:
+    choices = Choices((Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"a:b": "http://c"})
+    assert Choices.read(choices.metadata()) == choices
