@@ -5,6 +5,7 @@ Names load on first use, so that importing the package costs next to nothing.
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from planck_nb import ai
     from planck_nb.agent.agent import Agent
     from planck_nb.agent.approval import Policy, Rule
-    from planck_nb.agent.approval.effect import Touch
+    from planck_nb.agent.approval.effect import Effect
     from planck_nb.agent.approval.gate import Approvals
     from planck_nb.agent.calling.functions import tool
     from planck_nb.agent.calling.tool import Tool, ToolContext
@@ -38,6 +39,7 @@ __all__ = [
     "Compact",
     "Compactor",
     "Config",
+    "Effect",
     "ExternalTool",
     "Limits",
     "PlanckError",
@@ -50,7 +52,6 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolOutput",
-    "Touch",
     "Workspace",
     "ai",
     "tool",
@@ -75,15 +76,22 @@ _HOME = {
     "ToolContext": "planck_nb.agent.calling.tool",
     "ToolError": "planck_nb.base.errors",
     "ToolOutput": "planck_nb.agent.calling.tool_output",
-    "Touch": "planck_nb.agent.approval.effect",
+    "Effect": "planck_nb.agent.approval.effect",
     "Workspace": "planck_nb.workspace",
     "tool": "planck_nb.agent.calling.functions",
 }
 
 
+_RENAMED = {"Touch": "Effect"}
+"""Names of 0.1.0 that go on as aliases, with what they are called now."""
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     if name == "ai":
         return import_module("planck_nb.ai")
+    if name in _RENAMED:
+        warnings.warn(f"planck_nb.{name} is now planck_nb.{_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'planck_nb' has no attribute {name!r}")

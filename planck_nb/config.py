@@ -18,7 +18,7 @@ from planck_nb.base.errors import ConfigError, PlanckError, did_you_mean
 
 if TYPE_CHECKING:
     from planck_nb.ai.models import Model
-    from planck_nb.ai.user_models import OwnModels
+    from planck_nb.ai.user_models import UserModels
 
 MODELS_FILES = (".planck/models.json", ".planck/models.toml")
 """Where one's own models are described unless `models_file` names another file; the first there is read."""
@@ -78,7 +78,7 @@ class Config:
             if written is not None:
                 values[setting.field] = written
         values["models_file"] = file = _models_file(values.get("models_file"), directory)
-        own = _own_models(file)
+        own = _user_models(file)
         rules = tuple(rule for name in RULES for rule in values.pop(name, ()))
         return cls(**values, rules=rules, models=own.models, warnings=own.warnings)
 
@@ -213,16 +213,16 @@ def _models_file(named: Path | None, directory: Path) -> Path | None:
     return named or next((path for name in MODELS_FILES if (path := directory / name).is_file()), None)
 
 
-def _own_models(path: Path | None) -> OwnModels:
-    from planck_nb.ai.user_models import OwnModels, read_models  # noqa: PLC0415 - loads the wire formats
+def _user_models(path: Path | None) -> UserModels:
+    from planck_nb.ai.user_models import UserModels, read_models  # noqa: PLC0415 - loads the wire formats
 
     if path is None:
-        return OwnModels()
+        return UserModels()
     if not path.is_file():
-        return OwnModels(warnings=(f"PLANCK_NB_MODELS_FILE is {str(path)!r}, but there is no such file.",))
+        return UserModels(warnings=(f"PLANCK_NB_MODELS_FILE is {str(path)!r}, but there is no such file.",))
     try:
         text = path.read_text(encoding="utf-8")
         data: object = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError) as error:
-        return OwnModels(warnings=(f"{path} was not used: {error}.",))
+        return UserModels(warnings=(f"{path} was not used: {error}.",))
     return read_models(data, str(path))

@@ -12,18 +12,18 @@ from typing import Any, Self, TypeVar, overload
 from planck_nb.agent import events as ev
 from planck_nb.agent.approval.gate import Approvals, Gate
 from planck_nb.agent.calling import functions
-from planck_nb.agent.calling.tool import Tool, toolbox
-from planck_nb.agent.context.compactor import Compactor, Situation, as_compactor
+from planck_nb.agent.calling.tool import Tool, tool_specs
+from planck_nb.agent.context.compactor import Compactor, ContextUsage, as_compactor
 from planck_nb.agent.context.conversation import sent
-from planck_nb.agent.context.system_prompt import Briefing, system_prompt
+from planck_nb.agent.context.system_prompt import SystemPromptParts, system_prompt
 from planck_nb.agent.context.tokens import context_tokens
-from planck_nb.agent.context.window import Room
-from planck_nb.agent.limits import Ledger, Limits, Meter
+from planck_nb.agent.context.window import ContextWindow
+from planck_nb.agent.limits import Limits, SessionSpend, TurnBudget
 from planck_nb.agent.loop import run_turn
-from planck_nb.agent.message_log import Journal, MemoryLog
-from planck_nb.agent.output import Wanted, wanted
-from planck_nb.agent.prompt_queue import Inbox
-from planck_nb.agent.recorder import Chronicle
+from planck_nb.agent.message_log import MemoryLog, SessionStore
+from planck_nb.agent.output import OutputSpec, output_spec
+from planck_nb.agent.prompt_queue import PromptQueue
+from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.state import AgentState, Entry, Status
 from planck_nb.agent.turn import Turn
@@ -78,9 +78,9 @@ class Agent:
     `model` is a `Model` or "provider:model"; `fallbacks` are asked in its place, in order, when it cannot answer.
     `tools` are tools or Python functions. With a `session` every message is durable before the next step; without one
     the conversation lasts as long as the agent. `on_compact` shortens the conversation before it outgrows the window.
-    `limits` bound each turn and, with a `ledger` that several agents share, their session. `approvals` decides which
-    calls may run; without it all may. `briefing` is asked at the beginning of each turn. `usage`, `cost` and `turn` are
-    what a resumed agent goes on from. `observers` get every event of the agent, in addition to its own subscribers.
+    `limits` bound each turn and, with a `session_spend` that several agents share, their session. `approvals` decides
+    which calls may run; without it all may. `prompt_parts` is called at the beginning of each turn. `usage`, `cost`
+    and `turn` are what a resumed agent starts from. `observers` get every event of the agent, in addition to its own subscribers.
     `client` is who asks the model, by default the event loop's. `team_id` says which agents work together, and
     `available_models` which models they may be given. `cwd` is the working directory of tools that have none of their
     own, by default the process's.
@@ -96,14 +96,14 @@ class Agent:
         name: str | None = None,
         type: str | None = None,  # noqa: A002 - the seeds' name
         description: str = "",
-        session: Journal | None = None,
+        session: SessionStore | None = None,
         options: Options | None = None,
         on_compact: Compactor | Callable[..., object] | None = None,
         fallbacks: Sequence[Model | str] = (),
         limits: Limits | None = None,
-        ledger: Ledger | None = None,
+        session_spend: SessionSpend | None = None,
         approvals: Approvals | None = None,
-        briefing: Callable[[], Briefing] = Briefing,
+        prompt_parts: Callable[[], SystemPromptParts] = SystemPromptParts,
         usage: Usage | None = None,
         cost: float | None = None,
         turn: int = -1,
@@ -126,24 +126,24 @@ class Agent:
         self._fallbacks = tuple(map(_as_model, fallbacks))
         self._client = client
         self._tools = {name: self._placed(tool) for name, tool in functions.by_name(tools).items()}
-        self._briefing = briefing
-        self._briefed = Briefing()
-        self._ledger = ledger or Ledger()
-        self._chronicle = Chronicle(
+        self._prompt_parts = prompt_parts
+        self._parts = SystemPromptParts()
+        self._session_spend = session_spend or SessionSpend()
+        self._recorder = EventRecorder(
             self.id,
             session.id if session else None,
             session.log(self.id) if session else MemoryLog(),
             AgentState(turn=turn, usage=usage or Usage(), cost=cost),
             observers,
         )
-        self._gate = Gate(approvals, self._chronicle.emit, self._chronicle.keep) if approvals else None
-        self._room = Room(self, as_compactor(on_compact) if on_compact else None)
+        self._gate = Gate(approvals, self._recorder.emit, self._recorder.keep) if approvals else None
+        self._window = ContextWindow(self, as_compactor(on_compact) if on_compact else None)
         self._turn = self._no_turn()
-        self._inbox = Inbox()
+        self._queue = PromptQueue()
         self._work: asyncio.Task[None] | None = None
         self._aborting = False
         self._stopping = self._removed = self._held = False
-        self._chronicle.follow(self)
+        self._recorder.follow(self)
         self.emit(
             ev.AgentStarted,
             self.name,
@@ -178,7 +178,7 @@ class Agent:
     @property
     def system_prompt(self) -> str:
         """What the agent itself is told; `request` shows all that the model is told before the conversation."""
-        return self._chronicle.settled.system_prompt
+        return self._recorder.settled.system_prompt
 
     @system_prompt.setter
     def system_prompt(self, text: str) -> None:
@@ -202,21 +202,21 @@ class Agent:
     @property
     def status(self) -> Status:
         """Whether the agent is idle, hears the model, or runs tools."""
-        return self._chronicle.settled.status
+        return self._recorder.settled.status
 
     @property
     def state(self) -> AgentState:
         """A snapshot: messages, the reply being written, running tools, queue, usage."""
-        return self._chronicle.state
+        return self._recorder.state
 
     @property
     def events(self) -> EventLog[ev.AgentEvent]:
         """The newest events."""
-        return self._chronicle.events
+        return self._recorder.events
 
     def info(self) -> AgentInfo:
         """The agent at a glance, without its messages."""
-        state = self._chronicle.settled
+        state = self._recorder.settled
         return AgentInfo(
             self.id,
             self.name,
@@ -271,7 +271,7 @@ class Agent:
         those with an `output`, which have a turn of their own. Raises `NoRunningLoopError` outside an event loop,
         `AgentStoppedError` after `stop`, and `UsageError` for an `output` that says nothing about JSON.
         """
-        return self._accept(UserMessage(content), form=None if output is None else wanted(output))
+        return self._accept(UserMessage(content), form=None if output is None else output_spec(output))
 
     def steer(self, content: str | Sequence[UserPart]) -> Run[str]:
         """Say something that enters the running turn once its running tools have ended.
@@ -281,7 +281,7 @@ class Agent:
         """
         return self._accept(UserMessage(content), steer=True)
 
-    def nudge(self) -> Run[str] | None:
+    def continue_(self) -> Run[str] | None:
         """Have the model go on without saying anything to it; a busy agent ignores it and gives None."""
         return None if self._work or self._held else self._accept(UserMessage(()))
 
@@ -310,7 +310,7 @@ class Agent:
 
     async def compact(self) -> bool:
         """Shorten the conversation now; whether it got shorter. Raises `AgentError` without a compactor."""
-        return await self._room.compact()
+        return await self._window.compact()
 
     async def checkpoint(self, summary: str) -> None:
         """Begin a new chapter: from now on the model is sent this summary and what follows it.
@@ -319,15 +319,15 @@ class Agent:
         """
         if not isinstance(summary, str) or not summary.strip():
             raise UsageError("A checkpoint without a summary would lose the conversation; say what it was about.")
-        await self._room.close()
-        await self._chronicle.append_summary(summary, (), upto=None)
+        await self._window.close()
+        await self._recorder.append_summary(summary, (), upto=None)
 
     async def abort(self) -> None:
         """Stop the running turn and return when it has ended; prompts that wait are taken up. Idle: no effect."""
         runs = list(self._turn.runs)
         if runs:
             self._cancel_work()
-        await self._room.close()
+        await self._window.close()
         await asyncio.gather(*(run.wait() for run in runs), return_exceptions=True)
 
     async def stop(self, *, removed: bool = False) -> None:
@@ -339,7 +339,7 @@ class Agent:
         self._removed = self._removed or removed
         self._drop_queue()
         self._cancel_work()
-        await self._room.close()
+        await self._window.close()
         if self._work is not None:
             await asyncio.wait([self._work])
         self._close()
@@ -350,12 +350,12 @@ class Agent:
         It, and all that came after it in the session, of all agents, is taken back; what runs is stopped first. An
         agent without a session has nothing to go back to. Raises `SessionError` where the store does not take it.
         """
-        await self._chronicle.take_back(message_id)
+        await self._recorder.take_back(message_id)
 
     def request(self) -> Context:
         """Exactly what the next request would send: system prompt, tools and messages."""
         if self._work is None:
-            self._brief()
+            self._refresh_prompt_parts()
         return self._context()
 
     # What the log needs of its agent (log.LogFollower).
@@ -365,7 +365,7 @@ class Agent:
         self._held = True
         self._drop_queue()
         await self.abort()
-        await self._room.close()
+        await self._window.close()
 
     def rewound(self, message_id: int | None) -> None:
         """Go on from what is left in the log."""
@@ -373,9 +373,9 @@ class Agent:
         if self._stopping:  # another agent may go by its id now
             return
         if message_id is not None:
-            self._chronicle.taken_back(message_id)
+            self._recorder.taken_back(message_id)
             self._changed(self.system_prompt)
-        if self._inbox and self._work is None:  # a turn may still run where nothing was taken back
+        if self._queue and self._work is None:  # a turn may still run where nothing was taken back
             self._next_turn()
 
     # What the room for the conversation needs of its agent (room.Tenant).
@@ -383,40 +383,40 @@ class Agent:
     @property
     def entries(self) -> Sequence[Entry]:
         """All messages with their ids."""
-        return self._chronicle.settled.messages
+        return self._recorder.settled.messages
 
-    def situation(self) -> Situation:
+    def context_usage(self) -> ContextUsage:
         """How much of which model's window the next request would fill."""
         context = self._context()
         tokens = context_tokens(context.messages, context.system, context.tools)
         model = self._turn.model
-        return Situation(tokens, model.context_window, model, self._client or default_client())
+        return ContextUsage(tokens, model.context_window, model, self._client or default_client())
 
     async def append_summary(self, summary: str, kept: Sequence[int], *, upto: int | None) -> int:
         """Append a summary of everything as far as the id `upto`, but the messages `kept`; its id."""
-        return await self._chronicle.append_summary(summary, kept, upto=upto)
+        return await self._recorder.append_summary(summary, kept, upto=upto)
 
     def spend(self, usage: Usage, cost: float | None) -> None:
         """Add to the totals what was read and written beside the conversation."""
-        self._ledger.spend(usage.total_tokens, cost)
-        self._add_up(usage, cost, self._chronicle.settled.context_tokens)
+        self._session_spend.spend(usage.total_tokens, cost)
+        self._add_up(usage, cost, self._recorder.settled.context_tokens)
 
     # What the loop needs of its agent (loop.Host).
 
-    async def make_room(self) -> None:
+    async def fit_window(self) -> None:
         """Shorten a conversation that is about to outgrow the model's window."""
-        await self._room.make()
+        await self._window.make()
 
     def open_stream(self) -> Stream:
         """Ask the model for the next reply."""
         client = self._client or default_client()
-        form = self._turn.wanted
+        form = self._turn.output_spec
         options = self._options if form is None else replace(self._options, output=form.schema)
         return client.stream(self._turn.model, self._context(), options)
 
     async def recover(self, error: PlanckError) -> bool:
         """Whether a request that failed before a word can be tried again."""
-        if isinstance(error, ContextOverflowError) and await self._room.after_overflow():
+        if isinstance(error, ContextOverflowError) and await self._window.after_overflow():
             return True
         if not isinstance(error, (ModelError, ProviderError)):
             return False
@@ -425,9 +425,9 @@ class Agent:
             self.emit(ev.Fallback, str(failed), str(self._turn.model), str(error))
         return failed is not None
 
-    def heard(self, characters: int) -> bool:
+    def count_streamed(self, characters: int) -> bool:
         """Take in that the model wrote so much more; whether the reply must end here."""
-        return self._turn.heard(characters)
+        return self._turn.count_streamed(characters)
 
     def seconds_left(self) -> float | None:
         """How long the turn may go on, None where there is no limit."""
@@ -435,10 +435,10 @@ class Agent:
 
     def out_of_budget(self) -> bool:
         """Whether a limit is reached. Raises `LimitError` where nothing was asked yet."""
-        crossed = self._turn.crossed()
-        if crossed is None:
+        limit_hit = self._turn.limit_hit()
+        if limit_hit is None:
             return False
-        name, reason = crossed
+        name, reason = limit_hit
         if not self._turn.begun:
             raise LimitError(reason)
         self.emit(ev.LimitReached, name, reason)
@@ -446,15 +446,15 @@ class Agent:
 
     def is_steered(self) -> bool:
         """Whether something was said since to steer the running turn."""
-        return any(run.steer for run in self._inbox)
+        return any(run.steer for run in self._queue)
 
     def steering(self) -> Sequence[UserMessage]:
         """What was said since to steer the running turn."""
-        runs = self._inbox.take_steering()
+        runs = self._queue.take_steering()
         for run in runs:
             self._tell_of(run, ev.Unqueued, run.id)
             self._turn.join(run)
-            self._chronicle.audience.append(run.events)
+            self._recorder.audience.append(run.events)
             self.emit(ev.Steered, run.id)
         return [run.prompt for run in runs]
 
@@ -464,16 +464,16 @@ class Agent:
 
     async def append(self, message: Message) -> None:
         """Make the message durable, then part of the conversation."""
-        await self._chronicle.append(message)
+        await self._recorder.append(message)
 
-    def emit(self, kind: type[ev.Envelope], *payload: object) -> None:
+    def emit(self, kind: type[ev.EventBase], *payload: object) -> None:
         """Tell whoever watches, and fold the event into the state."""
-        self._chronicle.emit(kind, *payload)
+        self._recorder.emit(kind, *payload)
 
     def count(self, reply: AssistantMessage) -> None:
         """Add the reply's tokens and cost to the totals; a reply without usage adds a guess to the limits only."""
         self._turn.count(reply)
-        self._room.settled()
+        self._window.settled()
         if reply.usage is not None:
             self._add_up(reply.usage, reply.cost, reply.usage.total_tokens)
 
@@ -491,13 +491,13 @@ class Agent:
 
     def _no_turn(self) -> Turn:
         """What there is between turns."""
-        return Turn([], self._model, (), Meter(self.limits, self._ledger), 0)
+        return Turn([], self._model, (), TurnBudget(self.limits, self._session_spend), 0)
 
     def _placed(self, tool: Tool) -> Tool:
         """The tool with the agent's working directory, where it has none of its own."""
         return tool if tool.at is None or self.cwd is None else tool.at(self.cwd)
 
-    def _accept(self, prompt: UserMessage, *, form: Wanted | None = None, steer: bool = False) -> Run[Any]:
+    def _accept(self, prompt: UserMessage, *, form: OutputSpec | None = None, steer: bool = False) -> Run[Any]:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -510,22 +510,22 @@ class Agent:
         if self._work is None and not self._held:
             self._begin_turn([run])
         else:
-            self._inbox.put(run)
+            self._queue.put(run)
             self._tell_of(run, ev.Queued, run.id, run.prompt.text, steer)
         return run
 
-    def _tell_of(self, run: Run[Any], kind: type[ev.Envelope], *payload: object) -> None:
+    def _tell_of(self, run: Run[Any], kind: type[ev.EventBase], *payload: object) -> None:
         """Tell of a run that waits, its own watchers too."""
-        self._chronicle.emit(kind, *payload, also=[run.events])
+        self._recorder.emit(kind, *payload, also=[run.events])
 
     def _add_up(self, usage: Usage, cost: float | None, filled: int) -> None:
-        state = self._chronicle.settled
+        state = self._recorder.settled
         total_cost = state.cost if cost is None else (state.cost or 0.0) + cost
         self.emit(ev.UsageDelta, usage, state.usage + usage, cost, total_cost, filled)
 
-    def _brief(self) -> None:
-        self._briefed = self._briefing()
-        for tool in self._briefed.tools:
+    def _refresh_prompt_parts(self) -> None:
+        self._parts = self._prompt_parts()
+        for tool in self._parts.tools:
             if tool.name not in self._tools:
                 self.add_tool(tool)
 
@@ -533,16 +533,16 @@ class Agent:
         self.emit(ev.AgentChanged, str(self._model), text, tuple(self._tools), self._options.named())
 
     def _context(self) -> Context:
-        messages = self._room.fit([entry.message for entry in sent(self._chronicle.settled.messages)])
-        prompt = system_prompt(self.name, self.type, self.system_prompt, self._tools.values(), self._briefed)
-        return Context(system=prompt, messages=messages, tools=toolbox(self._tools))
+        messages = self._window.fit([entry.message for entry in sent(self._recorder.settled.messages)])
+        prompt = system_prompt(self.name, self.type, self.system_prompt, self._tools.values(), self._parts)
+        return Context(system=prompt, messages=messages, tools=tool_specs(self._tools))
 
     def _begin_turn(self, runs: list[Run[Any]]) -> None:
         self._aborting = False
-        meter = Meter(self.limits, self._ledger)
+        meter = TurnBudget(self.limits, self._session_spend)
         self._turn = Turn(runs, self._model, self._fallbacks, meter, len(self.entries))
-        self._chronicle.audience = [run.events for run in runs]
-        self.emit(ev.TurnStart, self._chronicle.settled.turn + 1, str(self._model))
+        self._recorder.audience = [run.events for run in runs]
+        self.emit(ev.TurnStart, self._recorder.settled.turn + 1, str(self._model))
         name, context = f"planck-agent-{self.name or self.id}", runs[0].context
         self._work = asyncio.get_running_loop().create_task(self._answer(self._turn), name=name, context=context)
         self._work.add_done_callback(self._answered, context=context)
@@ -550,14 +550,14 @@ class Agent:
 
     def _next_turn(self) -> None:
         """Take up what waits."""
-        runs = self._inbox.take_turn()
+        runs = self._queue.take_turn()
         for run in runs:
             self._tell_of(run, ev.Unqueued, run.id)
         self._begin_turn(runs)
 
     async def _answer(self, turn: Turn) -> None:
         """The task of one turn. Only where it was stopped or fails it leaves the turn's end to `_answered`."""
-        self._brief()
+        self._refresh_prompt_parts()
         reply = await run_turn(self, turn.prompts)
         task = asyncio.current_task()
         if task is not None and not task.cancelling():
@@ -590,38 +590,38 @@ class Agent:
             self.emit(ev.Aborted)
         self._work, self._turn = None, self._no_turn()
         _working.discard(self)
-        self._chronicle.audience = []
+        self._recorder.audience = []
         turn.settle(status, self.entries, error)
         if task.cancelling() > self._aborting:  # somebody else cancelled it too: the event loop goes away
             self._drop_queue()
-        elif self._inbox and not self._held:
+        elif self._queue and not self._held:
             self._next_turn()
         elif not (self._stopping or self._aborting):  # after a stop nothing is to be asked of a model
-            self._room.make_ahead()
+            self._window.make_ahead()
         if self._stopping:
             self._close()
 
     def _close(self) -> None:
         """Say that the agent stopped, once."""
-        if not self._chronicle.settled.stopped:
+        if not self._recorder.settled.stopped:
             self.emit(ev.AgentStopped, self._removed)
             self.events.close()
 
     def _find_queued(self, prompt_id: str) -> Run[Any]:
-        run = self._inbox.find(prompt_id)
+        run = self._queue.find(prompt_id)
         if run is None:
             raise AgentError(f"No prompt {prompt_id} waits; it was taken up or removed before.")
         return run
 
     def _drop_queue(self) -> None:
-        for run in self._inbox:
+        for run in self._queue:
             self._stop_run(run)
 
     def _stop_run(self, run: Run[Any]) -> None:
-        if run in self._inbox:
-            self._inbox.remove(run)
+        if run in self._queue:
+            self._queue.remove(run)
             self._tell_of(run, ev.Unqueued, run.id)
-            run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.wanted else ""))
+            run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.output_spec else ""))
         elif run in self._turn.runs:
             self._cancel_work()
 

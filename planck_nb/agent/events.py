@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, Usage
 from planck_nb.ai.messages import Message as ConversationMessage
 from planck_nb.base.json_types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class EventBase:
     """What every event carries.
 
     `turn` counts the prompts that the agent took up, from 0. `seq` counts the agent's events without gaps. `time` is
@@ -35,7 +35,7 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentStarted(Envelope):
+class AgentStarted(EventBase):
     """The agent exists. `model` is "provider:model"; `tools` are the names it can call; `options` how it answers."""
 
     name: str
@@ -48,7 +48,7 @@ class AgentStarted(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentChanged(Envelope):
+class AgentChanged(EventBase):
     """The agent has another model, system prompt, set of tools or options from now on."""
 
     model: str
@@ -59,7 +59,7 @@ class AgentChanged(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentStopped(Envelope):
+class AgentStopped(EventBase):
     """The agent takes no more prompts; `removed` tells that it is not to be there when the session goes on."""
 
     removed: bool = False
@@ -67,7 +67,7 @@ class AgentStopped(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Queued(Envelope):
+class Queued(EventBase):
     """A prompt waits for the running turn to end, or, to steer, for its running tools; the same id again: edited."""
 
     prompt_id: str
@@ -77,7 +77,7 @@ class Queued(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Unqueued(Envelope):
+class Unqueued(EventBase):
     """A waiting prompt was taken up, or removed."""
 
     prompt_id: str
@@ -85,7 +85,7 @@ class Unqueued(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Steered(Envelope):
+class Steered(EventBase):
     """A waiting prompt enters the running turn; its `message` follows."""
 
     prompt_id: str
@@ -93,7 +93,7 @@ class Steered(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnStart(Envelope):
+class TurnStart(EventBase):
     """The agent takes up one or more prompts."""
 
     index: int
@@ -102,7 +102,7 @@ class TurnStart(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Message(Envelope):
+class Message(EventBase):
     """A message was appended to the log under `id`; it is durable when the log is."""
 
     id: int
@@ -111,7 +111,7 @@ class Message(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class TextDelta(Envelope):
+class TextDelta(EventBase):
     """More text of the reply that is being written."""
 
     text: str
@@ -119,7 +119,7 @@ class TextDelta(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class ThinkingDelta(Envelope):
+class ThinkingDelta(EventBase):
     """More of the model's reasoning."""
 
     text: str
@@ -127,7 +127,7 @@ class ThinkingDelta(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolArgsDelta(Envelope):
+class ToolArgsDelta(EventBase):
     """More JSON text of the arguments that the model is writing for the call `id`; empty when the call begins."""
 
     id: str
@@ -137,7 +137,7 @@ class ToolArgsDelta(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class UsageDelta(Envelope):
+class UsageDelta(EventBase):
     """A reply was counted: `delta` and `cost` for the reply, `total` and `total_cost` for the agent's life.
 
     Costs are in US dollars, None as long as no price was known. `context_tokens` is how much of the model's window the
@@ -153,7 +153,7 @@ class UsageDelta(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStart(Envelope):
+class ToolStart(EventBase):
     """A tool begins to run."""
 
     id: str
@@ -163,7 +163,7 @@ class ToolStart(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolProgress(Envelope):
+class ToolProgress(EventBase):
     """More of what a running tool shows of its work, such as the output of a command; `tool_end` has the result."""
 
     id: str
@@ -173,7 +173,7 @@ class ToolProgress(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolEnd(Envelope):
+class ToolEnd(EventBase):
     """A tool gave its result, the text the model will read; `error` tells whether it failed."""
 
     id: str
@@ -184,7 +184,7 @@ class ToolEnd(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRequest(Envelope):
+class ApprovalRequest(EventBase):
     """The call `id` waits until somebody decides whether it may run; at `deadline` (epoch seconds) it is denied.
 
     `touches` is what it would touch, `reason` one sentence that says why it is asked.
@@ -193,14 +193,14 @@ class ApprovalRequest(Envelope):
     id: str
     name: str
     args: JsonObject
-    touches: tuple[Touch, ...]
+    touches: tuple[Effect, ...]
     reason: str
     deadline: float
     type: Literal["approval_request"] = "approval_request"
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalDecision(Envelope):
+class ApprovalDecision(EventBase):
     """Whether the call `id` may run, and who decided.
 
     `by` is "rule" (the policy), "user", "deadline" (nobody answered in time), "nobody" (there was nobody to ask) or
@@ -220,7 +220,7 @@ class ApprovalDecision(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Compacting(Envelope):
+class Compacting(EventBase):
     """The older part of the conversation is being summarised; `tokens` is its size, estimated. `compacted` follows."""
 
     messages: int
@@ -229,7 +229,7 @@ class Compacting(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted(Envelope):
+class Compacted(EventBase):
     """The compaction is over.
 
     `summary_id` is the id of the summary, None where the conversation stays as it was: `reason` then says why.
@@ -244,7 +244,7 @@ class Compacted(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class LimitReached(Envelope):
+class LimitReached(EventBase):
     """A limit ends the turn softly: what was said is kept, `turn_end` follows.
 
     `limit` is the name of the field of `Limits`, `reason` one sentence with what to do.
@@ -256,7 +256,7 @@ class LimitReached(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Fallback(Envelope):
+class Fallback(EventBase):
     """`failed` could not answer, for this `reason`; `model` is asked instead. Both are "provider:model"."""
 
     failed: str
@@ -266,7 +266,7 @@ class Fallback(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound(Envelope):
+class Rewound(EventBase):
     """The conversation was taken back to just before `message_id`; what it had cost until then stays spent."""
 
     message_id: int
@@ -276,7 +276,7 @@ class Rewound(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Retry(Envelope):
+class Retry(EventBase):
     """The request failed before any content and is sent again in `delay` seconds."""
 
     attempt: int
@@ -286,7 +286,7 @@ class Retry(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Warned(Envelope):
+class Warned(EventBase):
     """Something was not sent to the model as asked; the turn goes on. `text` is one sentence."""
 
     text: str
@@ -294,7 +294,7 @@ class Warned(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnEnd(Envelope):
+class TurnEnd(EventBase):
     """The turn is complete. `usage` sums all its replies."""
 
     message: AssistantMessage
@@ -303,14 +303,14 @@ class TurnEnd(Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Aborted(Envelope):
+class Aborted(EventBase):
     """Somebody stopped the turn; what was written until then is kept."""
 
     type: Literal["aborted"] = "aborted"
 
 
 @dataclass(frozen=True, slots=True)
-class Error(Envelope):
+class Error(EventBase):
     """The turn failed. `reason` is one sentence, `kind` the name of the exception's class."""
 
     reason: str

@@ -44,7 +44,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Ledger:
+class SessionSpend:
     """What the agents of a session have spent: tokens, and US dollars as far as prices are known."""
 
     tokens: int = 0
@@ -56,37 +56,39 @@ class Ledger:
         self.cost += cost or 0.0
 
 
-Crossed: TypeAlias = tuple[str, str]
+LimitHit: TypeAlias = tuple[str, str]
 """The name of a limit, and the sentence that says it is reached."""
 
 
-class Meter:
+class TurnBudget:
     """Counts one turn against its limits.
 
-    Between replies it goes by reported usage. While a reply is written, `heard` adds a guess, so that a turn ends soon
-    after a budget is crossed and not with the next reply.
+    Between replies it uses reported usage. While a reply streams, `count_streamed` adds an estimate, so that a turn
+    ends soon after a limit is reached instead of with the next reply.
     """
 
-    def __init__(self, limits: Limits, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limits: Limits, session_spend: SessionSpend, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limits = limits
-        self._ledger = ledger
+        self._session_spend = session_spend
         self._clock = clock
         self._started = clock()
         self._tokens = 0
         self._cost = 0.0
         self._written = self._unchecked = 0
-        self._cut: Crossed | None = None
+        self._cut: LimitHit | None = None
         self.rounds = 0
         """Replies so far."""
 
-    def heard(self, characters: int, model: Model) -> bool:
+    def count_streamed(self, characters: int, model: Model) -> bool:
         """Take in that the model wrote so much more; whether a limit is reached, looked at now and then."""
         self._unchecked += characters
         if self._unchecked < CHECKED_CHARACTERS:
             return False
         self._written += self._unchecked
         self._unchecked = 0
-        self._cut = self.crossed(model)
+        self._cut = self.limit_hit(model)
         return self._cut is not None
 
     @property
@@ -105,11 +107,11 @@ class Meter:
             self._spend(guess, _output_cost(model, guess))
         self._written = self._unchecked = 0
 
-    def crossed(self, model: Model) -> Crossed | None:
+    def limit_hit(self, model: Model) -> LimitHit | None:
         """The limit that is reached, None while all hold; one that cut a reply short counts whatever that took."""
         if self._cut is not None:
             return self._cut
-        limits, ledger = self._limits, self._ledger
+        limits, session_spend = self._limits, self._session_spend
         guess = self._written // CHARACTERS_PER_TOKEN
         cost = _output_cost(model, guess)
         taken = (
@@ -117,8 +119,8 @@ class Meter:
             ("tokens", limits.tokens, self._tokens + guess, "tokens"),
             ("cost", limits.cost, self._cost + cost, "US dollars"),
             ("seconds", limits.seconds, self._clock() - self._started, "seconds"),
-            ("session_tokens", limits.session_tokens, ledger.tokens + guess, "tokens"),
-            ("session_cost", limits.session_cost, ledger.cost + cost, "US dollars"),
+            ("session_tokens", limits.session_tokens, session_spend.tokens + guess, "tokens"),
+            ("session_cost", limits.session_cost, session_spend.cost + cost, "US dollars"),
         )
         for name, bound, value, unit in taken:
             if bound is not None and value >= bound:
@@ -128,7 +130,7 @@ class Meter:
     def _spend(self, tokens: int, cost: float) -> None:
         self._tokens += tokens
         self._cost += cost
-        self._ledger.spend(tokens, cost)
+        self._session_spend.spend(tokens, cost)
 
 
 def _output_cost(model: Model, tokens: int) -> float:

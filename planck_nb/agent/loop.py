@@ -1,6 +1,6 @@
 """The agent loop: ask the model, run the tools it calls, ask again, until it answers without calling any.
 
-One turn, top to bottom. Everything it touches is handed in as a `Host`. However a turn ends, the log stays a valid
+One turn, top to bottom. Everything it touches is handed in as a `LoopHost`. However a turn ends, the log stays a valid
 conversation: a reply that was cut keeps its text and loses its unfinished calls, and every call that was stored has
 exactly one result.
 """
@@ -25,10 +25,10 @@ EMPTY = "The model's reply was empty."
 """The note on a reply without content, which is stored for what it took and never sent to a model."""
 
 
-class Host(Caller, Protocol):
+class LoopHost(Caller, Protocol):
     """What the loop needs of its agent."""
 
-    async def make_room(self) -> None:
+    async def fit_window(self) -> None:
         """Shorten a conversation that is about to outgrow the model's window."""
         ...
 
@@ -40,7 +40,7 @@ class Host(Caller, Protocol):
         """Whether a request that failed before a word can be tried again, with another model or less to read."""
         ...
 
-    def heard(self, characters: int) -> bool:
+    def count_streamed(self, characters: int) -> bool:
         """Take in that the model wrote so much more; whether a limit is reached and the reply must end here."""
         ...
 
@@ -69,14 +69,14 @@ class Host(Caller, Protocol):
         ...
 
 
-async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> AssistantMessage:
+async def run_turn(host: LoopHost, prompts: Sequence[UserMessage]) -> AssistantMessage:
     """Answer the prompts: the final message."""
     asked_again = False
     for prompt in prompts:
         await host.append(prompt)
     host.out_of_budget()
     while True:
-        await host.make_room()
+        await host.fit_window()
         reply, complete = await _stream_reply(host)
         correction = None
         if reply.tool_calls:
@@ -93,7 +93,7 @@ async def run_turn(host: Host, prompts: Sequence[UserMessage]) -> AssistantMessa
             await host.append(message)
 
 
-async def _stream_reply(host: Host) -> tuple[AssistantMessage, bool]:
+async def _stream_reply(host: LoopHost) -> tuple[AssistantMessage, bool]:
     """One reply of the model, shown as it comes and appended; and whether it is complete, or was cut by a limit."""
     while True:
         stream = host.open_stream()
@@ -118,7 +118,7 @@ async def _stream_reply(host: Host) -> tuple[AssistantMessage, bool]:
     return reply, complete
 
 
-async def _show_stream(host: Host, stream: Stream) -> bool:
+async def _show_stream(host: LoopHost, stream: Stream) -> bool:
     """Show the reply as it comes; False where a limit cut it short."""
     names: dict[int, tuple[str, str]] = {}
     async with stream:
@@ -126,12 +126,12 @@ async def _show_stream(host: Host, stream: Stream) -> bool:
             written = 0
             for event in joined(batch):  # what comes at once is told at once: most of what an event costs is per event
                 written += _show(host, event, names)
-            if host.heard(written):
+            if host.count_streamed(written):
                 return False
     return True
 
 
-async def _in_time(host: Host, work: Coroutine[object, object, T]) -> T | None:
+async def _in_time(host: LoopHost, work: Coroutine[object, object, T]) -> T | None:
     """What comes of the work, which is stopped when the time of the turn is over: None then."""
     limit = asyncio.timeout(host.seconds_left())
     try:
@@ -143,7 +143,7 @@ async def _in_time(host: Host, work: Coroutine[object, object, T]) -> T | None:
         return None
 
 
-def _show(host: Host, event: StreamEvent, names: dict[int, tuple[str, str]]) -> int:
+def _show(host: LoopHost, event: StreamEvent, names: dict[int, tuple[str, str]]) -> int:
     """Tell of one event; how many characters the model wrote in it."""
     match event.type:
         case "text_delta":
@@ -167,7 +167,7 @@ def _show(host: Host, event: StreamEvent, names: dict[int, tuple[str, str]]) -> 
     return 0
 
 
-async def _keep_partial(host: Host, stream: Stream, reason: StopReason, error: str | None = None) -> bool:
+async def _keep_partial(host: LoopHost, stream: Stream, reason: StopReason, error: str | None = None) -> bool:
     """Append what the reply said before it was cut, if anything; its calls were never run and go."""
     partial = stream.message
     said = _said(partial)

@@ -58,7 +58,7 @@ class MessageLog(Protocol):
         ...
 
 
-class Journal(Protocol):
+class SessionStore(Protocol):
     """A store that keeps the logs of several agents: a session, as far as an agent knows it."""
 
     @property

@@ -20,19 +20,19 @@ _WRAPPED = "answer"
 _MOST_PROBLEMS = 10
 
 
-class Misfit(Exception):
+class OutputMismatch(Exception):
     """An answer's text is not what was wanted; the message names the problems."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the final answer of a prompt has to be. `read` gives its value, or raises `Misfit`."""
+class OutputSpec:
+    """What the final answer of a prompt has to be. `read` gives its value, or raises `OutputMismatch`."""
 
     schema: JsonObject
     read: Callable[[str], Any]
 
 
-def wanted(output: object) -> Wanted:
+def output_spec(output: object) -> OutputSpec:
     """What `output`, a JSON Schema or a type that pydantic can read from JSON, asks for. Raises `UsageError`."""
     return _of_schema(output) if isinstance(output, dict) else _of_type(output)
 
@@ -45,7 +45,7 @@ def correction(problems: str, schema: JsonObject) -> str:
     )
 
 
-def _of_schema(schema: JsonObject) -> Wanted:
+def _of_schema(schema: JsonObject) -> OutputSpec:
     if problem := problem_of(schema):
         raise UsageError(f"`output` is not a JSON Schema: {problem}.")
     checker = validator(schema)
@@ -54,13 +54,13 @@ def _of_schema(schema: JsonObject) -> Wanted:
         value = _json(text)
         problems = [_line(error.absolute_path, error.message) for error in errors_of(checker, value)]
         if problems:
-            raise Misfit(_joined(problems))
+            raise OutputMismatch(_joined(problems))
         return value
 
-    return Wanted(schema, read)
+    return OutputSpec(schema, read)
 
 
-def _of_type(kind: Any) -> Wanted:  # noqa: ANN401 - any type, and whatever was given for one
+def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, and whatever was given for one
     from pydantic import TypeAdapter  # noqa: PLC0415 - a third of the package's import time
     from pydantic.errors import PydanticUserError  # noqa: PLC0415
 
@@ -82,9 +82,9 @@ def _of_type(kind: Any) -> Wanted:  # noqa: ANN401 - any type, and whatever was 
             return adapter.validate_json(to_json(value))  # as JSON: a date is text there
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)
-            raise Misfit(_joined([_line(problem["loc"], problem["msg"]) for problem in found])) from None
+            raise OutputMismatch(_joined([_line(problem["loc"], problem["msg"]) for problem in found])) from None
 
-    return Wanted(schema if is_object else _wrap(schema), read)
+    return OutputSpec(schema if is_object else _wrap(schema), read)
 
 
 def _root(schema: JsonObject) -> JsonObject:
@@ -112,7 +112,7 @@ def _json(text: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return from_json(fenced[1] if fenced else text, allow_inf_nan=False)
     except ValueError as error:
-        raise Misfit(f"it is not JSON ({error})" if text.strip() else "it is empty") from None
+        raise OutputMismatch(f"it is not JSON ({error})" if text.strip() else "it is empty") from None
 
 
 def _line(path: Any, message: str) -> str:  # noqa: ANN401 - an iterable of names and positions

@@ -8,7 +8,7 @@ from typing import Any
 from planck_nb.agent.run import Run
 
 
-class Inbox:
+class PromptQueue:
     """The runs that have not begun, in the order they came."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Inbox:
 
     def take_turn(self) -> list[Run[Any]]:
         """What the next turn answers: all up to one whose answer is to have a form, or that one alone."""
-        alone = next((place for place, run in enumerate(self._runs) if run.wanted), len(self._runs))
+        alone = next((place for place, run in enumerate(self._runs) if run.output_spec), len(self._runs))
         count = alone or 1
         taken, self._runs = self._runs[:count], self._runs[count:]
         return taken

@@ -20,7 +20,7 @@ REPLAY = 1_000
 """Events that an agent keeps for subscribers that come late."""
 
 
-class Chronicle:
+class EventRecorder:
     """The events of one agent. `settled` is its state without what is being written, which is cheap to read.
 
     `start` is the state that the agent begins with, apart from its messages, which are those of the log. `observers`
@@ -53,13 +53,13 @@ class Chronicle:
         """Tell `follower` when messages are taken back."""
         self._log.follow(follower)
 
-    def emit(self, kind: type[ev.Envelope], *payload: object, also: Iterable[Watcher] = ()) -> None:
+    def emit(self, kind: type[ev.EventBase], *payload: object, also: Iterable[Watcher] = ()) -> None:
         """Tell whoever watches, and `also` these; store what lasts, without waiting for the disk."""
         event = self._tell(kind, payload, also)
         if event.type not in ev.TRANSIENT and event.type != "message":
             self._log.record(event)
 
-    async def keep(self, kind: type[ev.Envelope], *payload: object) -> None:
+    async def keep(self, kind: type[ev.EventBase], *payload: object) -> None:
         """Like `emit`, and return once what was told cannot be lost any more."""
         await self._log.keep(self._tell(kind, payload))
 
@@ -88,7 +88,7 @@ class Chronicle:
         self.emit(ev.Message, message_id, message)
         return message_id
 
-    def _tell(self, kind: type[ev.Envelope], payload: Sequence[object], also: Iterable[Watcher] = ()) -> ev.AgentEvent:
+    def _tell(self, kind: type[ev.EventBase], payload: Sequence[object], also: Iterable[Watcher] = ()) -> ev.AgentEvent:
         turn = self.settled.turn + (kind is ev.TurnStart)  # which belongs to the turn that it begins
         event: ev.AgentEvent = kind(  # type: ignore[assignment]  # every subclass of Envelope is an AgentEvent
             self._agent_id, self._session_id, turn, self._sequence, time.time(), *payload

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from planck_nb.agent.events import AgentEvent
-from planck_nb.agent.output import Wanted
+from planck_nb.agent.output import OutputSpec
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
 from planck_nb.base.event_log import EventLog
 
@@ -71,13 +71,13 @@ class Run(Generic[T]):
         id: str,  # noqa: A002 - the seeds' name
         prompt: UserMessage,
         stop: Callable[[Run[Any]], None],
-        wanted: Wanted | None = None,
+        output_spec: OutputSpec | None = None,
         *,
         steer: bool = False,
     ) -> None:
         self.id = id
         self.prompt = prompt
-        self.wanted = wanted
+        self.output_spec = output_spec
         self.steer = steer
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()

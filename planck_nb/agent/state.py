@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.ai.messages import Message, Usage
 from planck_nb.base.json_types import JsonObject
 
@@ -45,13 +45,13 @@ class RunningTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PendingApproval:
     """A call that waits for somebody's approval; `deadline` in seconds since the epoch."""
 
     id: str
     name: str
     args: JsonObject
-    touches: tuple[Touch, ...]
+    touches: tuple[Effect, ...]
     reason: str
     deadline: float
 
@@ -107,7 +107,7 @@ class AgentState:
     messages: tuple[Entry, ...] = ()
     queue: tuple[QueuedPrompt, ...] = ()
     running: tuple[RunningTool, ...] = ()
-    asking: tuple[Asking, ...] = ()
+    asking: tuple[PendingApproval, ...] = ()
     compacting: bool = False
     context_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -203,7 +203,7 @@ def _tool_end(state: AgentState, event: ev.ToolEnd) -> AgentState:
 
 
 def _approval_request(state: AgentState, event: ev.ApprovalRequest) -> AgentState:
-    asking = Asking(event.id, event.name, event.args, event.touches, event.reason, event.deadline)
+    asking = PendingApproval(event.id, event.name, event.args, event.touches, event.reason, event.deadline)
     return changed(state, asking=(*state.asking, asking))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from planck_nb.agent.limits import Crossed, Meter
-from planck_nb.agent.output import Misfit, Wanted, correction
+from planck_nb.agent.limits import LimitHit, TurnBudget
+from planck_nb.agent.output import OutputMismatch, OutputSpec, correction
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.state import Entry
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage
@@ -23,7 +23,7 @@ class Turn:
     """
 
     def __init__(
-        self, runs: list[Run[Any]], model: Model, fallbacks: Iterable[Model], meter: Meter, first: int
+        self, runs: list[Run[Any]], model: Model, fallbacks: Iterable[Model], meter: TurnBudget, first: int
     ) -> None:
         self.runs = runs
         self.model = model
@@ -31,7 +31,7 @@ class Turn:
         self._cost: float | None = None
         self._unpriced = False
         self._fallbacks = tuple(fallbacks)
-        self._meter = meter
+        self._budget = meter
         self._first = first
         self._output: object = None
         self._corrected = False
@@ -40,9 +40,9 @@ class Turn:
             run.status = "running"
 
     @property
-    def wanted(self) -> Wanted | None:
+    def output_spec(self) -> OutputSpec | None:
         """The form that the answer has to have."""
-        return self.runs[0].wanted if self.runs else None
+        return self.runs[0].output_spec if self.runs else None
 
     @property
     def prompts(self) -> list[UserMessage]:
@@ -62,18 +62,18 @@ class Turn:
         self.model, self._fallbacks = self._fallbacks[0], self._fallbacks[1:]
         return failed
 
-    def heard(self, characters: int) -> bool:
+    def count_streamed(self, characters: int) -> bool:
         """Take in that the model wrote so much more; whether a limit is reached."""
-        return self._meter.heard(characters, self.model)
+        return self._budget.count_streamed(characters, self.model)
 
     @property
     def seconds_left(self) -> float | None:
         """How long the turn may go on, None where there is no limit."""
-        return self._meter.seconds_left
+        return self._budget.seconds_left
 
     def count(self, reply: AssistantMessage) -> None:
         """Take in a reply, complete or cut."""
-        self._meter.counted(reply, self.model)
+        self._budget.counted(reply, self.model)
         if reply.cost is None:
             self._unpriced = True
         else:
@@ -81,26 +81,26 @@ class Turn:
         if reply.usage is not None:
             self.usage += reply.usage
 
-    def crossed(self) -> Crossed | None:
+    def limit_hit(self) -> LimitHit | None:
         """The limit that is reached, None while all hold."""
-        crossed = self._meter.crossed(self.model)
-        if crossed is not None:
-            self._limit = crossed[1]
-        return crossed
+        limit_hit = self._budget.limit_hit(self.model)
+        if limit_hit is not None:
+            self._limit = limit_hit[1]
+        return limit_hit
 
     @property
     def begun(self) -> bool:
         """Whether the model has said something."""
-        return self._meter.rounds > 0
+        return self._budget.rounds > 0
 
     def correction(self, answer: AssistantMessage) -> UserMessage | None:
         """What to tell the model about its final answer, None where it is as wanted. Raises `OutputError`."""
-        form = self.wanted
+        form = self.output_spec
         if form is None:
             return None
         try:
             self._output = form.read(answer.text)
-        except Misfit as problems:
+        except OutputMismatch as problems:
             if self._corrected or answer.stop_reason == "refusal":
                 raise OutputError(
                     f"The answer of {self.model} is not in the form asked for ({problems}); "
@@ -114,7 +114,7 @@ class Turn:
         """Tell the runs what came of them; `entries` is the whole conversation."""
         result = self._result(entries, aborted=status == "aborted")
         for run in self.runs:
-            run.settle(status, error or (replace(result, output=self._output) if run.wanted else result))
+            run.settle(status, error or (replace(result, output=self._output) if run.output_spec else result))
 
     def _result(self, entries: Sequence[Entry], *, aborted: bool) -> RunResult[Any]:
         messages = tuple(entry.message for entry in entries[self._first :])

@@ -11,6 +11,9 @@ Importing this loads no HTTP client; the first request does.
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.catalogue import add_models, discover, get_model, list_models, list_providers
 from planck_nb.ai.client import Client, Stream
@@ -41,14 +44,14 @@ from planck_nb.ai.shortcuts import complete, default_client, stream
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
-    Retry,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    StreamRetry,
+    StreamWarning,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
-    Warned,
 )
 
 __all__ = [
@@ -67,18 +70,19 @@ __all__ = [
     "PartEnd",
     "PriceStep",
     "Pricing",
-    "Retry",
     "RetryPolicy",
     "StopReason",
     "Stream",
     "StreamEvent",
+    "StreamRetry",
+    "StreamWarning",
     "SummaryMessage",
-    "TextDelta",
+    "TextChunk",
     "TextPart",
-    "ThinkingDelta",
+    "ThinkingChunk",
     "ThinkingPart",
     "Timeouts",
-    "ToolArgsDelta",
+    "ToolArgsChunk",
     "ToolCallPart",
     "ToolCallStart",
     "ToolResultMessage",
@@ -88,7 +92,6 @@ __all__ = [
     "UsageUpdate",
     "UserMessage",
     "UserPart",
-    "Warned",
     "add_models",
     "complete",
     "decode_message",
@@ -100,3 +103,19 @@ __all__ = [
     "list_providers",
     "stream",
 ]
+
+_RENAMED = {
+    "Retry": "StreamRetry",
+    "TextDelta": "TextChunk",
+    "ThinkingDelta": "ThinkingChunk",
+    "ToolArgsDelta": "ToolArgsChunk",
+    "Warned": "StreamWarning",
+}
+"""Names of 0.1.0 that go on as aliases, with what they are called now."""
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name in _RENAMED:
+        warnings.warn(f"planck_nb.ai.{name} is now planck_nb.ai.{_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
+        return globals()[_RENAMED[name]]
+    raise AttributeError(f"module 'planck_nb.ai' has no attribute {name!r}")

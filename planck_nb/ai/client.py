@@ -23,7 +23,7 @@ from planck_nb.ai.providers import address_of, base_url_of, dialect, is_loopback
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.status_errors import is_about_thinking
-from planck_nb.ai.stream_events import Retry, StreamEvent, Warned
+from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import (
     MissingCredentialError,
@@ -37,7 +37,7 @@ from planck_nb.base.secrets import SHORTEST
 if TYPE_CHECKING:
     import httpx
 
-    from planck_nb.ai.transport import Answer, Transport
+    from planck_nb.ai.transport import HttpResponse, Transport
 
 _OK = 200
 _DRAIN = 0.2
@@ -152,7 +152,7 @@ class Client:
         model = await self._with_context_window(model, exchange.key, cassette)
         question = _Question(model, context, options, builder, key=exchange.key, refused=self._refused)
         if question.request.warnings:
-            notice: list[StreamEvent] = [Warned(text) for text in question.request.warnings]
+            notice: list[StreamEvent] = [StreamWarning(text) for text in question.request.warnings]
             builder.feed(notice)
             yield notice
         paused = False
@@ -259,7 +259,7 @@ class _Question:
             raise error
         if (delay := retries.delay(error, self._attempt)) is not None:
             self._attempt += 1
-            return Retry(self._attempt - 1, delay, str(error)), delay
+            return StreamRetry(self._attempt - 1, delay, str(error)), delay
         if not is_about_thinking(error):
             raise error
         self._messages, found = without_signatures(self._messages)
@@ -268,7 +268,9 @@ class _Question:
         self._refused |= found
         self.request = self._request(self._messages)
         self._builder.prefix = self.request.prefix
-        return Warned(f"{self._model} did not take back its earlier thinking; it is asked again without that."), 0.0
+        return StreamWarning(
+            f"{self._model} did not take back its earlier thinking; it is asked again without that."
+        ), 0.0
 
     def go_on(self) -> None:
         """Ask for the rest of a message in which the server paused. Raises `ProviderProtocolError` at some point."""
@@ -296,7 +298,7 @@ def _checked(key: str | None, source: str) -> str | None:
     return key or None
 
 
-async def _check(reply: Answer, wire: Dialect, model: Model, secret: str | None) -> None:
+async def _check(reply: HttpResponse, wire: Dialect, model: Model, secret: str | None) -> None:
     """Raise what an answer that is not a stream means."""
     kind = reply.headers.get("content-type", "")
     if reply.status == _OK and "json" not in kind and "html" not in kind:
@@ -318,7 +320,7 @@ async def _check(reply: Answer, wire: Dialect, model: Model, secret: str | None)
     )
 
 
-async def _decode(reply: Answer, wire: Dialect, model: Model) -> AsyncGenerator[list[StreamEvent | Pause], None]:
+async def _decode(reply: HttpResponse, wire: Dialect, model: Model) -> AsyncGenerator[list[StreamEvent | Pause], None]:
     """The events of a stream. What was decoded before an error is given out before the error is raised."""
     frames = splitter(wire.framing)
     decoder = wire.decoder(model)
@@ -365,7 +367,7 @@ def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent | 
             return
 
 
-def _request_id(reply: Answer) -> str | None:
+def _request_id(reply: HttpResponse) -> str | None:
     return reply.headers.get("request-id") or reply.headers.get("x-request-id")
 
 

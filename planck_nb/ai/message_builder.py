@@ -20,11 +20,11 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
-    Retry,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    StreamRetry,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
 )
@@ -85,7 +85,7 @@ class MessageBuilder:
     def _shift(self, events: Sequence[StreamEvent]) -> None:
         for event in events:
             match event:
-                case TextDelta() | ThinkingDelta() | ToolArgsDelta() | ToolCallStart() | PartEnd():
+                case TextChunk() | ThinkingChunk() | ToolArgsChunk() | ToolCallStart() | PartEnd():
                     event.index += self._offset
                 case UsageUpdate():
                     self._latest = event.usage
@@ -107,7 +107,7 @@ class MessageBuilder:
                 self.stop_reason = event.stop_reason
             case UsageUpdate():
                 self.usage = event.usage
-            case Retry():
+            case StreamRetry():
                 self.usage, self._latest = self._usage_before, None
 
     def build(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
@@ -159,8 +159,8 @@ class MessageBuilder:
         return unique
 
 
-_DELTAS = (TextDelta, ThinkingDelta, ToolArgsDelta)
-_KIND = {TextDelta: "text", ThinkingDelta: "thinking", ToolArgsDelta: "tool_call"}
+_DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)
+_KIND = {TextChunk: "text", ThinkingChunk: "thinking", ToolArgsChunk: "tool_call"}
 
 
 class _Draft:

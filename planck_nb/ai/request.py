@@ -34,7 +34,7 @@ class Options:
     `max_tokens` bounds the reply in tokens; `thinking` is off, minimal, low, medium, high, xhigh or max, mapped to
     what the model knows; `tool_choice` is auto, none, required or a tool's name; `output` is the JSON Schema that the
     answer's text must fit; `extra` is merged into the request body as it is. What a model does not accept is left out
-    of the request, and a `Warned` event says so.
+    of the request, and a `StreamWarning` event says so.
     """
 
     max_tokens: int | None = None

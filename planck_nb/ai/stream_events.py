@@ -16,7 +16,7 @@ from planck_nb.base.json_types import JsonObject
 
 
 @dataclass(slots=True)
-class TextDelta:
+class TextChunk:
     """More text of the text part `index`."""
 
     index: int
@@ -25,7 +25,7 @@ class TextDelta:
 
 
 @dataclass(slots=True)
-class ThinkingDelta:
+class ThinkingChunk:
     """More text of the thinking part `index`."""
 
     index: int
@@ -44,7 +44,7 @@ class ToolCallStart:
 
 
 @dataclass(slots=True)
-class ToolArgsDelta:
+class ToolArgsChunk:
     """More JSON text of the arguments of the call `index`."""
 
     index: int
@@ -70,7 +70,7 @@ class UsageUpdate:
 
 
 @dataclass(slots=True)
-class Retry:
+class StreamRetry:
     """The request failed before any content and is sent again in `delay` seconds."""
 
     attempt: int
@@ -80,7 +80,7 @@ class Retry:
 
 
 @dataclass(slots=True)
-class Warned:
+class StreamWarning:
     """Something was not sent as asked, or not understood; the reply goes on without it. `text` is one sentence."""
 
     text: str
@@ -96,7 +96,15 @@ class Finish:
 
 
 StreamEvent: TypeAlias = (
-    TextDelta | ThinkingDelta | ToolCallStart | ToolArgsDelta | PartEnd | UsageUpdate | Retry | Warned | Finish
+    TextChunk
+    | ThinkingChunk
+    | ToolCallStart
+    | ToolArgsChunk
+    | PartEnd
+    | UsageUpdate
+    | StreamRetry
+    | StreamWarning
+    | Finish
 )
 """Any event of a stream."""
 
@@ -118,4 +126,4 @@ def _join(group: list[StreamEvent]) -> StreamEvent:
     return type(first)(first.index, "".join(event.text for event in group if isinstance(event, _DELTAS)))
 
 
-_DELTAS = (TextDelta, ThinkingDelta, ToolArgsDelta)
+_DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)

@@ -33,7 +33,7 @@ from planck_nb.base.json_types import JsonObject
 _ENOUGH = 256 * 1024
 
 
-class Answer:
+class HttpResponse:
     """A server's answer whose body is still arriving. Whoever asked for it closes it, with `contextlib.aclosing`."""
 
     def __init__(self, response: httpx.Response, model: Model, idle: float) -> None:
@@ -105,7 +105,7 @@ class Transport:
         *,
         cassette: Cassette | None = None,
         exchange: Exchange | None = None,
-    ) -> Answer:
+    ) -> HttpResponse:
         """The answer to one request, as soon as its head is there.
 
         With a `cassette` it is recorded or played back; the `exchange` tells the cassette what the request asks.
@@ -120,7 +120,7 @@ class Transport:
                 response = await transport.handle_async_request(request)
         except Exception as error:  # noqa: BLE001 - raised again
             _explain(error, model)
-        return Answer(response, model, self._timeouts.idle)
+        return HttpResponse(response, model, self._timeouts.idle)
 
     async def _route(self, url: str) -> httpx.AsyncBaseTransport:
         if self._custom is not None:

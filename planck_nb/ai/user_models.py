@@ -40,7 +40,7 @@ _KEYS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class OwnModels:
+class UserModels:
     """The models of a description that can be used, and a sentence about each thing in it that cannot."""
 
     models: tuple[Model, ...] = ()
@@ -51,13 +51,13 @@ class _Unusable(Exception):
     """Why an entry is left out."""
 
 
-def read_models(data: object, where: str = "the models file") -> OwnModels:
+def read_models(data: object, where: str = "the models file") -> UserModels:
     """The models that `data` describes. `where` names it in the warnings."""
     if not isinstance(data, Mapping) or not isinstance(data.get("models", []), Sequence):
-        return OwnModels(warnings=(f"{where} was not used: it must hold a list `models`.",))
+        return UserModels(warnings=(f"{where} was not used: it must hold a list `models`.",))
     servers = data.get("providers", {})
     if not isinstance(servers, Mapping):
-        return OwnModels(warnings=(f"{where} was not used: its `providers` must be a table by name.",))
+        return UserModels(warnings=(f"{where} was not used: its `providers` must be a table by name.",))
     models: dict[str, Model] = {}
     warnings: list[str] = []
     for number, entry in enumerate(data.get("models", []), 1):
@@ -74,7 +74,7 @@ def read_models(data: object, where: str = "the models file") -> OwnModels:
             warnings.append(f"{label} was left out: another one has this id.")
         else:
             models[model.alias] = model
-    return OwnModels(tuple(models.values()), tuple(warnings))
+    return UserModels(tuple(models.values()), tuple(warnings))
 
 
 def _sentence(text: str) -> str:

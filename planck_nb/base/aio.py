@@ -108,12 +108,12 @@ async def run_in_thread(function: Callable[[], T]) -> T:
     as much as handing it twice over. The event loop waits a moment for a function that is quick, since waking it costs
     more than most such functions do.
     """
-    call = _Call(partial(contextvars.copy_context().run, function))
+    call = _ThreadCall(partial(contextvars.copy_context().run, function))
     _threads.run(call)
     return await call.outcome()
 
 
-class _Call(Generic[T]):
+class _ThreadCall(Generic[T]):
     """A function on its way through a thread: called there, awaited on the event loop.
 
     Its end and the end of the loop's patience decide together, whichever is first, how the outcome is handed over.

@@ -50,7 +50,7 @@ class Controller:
         functions = [name for name in mentioned if notebook.is_function(namespace[name])]
         values = [notebook.describe(name, namespace[name]) for name in mentioned if name not in functions]
         named = [*options.get("tools", ()), *functions]
-        tools = notebook.tools_named(named, namespace, self.workspace.equipment) if named else []
+        tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
         for rule in (*options.get("allow", ()), *options.get("deny", ())):
             self.workspace.approvals.remember(rule)
         async with self._making:
@@ -58,7 +58,7 @@ class Controller:
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)
-        await self.workspace.keep_choices()
+        await self.workspace.save_session_settings()
         return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values])), notice)
 
     def agent(self, written: str = "") -> Agent:
@@ -76,8 +76,8 @@ class Controller:
         if written or self.current in self.workspace.agents:
             return self.agent(written)
         model, _ = await self.workspace.default_model()
-        briefing = self.workspace.equipment.briefing
-        return Agent(name=self.current, model=model, system_prompt=SYSTEM_PROMPT, briefing=briefing)
+        prompt_parts = self.workspace.toolbox.prompt_parts
+        return Agent(name=self.current, model=model, system_prompt=SYSTEM_PROMPT, prompt_parts=prompt_parts)
 
     @contextmanager
     def shown(self, agent: Agent, runs: list[Run]) -> Iterator[None]:

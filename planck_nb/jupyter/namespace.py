@@ -9,7 +9,7 @@ from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import head_and_tail
-from planck_nb.workspace.toolbox import Equipment
+from planck_nb.workspace.toolbox import Toolbox
 
 _MENTION = re.compile(r"(?<![\w@.])@([A-Za-z_]\w*)")
 _SHOWN_CHARACTERS = 4_000
@@ -32,19 +32,19 @@ def functions(namespace: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in namespace.items() if name[0] != "_" and is_function(value)}
 
 
-def tools_named(names: Iterable[str], namespace: Mapping[str, object], equipment: Equipment) -> list[Tool]:
+def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: Toolbox) -> list[Tool]:
     """The functions of these names, or else the workspace's tools. Raises `UsageError` for a name that is neither."""
     found: list[Tool] = []
     for name in names:
         if is_function(namespace.get(name)):
             found.append(as_tool(namespace[name]))
-        elif equipment.has(name):
-            found.extend(equipment.named([name]))
+        elif toolbox.has(name):
+            found.extend(toolbox.named([name]))
         elif name in namespace:
             kind = type(namespace[name]).__name__
             raise UsageError(f"{name} is a {kind}, not a function; only functions can be tools.")
         else:
-            known = [*functions(namespace), *equipment.names()]
+            known = [*functions(namespace), *toolbox.names()]
             raise UsageError(f"There is no function or tool named {name}. {did_you_mean(name, known)}".rstrip())
     return found
 

@@ -48,9 +48,9 @@ def _degree(text: str) -> float:
     return number
 
 
-def one_of(choices: Iterable[str]) -> Callable[[str], str]:
+def one_of(session_settings: Iterable[str]) -> Callable[[str], str]:
     """Makes what reads one of these words."""
-    known = tuple(choices)
+    known = tuple(session_settings)
 
     def read(text: str) -> str:
         if text not in known:

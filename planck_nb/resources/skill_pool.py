@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import ConfigError, ToolError
 from planck_nb.base.json_types import JsonObject
@@ -104,10 +104,10 @@ class SkillPool:
             lines += ["", "Not usable:", *(f"- {skipped.reason}" for skipped in report.skipped)]
         return "\n".join(lines)
 
-    def _touches(self, args: JsonObject) -> tuple[Touch, ...]:
+    def _touches(self, args: JsonObject) -> tuple[Effect, ...]:
         name = args.get("name")
         skill = self.report().skills.get(name.strip()) if isinstance(name, str) else None
-        return () if skill is None else (Touch("read", str(skill.path)),)
+        return () if skill is None else (Effect("read", str(skill.path)),)
 
 
 def _version(path: Path) -> _Version | None:

@@ -137,7 +137,7 @@ def _check_row(record: JsonObject) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _ExportBlock:
     """A piece of a message for reading. `kind` is a part's type, or "error"; `label` a heading where it needs one."""
 
     kind: str
@@ -146,29 +146,29 @@ class _Block:
     media: ImagePart | FilePart | None = None
 
 
-def _blocks(message: Message) -> Iterator[_Block]:
+def _blocks(message: Message) -> Iterator[_ExportBlock]:
     for part in message.content:
         yield from _part_blocks(part)
     if message.type == "assistant" and message.error:
-        yield _Block("error", message.error, "Error")
+        yield _ExportBlock("error", message.error, "Error")
 
 
-def _part_blocks(part: Part) -> Iterator[_Block]:
+def _part_blocks(part: Part) -> Iterator[_ExportBlock]:
     match part.type:
         case "text" | "thinking":
             if part.text:
-                yield _Block(part.type, part.text)
+                yield _ExportBlock(part.type, part.text)
         case "tool_call":
             args = part.invalid if part.invalid is not None else json.dumps(part.args, ensure_ascii=False, indent=2)
-            yield _Block("call", args, f"{part.name} called")
+            yield _ExportBlock("call", args, f"{part.name} called")
         case "tool_result":
-            yield _Block("result", part.text, f"{part.name} {'failed' if part.is_error else 'returned'}")
+            yield _ExportBlock("result", part.text, f"{part.name} {'failed' if part.is_error else 'returned'}")
             for image in part.images:
                 yield from _part_blocks(image)
         case "image":
-            yield _Block("media", part.url or "image", media=part)
+            yield _ExportBlock("media", part.url or "image", media=part)
         case "file":
-            yield _Block("media", part.url or part.name, media=part)
+            yield _ExportBlock("media", part.url or part.name, media=part)
 
 
 def _speaker(row: Row, *, several: bool) -> str:
@@ -196,7 +196,7 @@ def _markdown(session: SessionInfo, rows: list[Row]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_block(block: _Block) -> str:
+def _markdown_block(block: _ExportBlock) -> str:
     if block.kind == "text":
         return block.text
     if block.kind == "thinking":
@@ -224,7 +224,7 @@ def _html(session: SessionInfo, rows: list[Row]) -> str:
     )
 
 
-def _html_block(block: _Block) -> str:
+def _html_block(block: _ExportBlock) -> str:
     if block.media is not None and block.media.type == "image" and block.media.data is not None:
         return f'<p><img alt="image" src="{escape(_address(block.media))}"></p>'
     label = f"<strong>{escape(block.label)}</strong>" if block.label else ""

@@ -28,7 +28,7 @@ _PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FoldPosition:
     """How far a file is folded: up to a place in the journal, whose last line has the id `last_id`."""
 
     session_id: str
@@ -40,12 +40,12 @@ class _UnusableError(Exception):
     """The file is DuckDB's, but not a fold of this journal."""
 
 
-def parse_progress(meta: dict[str, str]) -> Progress | None:
+def parse_position(meta: dict[str, str]) -> FoldPosition | None:
     """The progress in the rows of a `meta` table; None where they are not of this version's making."""
     try:
         if meta["format"] == str(schema.VERSION):
             position = Position(int(meta["folded_segment"]), int(meta["folded_bytes"]))
-            return Progress(meta["session_id"], int(meta["folded_id"]), position)
+            return FoldPosition(meta["session_id"], int(meta["folded_id"]), position)
     except (KeyError, ValueError):
         pass
     return None
@@ -95,11 +95,11 @@ def _fold(session: SessionInfo, end: Position) -> None:
         connection.execute("detach file")
 
 
-def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position) -> Progress:
+def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position) -> FoldPosition:
     tables = connection.execute("select count(*) from duckdb_tables() where database_name = 'file'").fetchone()
     if tables == (0,):
         _create(connection, session)
-    progress = parse_progress(dict(connection.execute("select key, value from file.meta").fetchall()))
+    progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
     if progress is None or progress.session_id != session.id or progress.position > end:
         raise _UnusableError("it does not belong to the journal")
     return progress
@@ -129,7 +129,7 @@ def _set_aside(database: Path) -> None:
         wal.replace(wal.with_name(wal.name + ".bad"))
 
 
-class Folder:
+class Materializer:
     """The thread that folds a session behind its writer's back.
 
     It folds when about a second has passed without a new line, and under a steady load once `ROWS` lines wait but not

@@ -56,7 +56,7 @@ order by first_id
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class AgentRecord:
     """One agent of a session. `model` is "provider:model"; `tools` are names; `cost` in US dollars.
 
     `options` are those that differ from the provider's, by field. `turn` is the index of its newest turn, -1 before the
@@ -79,26 +79,26 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Roster:
+class SessionMembers:
     """The agents of a session in the order they came, and the approval rules that its user said to remember."""
 
-    members: tuple[Member, ...]
+    members: tuple[AgentRecord, ...]
     rules: tuple[str, ...]
 
 
-async def roster(session: Session) -> Roster:
+async def read_members(session: Session) -> SessionMembers:
     """The roster of a session as far as it is on disk, without agents that a rewind took back. Raises SessionError."""
     rows = await query_into(session.directory, _AGENTS, _records, only=session.info)
     rules = sorted(rows[0]["rules"] or ()) if rows else ()
-    return Roster(tuple(map(_member, rows)), tuple(rules))
+    return SessionMembers(tuple(map(_member, rows)), tuple(rules))
 
 
 def _records(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
     return [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()]
 
 
-def _member(row: dict[str, Any]) -> Member:
-    return Member(
+def _member(row: dict[str, Any]) -> AgentRecord:
+    return AgentRecord(
         agent_id=row["agent_id"],
         name=row["name"] or "",
         agent_type=row["agent_type"] or "",

@@ -24,7 +24,7 @@ from planck_nb.sessions import codec
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import connect, literal, patiently
-from planck_nb.sessions.materialize import parse_progress
+from planck_nb.sessions.materialize import parse_position
 from planck_nb.sessions.segments import START, Position, read_last_lines, read_rows
 
 T = TypeVar("T")
@@ -124,13 +124,13 @@ class Pager:
         try:
             with self._turn, self._attached() as connection:
                 return read(_whole_moment(self._session, end, connection, agent_id))
-        except (duckdb.Error, _UnusableError):
+        except (duckdb.Error, _UnreadablePageError):
             return read(_whole_moment(self._session, end, None, agent_id))
 
     @contextmanager
     def _attached(self) -> Iterator[duckdb.DuckDBPyConnection]:
         if not self._session.database.exists():
-            raise _UnusableError
+            raise _UnreadablePageError
         if self._connection is None:
             # One thread is enough for a few rows, and connecting takes longer than reading them.
             self._connection = connect(threads=1)
@@ -157,7 +157,7 @@ def _runs(ids: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-class _UnusableError(Exception):
+class _UnreadablePageError(Exception):
     """The file is missing, or no fold of this journal."""
 
 
@@ -182,9 +182,9 @@ def _whole_moment(
     """The session as far as `end`, through the attached file, or through the journal alone."""
     start, folded_id = START, 0
     if connection is not None:
-        progress = parse_progress(dict(connection.execute("select key, value from file.meta").fetchall()))
+        progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
         if progress is None or progress.session_id != session.id or progress.position > end:
-            raise _UnusableError
+            raise _UnreadablePageError
         start, folded_id = progress.position, progress.last_id
     lines = (line for lines, _ in read_rows(session.path, start=start, end=end) for line in lines)
     return _Moment(_parse(lines, agent_id), connection=connection, folded_id=folded_id)

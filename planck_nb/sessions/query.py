@@ -30,7 +30,7 @@ from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
 from planck_nb.sessions.directory import SessionInfo, list_sessions
 from planck_nb.sessions.duckdb import connect, literal, patiently
 from planck_nb.sessions.journal import CHUNK
-from planck_nb.sessions.materialize import Progress, parse_progress
+from planck_nb.sessions.materialize import FoldPosition, parse_position
 from planck_nb.sessions.segments import START, Position, journal_end, read_rows
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class _Source:
     """A session, and how far its DuckDB file can be used; None when it cannot."""
 
     session: SessionInfo
-    progress: Progress | None
+    progress: FoldPosition | None
 
 
 def _prepare(
@@ -343,9 +343,9 @@ def _views_named(sql: str) -> str:
     return "".join(reversed(chosen))
 
 
-def _read_progress(connection: duckdb.DuckDBPyConnection, files: _Files) -> dict[Path, Progress]:
+def _read_progress(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) -> dict[Path, FoldPosition]:
     """How far each file is folded; without those that cannot be read for now."""
-    found: dict[Path, Progress] = {}
+    found: dict[Path, FoldPosition] = {}
     for file, name in files.attached.items():
         with suppress(duckdb.Error):
             found |= _select_progress(connection, _attached_rows(file, name, "meta"))
@@ -359,15 +359,15 @@ def _read_progress(connection: duckdb.DuckDBPyConnection, files: _Files) -> dict
         return found
 
 
-def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[Path, Progress]:
+def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[Path, FoldPosition]:
     meta: dict[Path, dict[str, str]] = {}
     for filename, key, value in connection.execute(f"select filename, key, value from {rows}").fetchall():  # noqa: S608
         meta.setdefault(Path(filename), {})[key] = value
-    parsed = {file: parse_progress(entries) for file, entries in meta.items()}
+    parsed = {file: parse_position(entries) for file, entries in meta.items()}
     return {file: progress for file, progress in parsed.items() if progress is not None}
 
 
-def _usable(progress: Progress | None, session: SessionInfo) -> Progress | None:
+def _usable(progress: FoldPosition | None, session: SessionInfo) -> FoldPosition | None:
     if progress is None or progress.session_id != session.id:
         return None
     try:
@@ -408,7 +408,7 @@ def _load(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, list[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
+class _SessionFiles:
     """DuckDB files to read: some by the name that they are attached under, the others in one go.
 
     A scan of an attached file takes half the time, and no fold comes in between; but attaching takes half a
@@ -418,15 +418,15 @@ class _Files:
     attached: dict[Path, str]
     others: list[Path]
 
-    def only(self, files: Collection[Path]) -> _Files:
+    def only(self, files: Collection[Path]) -> _SessionFiles:
         """Those among `files`."""
         attached = {file: name for file, name in self.attached.items() if file in files}
-        return _Files(attached, [file for file in self.others if file in files])
+        return _SessionFiles(attached, [file for file in self.others if file in files])
 
 
-def _attach(files: Iterable[Path], connection: duckdb.DuckDBPyConnection) -> _Files:
+def _attach(files: Iterable[Path], connection: duckdb.DuckDBPyConnection) -> _SessionFiles:
     """Attach what is to be attached, without what cannot be for now."""
-    found = _Files({}, [])
+    found = _SessionFiles({}, [])
     now = time.time()
     for file in files:
         try:
@@ -444,7 +444,7 @@ def _attach(files: Iterable[Path], connection: duckdb.DuckDBPyConnection) -> _Fi
     return found
 
 
-def _create_hidden(connection: duckdb.DuckDBPyConnection, files: _Files) -> None:
+def _create_hidden(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) -> None:
     connection.execute("create table store.hidden (session_id varchar, first_id bigint, end_id bigint)")
     connection.execute(
         "create table store.hidden_in_branch (session_id varchar, branch_id bigint, first_id bigint, end_id bigint)"
@@ -467,7 +467,7 @@ def _create_hidden(connection: duckdb.DuckDBPyConnection, files: _Files) -> None
                     )
 
 
-def _everything(table: str, files: _Files) -> str:
+def _everything(table: str, files: _SessionFiles) -> str:
     """SQL for all rows of a table: those in the files, as far as they were folded then, and those in the tails."""
     columns = "session_id, session_name, " + ", ".join(schema.TABLES[table])
     folded = [_attached_rows(file, name, table) for file, name in files.attached.items()]

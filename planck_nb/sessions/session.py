@@ -33,7 +33,7 @@ from planck_nb.sessions.directory import (
     unused_name,
 )
 from planck_nb.sessions.journal import JournalFile
-from planck_nb.sessions.materialize import Folder
+from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.segments import Position
 from planck_nb.sessions.writer import Done, Writer
@@ -60,7 +60,7 @@ class Session(SessionReader):
         self._closed = False
         self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
-        self._folder = Folder(info, self._writer.sync, self._writer.start_segment)
+        self._folder = Materializer(info, self._writer.sync, self._writer.start_segment)
         self._followers: weakref.WeakValueDictionary[int, LogFollower] = weakref.WeakValueDictionary()
         _open_sessions.add(self)
 

@@ -72,7 +72,7 @@ class Archive(Protocol):
         ...
 
 
-class Memory:
+class MemoryArchive:
     """An archive that goes with the process."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Memory:
         self._contents.pop(change.number, None)
 
 
-class Folder:
+class FolderArchive:
     """An archive in a folder of its own, made with the first change; one process at a time writes it.
 
     Each content is a file, named by its digest. The index has one JSON object per line: a change, or that a change was

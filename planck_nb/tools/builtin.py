@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from planck_nb.agent.approval.effect import Touch, TouchKind
+from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
@@ -132,7 +132,7 @@ class BuiltinTools:
             ),
             execute_fn=execute,
             timeout=None,
-            touches=lambda args: [Touch("execute", spoken(args["command"], folder, args.get("cwd")))],
+            touches=lambda args: [Effect("execute", spoken(args["command"], folder, args.get("cwd")))],
             at=None if folder else lambda folder: cls.bash(cwd=folder, allow_env=allowed),
             guidance=(
                 "Use `bash` to search, build, test and run programs. Change files with `edit` and `write` instead, "
@@ -157,9 +157,9 @@ def _folder(cwd: str | Path | None) -> Path | None:
     return None if cwd is None else Path(cwd)
 
 
-def _touching(kind: TouchKind, folder: Path | None) -> Callable[[JsonObject], list[Touch]]:
+def _touching(kind: EffectKind, folder: Path | None) -> Callable[[JsonObject], list[Effect]]:
     """Say which file a call touches: the one that the path leads to in the end, links followed."""
-    return lambda args: [Touch(kind, str(resolve(args["path"], folder)))]
+    return lambda args: [Effect(kind, str(resolve(args["path"], folder)))]
 
 
 def _schema(*, required: list[str], **properties: JsonObject) -> JsonObject:

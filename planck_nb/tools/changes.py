@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from planck_nb.base.errors import ToolError
-from planck_nb.tools.archive import Archive, Change, Ending, Folder, Memory, digest
+from planck_nb.tools.archive import Archive, Change, Ending, FolderArchive, MemoryArchive, digest
 from planck_nb.tools.file_access import lock_of, read_bytes, write_atomically
 
 KEPT_BYTES = 64_000_000
@@ -27,7 +27,7 @@ class Changes:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self._archive: Archive = Memory() if directory is None else Folder(directory)
+        self._archive: Archive = MemoryArchive() if directory is None else FolderArchive(directory)
         self._where = "memory" if directory is None else str(directory)
         self._lock = threading.RLock()
         self._known: dict[int, Change] | None = None

@@ -49,7 +49,7 @@ def replace_once(data: bytes, old: str, new: str, path: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TextDiff:
     """What changed: in unified format, bounded, and as numbers of lines, both 0 where either side is not text."""
 
     text: str
@@ -57,17 +57,17 @@ class Difference:
     removed: int
 
 
-def difference(before: bytes, after: bytes, path: str) -> Difference:
+def text_diff(before: bytes, after: bytes, path: str) -> TextDiff:
     """Compare two contents of the file `path`; a sentence stands for the text of what is not text."""
     if b"\0" in before or b"\0" in after:
-        return Difference(f"[binary: {len(before):,} bytes became {len(after):,}]", 0, 0)
+        return TextDiff(f"[binary: {len(before):,} bytes became {len(after):,}]", 0, 0)
     old, new = _lines(before), _lines(after)
     few = max(len(old), len(new)) <= _DIFFED_LINES
     hunks = list(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}") if few else _one_hunk(old, new, path))
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunks)
     marks = Counter(line[0] for line in hunks[_HEADERS:])
     shown = head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES)
-    return Difference(shown, marks["+"], marks["-"])
+    return TextDiff(shown, marks["+"], marks["-"])
 
 
 def _one_hunk(old: list[str], new: list[str], path: str) -> Iterator[str]:

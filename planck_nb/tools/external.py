@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.base.errors import ConfigError
@@ -95,7 +95,7 @@ def _made(data: Mapping[str, Any], template: Template, folder: Path | None, allo
         parameters=_with_call_properties(data["parameters"]),
         execute_fn=execute,
         timeout=None,
-        touches=lambda args: [Touch("execute", spoken(template.fill(args), folder, _text(args.get("cwd"))))],
+        touches=lambda args: [Effect("execute", spoken(template.fill(args), folder, _text(args.get("cwd"))))],
         at=None if folder else lambda folder: _made(data, template, folder, allow_env),
     )
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeAlias
 from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.changes import Changes
-from planck_nb.tools.edits import Difference, difference, replace_once, utf8
+from planck_nb.tools.edits import TextDiff, replace_once, text_diff, utf8
 from planck_nb.tools.file_access import lock_of, read_bytes, require_regular, resolve, write_atomically
 
 _REMEMBERED = 10_000
@@ -59,7 +59,7 @@ class Files:
             with lock_of(found):
                 before = read_bytes(found) if found.exists() else None
                 self._refuse_stale(agent_id, found, path)
-                changed = difference(before or b"", data, path)
+                changed = text_diff(before or b"", data, path)
                 self._put(found, before, data, ("write", agent_id, call_id), changed)
         except OSError as error:
             raise ToolError(f"cannot write {path}: {_reason(error)}") from error
@@ -75,15 +75,13 @@ class Files:
                 before = read_bytes(found)
                 self._refuse_stale(agent_id, found, path)
                 data = replace_once(before, old, new, path)
-                changed = difference(before, data, path)
+                changed = text_diff(before, data, path)
                 self._put(found, before, data, ("edit", agent_id, call_id), changed)
         except OSError as error:
             raise ToolError(f"cannot access {path}: {_reason(error)}") from error
         return f"Edited {path}.\n{changed.text}"
 
-    def _put(
-        self, path: Path, before: bytes | None, data: bytes, who: tuple[str, str, str], changed: Difference
-    ) -> None:
+    def _put(self, path: Path, before: bytes | None, data: bytes, who: tuple[str, str, str], changed: TextDiff) -> None:
         tool, agent_id, call_id = who
         lines = (changed.added, changed.removed)
         with self.changes.recording(path, before, data, tool=tool, agent_id=agent_id, call_id=call_id, lines=lines):

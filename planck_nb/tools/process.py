@@ -24,7 +24,7 @@ from typing import IO, Literal, TypeAlias
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.output_capture import Capture
 from planck_nb.tools.process_guard import MARK, guard
-from planck_nb.tools.watchdog import Kin, send
+from planck_nb.tools.watchdog import ProcessTree, send
 
 GRACE = 1.0
 """Seconds that the processes of a command get between SIGTERM and SIGKILL."""
@@ -116,7 +116,7 @@ class _Command:
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, progress: Callable[[str], None]) -> None:
         self._process = process
-        self._kin = Kin(mark.encode())
+        self._kin = ProcessTree(mark.encode())
         self._progress = progress
         self._selector = selectors.DefaultSelector()
         self._captures = [Capture(1 - _STDERR_SHARE), Capture(_STDERR_SHARE)]

@@ -59,7 +59,7 @@ class Template:
     @classmethod
     def parse(cls, command: str) -> Template:
         """Read a command line. Raises `ConfigError` for a placeholder where no value can be made harmless."""
-        return cls(_Reader(command).read())
+        return cls(_TemplateReader(command).read())
 
     def fill(self, args: Mapping[str, object]) -> str:
         """The command with the arguments in place: strings as they are, other values as JSON text.
@@ -82,7 +82,7 @@ def _escaped(place: Placeholder, value: object) -> str:
     return inside if place.quotes == "single" else f"'{inside}'"
 
 
-class _Reader:
+class _TemplateReader:
     """Walks over a command line as the shell does, as far as quoting and words go."""
 
     def __init__(self, command: str) -> None:

@@ -27,7 +27,7 @@ _ROUNDS = 20
 """How often what was begun meanwhile is looked for before all are killed."""
 
 
-class Kin:
+class ProcessTree:
     """Processes that belong together: those whose environment contains `mark`, and what they started.
 
     What gave up its environment is known by its parent, and once it was seen, without one. There are none where the
@@ -108,7 +108,7 @@ def _watch(parent: int, mark: bytes) -> None:
         ready, _, _ = select.select([0, *died], [], [])
         if 0 in ready:
             groups.read()
-    kin = Kin(mark)
+    kin = ProcessTree(mark)
     for last in (False, True, True):
         if last:
             kin.kill(groups.running, groups.running)

@@ -17,20 +17,20 @@ _KEY = "choices"
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class SessionSettings:
     """The `rules` for the session, and the addresses of models that are not at their usual one, by "provider:model"."""
 
     rules: tuple[Rule, ...] = ()
     base_urls: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rules: Iterable[Rule], models: Iterable[Model]) -> Choices:
+    def of(cls, rules: Iterable[Rule], models: Iterable[Model]) -> SessionSettings:
         """The choices that are in force. An address with a password in it is left out, because they are stored."""
         base_urls = {str(model): model.base_url for model in models if model.base_url and _is_open(model.base_url)}
         return cls(tuple(rules), base_urls)
 
     @classmethod
-    def read(cls, metadata: JsonObject) -> Choices:
+    def read(cls, metadata: JsonObject) -> SessionSettings:
         """The choices in a session's metadata, without what this version cannot make sense of."""
         stored = metadata.get(_KEY)
         if not isinstance(stored, dict):

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from planck_nb.agent.calling.tool import Tool
-from planck_nb.agent.context.system_prompt import Briefing
+from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.config import Config
 from planck_nb.resources.instructions import INSTRUCTIONS_FILE, Instructions, find_instructions
@@ -19,7 +19,7 @@ from planck_nb.tools.external import ExternalTool, Skipped
 from planck_nb.tools.files import Files
 
 
-class Equipment:
+class Toolbox:
     """Tools, skills and instructions for agents that work in `config.root`.
 
     What their tools change is recorded in `changes`. Instructions are read once, skills whenever a turn begins.
@@ -66,10 +66,10 @@ class Equipment:
         """The skills by name, as they are now."""
         return self._skills.report().skills
 
-    def briefing(self) -> Briefing:
+    def prompt_parts(self) -> SystemPromptParts:
         """What every agent is told, and the tools that load skills, where there are skills."""
         section = self._skills.section()
-        return Briefing(self.instructions.text, section, self._skill_tools if section else ())
+        return SystemPromptParts(self.instructions.text, section, self._skill_tools if section else ())
 
     @cached_property
     def instructions(self) -> Instructions:

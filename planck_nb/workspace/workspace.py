@@ -17,7 +17,7 @@ from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
-from planck_nb.agent.limits import Ledger, Limits
+from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
@@ -37,16 +37,16 @@ from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.config import Config
 from planck_nb.sessions import Session, SessionInfo, list_sessions, query, query_async
-from planck_nb.sessions.members import Member, Roster, roster
+from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.default_model import choose_model, paced
-from planck_nb.workspace.session_settings import Choices, read_rules
-from planck_nb.workspace.toolbox import Equipment
+from planck_nb.workspace.session_settings import SessionSettings, read_rules
+from planck_nb.workspace.toolbox import Toolbox
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Finder: TypeAlias = Callable[[str], Tool | None]
+ToolResolver: TypeAlias = Callable[[str], Tool | None]
 """Finds a tool by name among those that only the program or the notebook knows; None where it has none."""
 
 REPLAY = 10_000
@@ -64,7 +64,7 @@ class _Opened:
     """A session that agents write to, and what it has spent."""
 
     session: Session
-    ledger: Ledger
+    session_spend: SessionSpend
 
 
 class Workspace:
@@ -87,7 +87,7 @@ class Workspace:
         self._client = client or Client(cassette=_cassette(self.config))
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
         self._opened: _Opened | None = None
-        self._choices = Choices()
+        self._session_settings = SessionSettings()
         self._model: Model | None = None
         self._reserve()
 
@@ -126,7 +126,7 @@ class Workspace:
             policy = policy.with_rule(rule)
         return policy
 
-    async def keep_choices(self) -> None:
+    async def save_session_settings(self) -> None:
         """Keep with the session which calls may run in it and where its models are, for when it goes on elsewhere.
 
         Before there is a session nothing is kept. Raises `SessionError`.
@@ -135,10 +135,10 @@ class Workspace:
             return
         settings = set(self.policy().rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in settings]
-        choices = Choices.of(rules, (agent.model for agent in self.agents.values()))
-        if choices != self._choices:
-            await self._opened.session.save_metadata(choices.metadata())
-            self._choices = choices
+        session_settings = SessionSettings.of(rules, (agent.model for agent in self.agents.values()))
+        if session_settings != self._session_settings:
+            await self._opened.session.save_metadata(session_settings.metadata())
+            self._session_settings = session_settings
 
     def set_limits(self, limits: Limits) -> None:
         """Bound all agents by these from their next turn on."""
@@ -202,7 +202,7 @@ class Workspace:
         del self.agents[name]
         await agent.stop(removed=True)
 
-    async def resume(self, id_or_name: str | None = None, *, find: Finder | None = None) -> list[str]:
+    async def resume(self, id_or_name: str | None = None, *, find: ToolResolver | None = None) -> list[str]:
         """Go on with a stored session: its agents, their history, usage, tools and remembered approvals.
 
         By default that is the newest one that nobody has open. What ran here is stopped first. Tools come from `find`,
@@ -215,22 +215,22 @@ class Workspace:
         session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
         return await self._move_to(session, find)
 
-    async def rewind(self, message_id: int, *, find: Finder | None = None) -> list[str]:
+    async def rewind(self, message_id: int, *, find: ToolResolver | None = None) -> list[str]:
         """Go back to just before the message, in all agents; those that came later stop, those removed later return.
 
         What is taken back becomes a branch (`session.branches`). Returns a sentence about everyone who stopped, and
         what `resume` returns. Raises `SessionError`.
         """
         await self.session.truncate_after(message_id)
-        return await self._follow(await roster(self.session), find)
+        return await self._follow(await read_members(self.session), find)
 
-    async def return_to(self, branch_id: int, *, find: Finder | None = None) -> list[str]:
+    async def return_to(self, branch_id: int, *, find: ToolResolver | None = None) -> list[str]:
         """Go on where the conversation was before it was rewound, with the agents it had. See `rewind`."""
         await self.session.return_to(branch_id)
-        return await self._follow(await roster(self.session), find)
+        return await self._follow(await read_members(self.session), find)
 
     async def fork(
-        self, name: str | None = None, *, before: int | None = None, find: Finder | None = None
+        self, name: str | None = None, *, before: int | None = None, find: ToolResolver | None = None
     ) -> list[str]:
         """Go on in a new session that begins with what was said here, as far as the message `before`.
 
@@ -290,25 +290,25 @@ class Workspace:
         if self._owns_client:
             await self._client.aclose()
 
-    def _open(self, session: Session | None = None, ledger: Ledger | None = None) -> _Opened:
+    def _open(self, session: Session | None = None, session_spend: SessionSpend | None = None) -> _Opened:
         if self._opened is None:
             if session is None:
                 session_id, name = self._reserved
                 session = Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner)
             else:
-                self._equip(session.id, session.name)
-            self._opened = _Opened(session, ledger or Ledger())
+                self._fill_toolbox(session.id, session.name)
+            self._opened = _Opened(session, session_spend or SessionSpend())
         return self._opened
 
     def _reserve(self) -> None:
         """Settle what the next session will be called, so that its equipment can be looked at before it is made."""
         self._reserved = new_id(), readable_name()
-        self._equip(*self._reserved)
+        self._fill_toolbox(*self._reserved)
 
-    def _equip(self, session_id: str, name: str) -> None:
+    def _fill_toolbox(self, session_id: str, name: str) -> None:
         self.changes = Changes(self.sessions_dir / f"{session_id}_{name}.changes")
         """The files that the agents' tools changed in this session, and how to take that back."""
-        self.equipment = Equipment(self.config, self.changes)
+        self.toolbox = Toolbox(self.config, self.changes)
         """What agents can be given by name."""
 
     def _add(
@@ -319,7 +319,7 @@ class Workspace:
         tools: Iterable[Tool | Callable[..., object]],
         *,
         options: Options | None = None,
-        member: Member | None = None,
+        member: AgentRecord | None = None,
     ) -> Agent:
         opened = self._open()
         agent = Agent(
@@ -337,32 +337,32 @@ class Workspace:
             on_compact=Compactor.build(ratio=self.config.compact_ratio),
             fallbacks=[self.model(reference) for reference in self.config.fallbacks],
             limits=self.limits,
-            ledger=opened.ledger,
+            session_spend=opened.session_spend,
             approvals=self.approvals,
-            briefing=self.equipment.briefing,
+            prompt_parts=self.toolbox.prompt_parts,
             client=self._client,
             observers=(self._events,),
         )
         self.agents[name] = agent
         return agent
 
-    async def _move_to(self, session: Session, find: Finder | None) -> list[str]:
+    async def _move_to(self, session: Session, find: ToolResolver | None) -> list[str]:
         """Make `session` the one that agents write to, with the agents it has."""
         try:
-            found = await roster(session)
-            choices = Choices.read(session.get_metadata())
+            found = await read_members(session)
+            session_settings = SessionSettings.read(session.get_metadata())
             await self._leave()
         except BaseException:
             session.close()
             raise
         spent = sum((member.usage.total_tokens for member in found.members), 0)
-        self._open(session, Ledger(spent, sum(member.cost or 0.0 for member in found.members)))
-        self._choices = choices
-        for rule in (*choices.rules, *read_rules(("allow", text) for text in found.rules)):
+        self._open(session, SessionSpend(spent, sum(member.cost or 0.0 for member in found.members)))
+        self._session_settings = session_settings
+        for rule in (*session_settings.rules, *read_rules(("allow", text) for text in found.rules)):
             self.approvals.remember(rule)
         return await self._follow(found, find)
 
-    async def _follow(self, found: Roster, find: Finder | None) -> list[str]:
+    async def _follow(self, found: SessionMembers, find: ToolResolver | None) -> list[str]:
         """Stop the agents that are not of this roster and make those that are missing.
 
         Returns a sentence about everyone who stopped and everything that could not be restored.
@@ -373,7 +373,7 @@ class Workspace:
             await self.remove_agent(name)
         problems = [f"{name} has no part in this and stopped." for name in gone]
         here = {agent.id for agent in self.agents.values()}
-        known = self.equipment.tools() if staying.keys() - here else {}
+        known = self.toolbox.tools() if staying.keys() - here else {}
         for member in staying.values():
             if member.agent_id in here:
                 continue
@@ -389,9 +389,9 @@ class Workspace:
                 await agent.append(UserMessage(INTERRUPTED))
         return problems
 
-    async def _model_of(self, member: Member, problems: list[str]) -> Model:
+    async def _model_of(self, member: AgentRecord, problems: list[str]) -> Model:
         try:
-            return self.model(member.model, base_url=self._choices.base_urls.get(member.model))
+            return self.model(member.model, base_url=self._session_settings.base_urls.get(member.model))
         except (ConfigError, ModelError) as error:
             model, _ = await self.default_model()
             problems.append(f"{member.name} goes on with {model}: {error}")
@@ -405,7 +405,7 @@ class Workspace:
         if self._opened is not None:
             self._opened.session.close()
             self._opened = None
-            self._choices = Choices()
+            self._session_settings = SessionSettings()
             self._reserve()
         self.approvals.policy = self.policy()
 
@@ -423,7 +423,7 @@ class Workspace:
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
 
 
-def _granted(member: Member, find: Finder | None, known: Mapping[str, Tool]) -> tuple[list[Tool], list[str]]:
+def _granted(member: AgentRecord, find: ToolResolver | None, known: Mapping[str, Tool]) -> tuple[list[Tool], list[str]]:
     """The tools that the agent had, and the names of those that are nowhere any more."""
     given = {name: (find(name) if find else None) or known.get(name) for name in member.tools}
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]

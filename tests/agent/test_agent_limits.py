@@ -12,7 +12,7 @@ from support.wire import MESSAGES, client, replying, sse
 from planck_nb import Agent
 from planck_nb.agent.calling.calls import STOPPED
 from planck_nb.agent.events import AgentEvent
-from planck_nb.agent.limits import CHECKED_CHARACTERS, Ledger, Limits, Meter
+from planck_nb.agent.limits import CHECKED_CHARACTERS, Limits, SessionSpend, TurnBudget
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage
 from planck_nb.ai.models import Model, Pricing
 from planck_nb.base.errors import ConfigError, LimitError
@@ -73,13 +73,13 @@ async def test_time_is_a_limit() -> None:
 
 def test_a_meter_counts_the_seconds_of_its_clock() -> None:
     now = [100.0]
-    meter = Meter(replace(NONE, seconds=10), Ledger(), clock=lambda: now[0])
+    meter = TurnBudget(replace(NONE, seconds=10), SessionSpend(), clock=lambda: now[0])
     model = scripted_model([])
-    assert meter.crossed(model) is None
+    assert meter.limit_hit(model) is None
     now[0] = 109.9
-    assert meter.crossed(model) is None
+    assert meter.limit_hit(model) is None
     now[0] = 110.0
-    assert (meter.crossed(model) or ("",))[0] == "seconds"
+    assert (meter.limit_hit(model) or ("",))[0] == "seconds"
 
 
 async def test_a_turn_ends_in_time_though_the_model_is_silent() -> None:
@@ -168,17 +168,19 @@ async def test_calls_that_were_being_written_are_not_run() -> None:
 
 
 async def test_what_was_cut_before_a_word_counts_all_the_same() -> None:
-    ledger = Ledger()
+    session_spend = SessionSpend()
     script = [Reply(calls=[Call("note", {"text": "word " * 2_000})])]
-    agent = Agent(model=scripted_model(script, pace=1e-6), limits=replace(NONE, tokens=200), ledger=ledger)
+    agent = Agent(
+        model=scripted_model(script, pace=1e-6), limits=replace(NONE, tokens=200), session_spend=session_spend
+    )
     await spent(agent)
     assert said(agent) == ["user: go"]
-    assert ledger.tokens >= 200
+    assert session_spend.tokens >= 200
 
 
 async def test_a_session_without_budget_says_so_before_a_word() -> None:
-    ledger = Ledger(tokens=100)
-    agent = Agent(model=scripted_model(["hi"]), limits=replace(NONE, session_tokens=100), ledger=ledger)
+    session_spend = SessionSpend(tokens=100)
+    agent = Agent(model=scripted_model(["hi"]), limits=replace(NONE, session_tokens=100), session_spend=session_spend)
     run = agent.prompt("go")
     with pytest.raises(LimitError, match=r"The session has used up its 100 tokens; raise `session_tokens`"):
         await run
@@ -189,14 +191,14 @@ async def test_a_session_without_budget_says_so_before_a_word() -> None:
 
 
 async def test_agents_of_a_session_share_a_ledger() -> None:
-    ledger, limits = Ledger(), replace(NONE, session_cost=8.0)
-    first = Agent(model=priced(["one two three four five"]), limits=limits, ledger=ledger)
-    second = Agent(model=priced(LOOP), tools=[tick], limits=limits, ledger=ledger)
+    session_spend, limits = SessionSpend(), replace(NONE, session_cost=8.0)
+    first = Agent(model=priced(["one two three four five"]), limits=limits, session_spend=session_spend)
+    second = Agent(model=priced(LOOP), tools=[tick], limits=limits, session_spend=session_spend)
     await first.prompt("go")
-    assert ledger.cost == 5.0
+    assert session_spend.cost == 5.0
     _, reached, _ = await spent(second)
     assert reached == "session_cost"
-    assert ledger.cost == 5.0 + 7.0
+    assert session_spend.cost == 5.0 + 7.0
     with pytest.raises(LimitError, match="session_cost"):
         await first.prompt("more")
 
@@ -232,25 +234,25 @@ async def test_limits_that_change_hold_from_the_next_turn_on() -> None:
 
 
 def test_what_nobody_counted_is_guessed() -> None:
-    ledger = Ledger()
-    meter = Meter(replace(NONE, tokens=100), ledger)
+    session_spend = SessionSpend()
+    meter = TurnBudget(replace(NONE, tokens=100), session_spend)
     model = priced([])
-    assert not meter.heard(CHECKED_CHARACTERS - 1, model)
-    assert meter.heard(1, model)
+    assert not meter.count_streamed(CHECKED_CHARACTERS - 1, model)
+    assert meter.count_streamed(1, model)
     meter.counted(AssistantMessage((TextPart("x"),)), model)
-    assert (ledger.tokens, ledger.cost) == (100, 100.0)
-    counted = Meter(NONE, ledger)
-    counted.heard(4_000, model)
+    assert (session_spend.tokens, session_spend.cost) == (100, 100.0)
+    counted = TurnBudget(NONE, session_spend)
+    counted.count_streamed(4_000, model)
     counted.counted(AssistantMessage((TextPart("x"),), usage=Usage(3, 4), cost=0.5), model)
-    assert (ledger.tokens, ledger.cost) == (107, 100.5)
+    assert (session_spend.tokens, session_spend.cost) == (107, 100.5)
 
 
 async def test_a_reply_that_was_aborted_is_counted() -> None:
-    ledger = Ledger()
-    agent = Agent(model=scripted_model(["word " * 2_000], pace=0.0001), ledger=ledger)
+    session_spend = SessionSpend()
+    agent = Agent(model=scripted_model(["word " * 2_000], pace=0.0001), session_spend=session_spend)
     run = agent.prompt("go")
     async for event in run:
         if event.type == "text_delta" and event.seq > 300:
             run.abort()
     await run
-    assert ledger.tokens > 0
+    assert session_spend.tokens > 0

@@ -29,11 +29,11 @@ async def test_it_enters_once_the_running_tools_have_ended() -> None:
     assert agent.state.turn == 0
     assert agent.state.queue == ()
     told = [event async for event in run]
-    wanted = ("queued", "unqueued", "steered", "turn_start", "turn_end")
-    assert kinds(told, *wanted) == ["turn_start", "queued", "unqueued", "steered", "turn_end"]
+    shown = ("queued", "unqueued", "steered", "turn_start", "turn_end")
+    assert kinds(told, *shown) == ["turn_start", "queued", "unqueued", "steered", "turn_end"]
     (steered,) = (place for place, event in enumerate(told) if event.type == "steered" and event.prompt_id == steer.id)
     assert told[steered + 1].type == "message"
-    assert kinds([event async for event in steer], *wanted) == ["queued", "unqueued", "steered", "turn_end"]
+    assert kinds([event async for event in steer], *shown) == ["queued", "unqueued", "steered", "turn_end"]
 
 
 async def test_it_prolongs_a_turn_whose_reply_calls_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, prompts, said, until
 
 from planck_nb import Agent, Session
-from planck_nb.agent.context.system_prompt import Briefing
+from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.loop import EMPTY
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage
 from planck_nb.base.errors import ModelError, ProviderError, UsageError
@@ -109,7 +109,7 @@ async def test_a_nudge_has_the_model_go_on_without_a_new_message() -> None:
     client = Listening()
     agent = Agent(model=scripted_model(["one", "two"]), client=client)
     await agent.prompt("go")
-    run = agent.nudge()
+    run = agent.continue_()
     assert run is not None
     assert (await run).text == "two"
     assert client.texts() == ["user: go", "assistant: one"]
@@ -122,7 +122,7 @@ async def test_a_busy_agent_is_not_nudged() -> None:
     agent = Agent(model=scripted_model(calling(("hold", {}))), tools=[hold.hold])
     run = agent.prompt("go")
     await hold.entered.wait()
-    assert agent.nudge() is None
+    assert agent.continue_() is None
     hold.release()
     await run
     assert agent.state.queue == ()
@@ -248,12 +248,12 @@ async def test_an_empty_reply_after_tools_is_asked_for_once_more() -> None:
 async def test_a_briefing_that_fails_fails_the_turn_and_nothing_hangs() -> None:
     broken = [True]
 
-    def briefing() -> Briefing:
+    def prompt_parts() -> SystemPromptParts:
         if broken:
             raise OSError("AGENTS.md is gone")
-        return Briefing()
+        return SystemPromptParts()
 
-    agent = Agent(model=scripted_model(["fine"]), briefing=briefing)
+    agent = Agent(model=scripted_model(["fine"]), prompt_parts=prompt_parts)
     with pytest.raises(OSError, match="gone"):
         await agent.prompt("go")
     assert agent.status == "idle"

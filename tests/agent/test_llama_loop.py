@@ -103,7 +103,7 @@ async def test_through_a_workspace_and_on_after_an_abort(server: str, project: P
     (project / "go").unlink()
     config = Config.load(environment={}, directory=project, allow="read,edit,bash")
     async with Workspace(config) as workspace:
-        tools = workspace.equipment.named(["files", "bash"])
+        tools = workspace.toolbox.named(["files", "bash"])
         agent = workspace.add_agent("ann", model=workspace.model("llama_cpp:default", base_url=server), tools=tools)
         run = agent.prompt(PROMPT)
         async for event in run:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from support.agents import paired
 
 from planck_nb import Agent, Compactor, Session, ai
-from planck_nb.agent.context.compactor import Compact, Situation
+from planck_nb.agent.context.compactor import Compact, ContextUsage
 from planck_nb.agent.context.conversation import cuts, sent
 from planck_nb.agent.events import TRANSIENT, AgentEvent, decode_event, encode_event
 from planck_nb.agent.limits import Limits
@@ -73,10 +73,10 @@ class Halving(Compactor):
     def __init__(self, most: int) -> None:
         self._most = most
 
-    def should(self, situation: Situation) -> bool:
-        return situation.tokens > self._most
+    def should(self, context_usage: ContextUsage) -> bool:
+        return context_usage.tokens > self._most
 
-    async def compact(self, messages: Sequence[Message], situation: Situation) -> Compact | None:
+    async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         await asyncio.sleep(0)
         places = [place for place in cuts(messages) if place > 0]
         if not places:
@@ -163,7 +163,7 @@ class World:
         self.runs.append(self.other.prompt(f"other {len(self.runs)}"))
 
     async def do_nudge(self, _number: int) -> None:
-        if run := self.agent.nudge():
+        if run := self.agent.continue_():
             self.runs.append(run)
 
     async def do_abort(self, _number: int) -> None:

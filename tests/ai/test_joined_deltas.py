@@ -7,15 +7,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planck_nb.ai.stream_events import Finish, PartEnd, StreamEvent, TextDelta, ThinkingDelta, ToolArgsDelta, joined
+from planck_nb.ai.stream_events import Finish, PartEnd, StreamEvent, TextChunk, ThinkingChunk, ToolArgsChunk, joined
 
-DELTAS = (TextDelta, ThinkingDelta, ToolArgsDelta)
+DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)
 parts, texts = st.integers(0, 2), st.text()
 events: st.SearchStrategy[list[StreamEvent]] = st.lists(
     st.one_of(
-        st.builds(TextDelta, parts, texts),
-        st.builds(ThinkingDelta, parts, texts),
-        st.builds(ToolArgsDelta, parts, texts),
+        st.builds(TextChunk, parts, texts),
+        st.builds(ThinkingChunk, parts, texts),
+        st.builds(ToolArgsChunk, parts, texts),
         st.builds(PartEnd, parts),
         st.just(Finish("stop")),
     )
@@ -30,14 +30,14 @@ def said(batch: list[StreamEvent]) -> list[tuple[str, int, str]]:
 
 def test_neighbours_in_one_part_become_one() -> None:
     batch: list[StreamEvent] = [
-        TextDelta(0, "a"),
-        TextDelta(0, "b"),
-        TextDelta(1, "c"),
-        ThinkingDelta(1, "d"),
-        TextDelta(1, "e"),
+        TextChunk(0, "a"),
+        TextChunk(0, "b"),
+        TextChunk(1, "c"),
+        ThinkingChunk(1, "d"),
+        TextChunk(1, "e"),
     ]
-    assert joined(batch) == [TextDelta(0, "ab"), TextDelta(1, "c"), ThinkingDelta(1, "d"), TextDelta(1, "e")]
-    assert batch[0] == TextDelta(0, "a")  # the builder holds the same events
+    assert joined(batch) == [TextChunk(0, "ab"), TextChunk(1, "c"), ThinkingChunk(1, "d"), TextChunk(1, "e")]
+    assert batch[0] == TextChunk(0, "a")  # the builder holds the same events
 
 
 @given(events)

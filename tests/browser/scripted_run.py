@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
@@ -115,7 +115,7 @@ class ScriptedRun:
             self.result(call_id, "", "The user denied this call.", error=True)
 
     def ask(
-        self, call: str, name: str, args: JsonObject, *touches: Touch, seconds: float = 272, reason: str = ""
+        self, call: str, name: str, args: JsonObject, *touches: Effect, seconds: float = 272, reason: str = ""
     ) -> None:
         self.add(
             ev.ApprovalRequest,
@@ -239,9 +239,9 @@ def ask_twice(run: ScriptedRun) -> None:
     run.text("Two steps need your consent. They are independent, so answer them in any order.")
     run.reply("", ("1", "edit", EDIT), ("2", "bash", SUITE))
     run.tool("1", "edit", EDIT)
-    run.ask("1", "edit", EDIT, Touch("write", str(Path.cwd() / "sales" / "load.py")))
+    run.ask("1", "edit", EDIT, Effect("write", str(Path.cwd() / "sales" / "load.py")))
     run.tool("2", "bash", SUITE)
-    run.ask("2", "bash", SUITE, Touch("execute", SUITE["command"]), reason="No rule allows it.", seconds=287)
+    run.ask("2", "bash", SUITE, Effect("execute", SUITE["command"]), reason="No rule allows it.", seconds=287)
 
 
 async def work(run: ScriptedRun) -> None:

@@ -10,7 +10,7 @@ from planck_nb.jupyter.namespace import describe, mentioned, tools_named
 from planck_nb.jupyter.options import OPTIONS, parse, parse_header
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.tools.changes import Changes
-from planck_nb.workspace.toolbox import Equipment
+from planck_nb.workspace.toolbox import Toolbox
 
 
 def test_options_come_first_and_the_prompt_stays_as_written() -> None:
@@ -69,11 +69,11 @@ def test_only_functions_can_be_tools(tmp_path: Path) -> None:
     def add(a: int) -> int:
         return a
 
-    equipment = Equipment(Config(tmp_path, root=tmp_path), Changes())
-    assert [tool.name for tool in tools_named(["add"], {"add": add}, equipment)] == ["add"]
-    assert [tool.name for tool in tools_named(["read"], {"read": add}, equipment)] == ["add"]
-    assert [tool.name for tool in tools_named(["files"], {}, equipment)] == ["read", "write", "edit"]
+    toolbox = Toolbox(Config(tmp_path, root=tmp_path), Changes())
+    assert [tool.name for tool in tools_named(["add"], {"add": add}, toolbox)] == ["add"]
+    assert [tool.name for tool in tools_named(["read"], {"read": add}, toolbox)] == ["add"]
+    assert [tool.name for tool in tools_named(["files"], {}, toolbox)] == ["read", "write", "edit"]
     with pytest.raises(UsageError, match="orders is a int, not a function"):
-        tools_named(["orders"], {"orders": 1}, equipment)
+        tools_named(["orders"], {"orders": 1}, toolbox)
     with pytest.raises(UsageError, match=r"no function or tool named ad\. Did you mean add"):
-        tools_named(["ad"], {"add": add, "_hidden": add}, equipment)
+        tools_named(["ad"], {"add": add, "_hidden": add}, toolbox)

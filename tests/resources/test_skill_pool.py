@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.base.errors import ToolError
 from planck_nb.resources import SkillPool
 from planck_nb.resources.skills import MAX_RESOURCES
@@ -92,7 +92,7 @@ async def test_an_agent_can_read_what_a_skill_refers_to(tmp_path: Path) -> None:
     )
     assert (await BuiltinTools.read().run({"path": str(rubric)})).text == "Be kind."
     assert load.touches is not None
-    assert load.touches({"name": "review"}) == (Touch("read", str(path)),)
+    assert load.touches({"name": "review"}) == (Effect("read", str(path)),)
     for args in ({"name": "other"}, {"name": 3}, {}):
         assert load.touches(args) == ()
 

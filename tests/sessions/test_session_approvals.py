@@ -8,12 +8,12 @@ import pytest
 from support.stored import START, converse
 
 from planck_nb.agent import events
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, Usage, UserMessage
 from planck_nb.sessions import Session, query
 
 REQUEST = events.ApprovalRequest(
-    "a", "s", 0, 0, START, "1", "bash", {"command": "ls"}, (Touch("execute", "ls"),), "It runs a command.", START + 60
+    "a", "s", 0, 0, START, "1", "bash", {"command": "ls"}, (Effect("execute", "ls"),), "It runs a command.", START + 60
 )
 DECISION = events.ApprovalDecision("a", "s", 0, 0, START + 2.5, "1", "bash", allowed=True, by="user")
 

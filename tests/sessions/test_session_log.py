@@ -12,7 +12,7 @@ import pytest
 from support.stored import START, converse, reply
 
 from planck_nb.agent import events
-from planck_nb.agent.message_log import Journal, MemoryLog, MessageLog
+from planck_nb.agent.message_log import MemoryLog, MessageLog, SessionStore
 from planck_nb.ai.messages import Usage, UserMessage
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError, SessionNotFoundError
 from planck_nb.sessions import Session, find_session, list_sessions, query
@@ -130,7 +130,7 @@ def test_a_message_that_is_no_json_fails_and_the_next_one_works(tmp_path: Path) 
 
 
 def log_of_a_session(directory: Path) -> MessageLog:
-    session: Journal = Session.create(directory)
+    session: SessionStore = Session.create(directory)
     return session.log("a")
 
 

@@ -15,7 +15,7 @@ from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, query
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.codec import decode_line
-from planck_nb.sessions.materialize import Folder
+from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.segments import read_rows
 
 ALL = "select id, agent_id, turn, role, stop_reason, output_tokens, cost_usd, text, content from messages order by id"
@@ -93,7 +93,7 @@ async def test_a_missing_file_is_made_anew(tmp_path: Path) -> None:
 async def test_a_file_that_is_no_fold_of_the_journal_is_set_aside_and_made_anew(
     tmp_path: Path, content: bytes | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Folder, "PAUSE", 3600.0)
+    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
     with await stored(tmp_path) as session:
         database = session.info.database
         before = query(tmp_path, ALL)
@@ -122,7 +122,7 @@ async def test_a_file_that_is_no_fold_of_the_journal_is_set_aside_and_made_anew(
 async def test_a_file_of_an_older_layout_gets_that_of_a_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Folder, "PAUSE", 3600.0)
+    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
     with await stored(tmp_path) as session, Session.create(tmp_path / "fresh") as fresh:
         session.fold()
         fresh.fold()

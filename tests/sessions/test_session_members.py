@@ -11,7 +11,7 @@ from support.stored import START, reply
 from planck_nb.agent import events as ev
 from planck_nb.ai.messages import Usage, UserMessage
 from planck_nb.sessions import Session, list_sessions
-from planck_nb.sessions.members import Member, roster
+from planck_nb.sessions.members import AgentRecord, read_members
 
 
 class Actor:
@@ -21,7 +21,7 @@ class Actor:
         self.session, self.id, self.turn = session, agent_id, -1
         self._log = session.log(agent_id)
 
-    def tell(self, kind: type[ev.Envelope], *payload: object) -> None:
+    def tell(self, kind: type[ev.EventBase], *payload: object) -> None:
         self._log.record(kind(self.id, self.session.id, self.turn, 0, START, *payload))  # type: ignore[arg-type]
 
     def join(self, name: str, model: str = "demo:small", tools: tuple[str, ...] = ()) -> None:
@@ -39,9 +39,9 @@ class Actor:
         self.tell(ev.TurnEnd, reply("Yes."), Usage(1, 1))
 
 
-async def members(session: Session) -> dict[str, Member]:
+async def members(session: Session) -> dict[str, AgentRecord]:
     await session.flush()
-    return {member.name: member for member in (await roster(session)).members}
+    return {member.name: member for member in (await read_members(session)).members}
 
 
 async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
@@ -56,11 +56,11 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
         ann.tell(ev.AgentChanged, "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"})
         found = await members(session)
         assert list(found) == ["bob", "it's Ann"]
-        assert found["it's Ann"] == Member(
+        assert found["it's Ann"] == AgentRecord(
             "a1", "it's Ann", "worker", "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"},
             removed=False, unfinished=False, turn=1, usage=Usage(25, 1), cost=0.75,
         )  # fmt: skip
-        assert found["bob"] == Member(
+        assert found["bob"] == AgentRecord(
             "b1", "bob", "worker", "demo:small", "", (), {},
             removed=False, unfinished=False, turn=-1, usage=Usage(), cost=None,
         )  # fmt: skip
@@ -78,7 +78,7 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
     ids=["cut-off", "turn_end", "aborted", "error", "resumed"],
 )
 async def test_a_turn_that_never_ended_is_unfinished(
-    tmp_path: Path, ending: tuple[type[ev.Envelope]], *, unfinished: bool
+    tmp_path: Path, ending: tuple[type[ev.EventBase]], *, unfinished: bool
 ) -> None:
     with Session.create(tmp_path) as session:
         ann = Actor(session, "a1")
@@ -133,7 +133,7 @@ async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path) ->
         ]:
             ann.tell(ev.ApprovalDecision, "c1", "tool", allowed, by, None, rule)
         await session.flush()
-        assert (await roster(session)).rules == ("bash@execute:git commit -m 'a, b'", "write:src/**")
+        assert (await read_members(session)).rules == ("bash@execute:git commit -m 'a, b'", "write:src/**")
 
 
 async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> Non
     with Session.create(tmp_path) as session:
         Actor(session, "a1").join("ann")
         await session.flush()
-        waiting = asyncio.create_task(roster(session))
+        waiting = asyncio.create_task(read_members(session))
         await asyncio.sleep(0)  # the query runs in its thread now, and this loop goes on
         assert not waiting.done()
         assert [member.name for member in (await waiting).members] == ["ann"]
@@ -152,5 +152,5 @@ async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> Non
 
 async def test_a_session_of_nobody_has_an_empty_roster(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
-        found = await roster(session)
+        found = await read_members(session)
     assert (found.members, found.rules) == ((), ())

@@ -17,7 +17,7 @@ from support.stored import converse
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, compact_store, list_sessions, query, query_async
-from planck_nb.sessions.materialize import Folder
+from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.segments import Position, journal_end, read_rows
 
 ALL = "select * from messages order by session_id, id"
@@ -39,7 +39,7 @@ def numbers(session: Session) -> list[int]:
 
 @pytest.fixture
 def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Folder, "SEGMENT", 2000)
+    monkeypatch.setattr(Materializer, "SEGMENT", 2000)
 
 
 @pytest.mark.usefixtures("short_segments")

@@ -13,7 +13,7 @@ from typing import Any
 
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.sessions import Session
-from planck_nb.sessions.materialize import Folder
+from planck_nb.sessions.materialize import Materializer
 
 TEXT = "a message of some words"
 
@@ -24,7 +24,7 @@ def halt_in(directory: Path, name: str, step: str, place: str, when: str) -> Non
     A place is "module:function"; it is stopped "before" or "after" its next call, or where it has written "half" of
     what it was given. That it stopped there is told by the line "halted". For child processes.
     """
-    Folder.PAUSE, Folder.SEGMENT = 1e6, sys.maxsize  # nothing is folded but by the step
+    Materializer.PAUSE, Materializer.SEGMENT = 1e6, sys.maxsize  # nothing is folded but by the step
     asyncio.run(_halt_in(directory, name, step, place, when))
 
 
@@ -48,7 +48,7 @@ async def _halt_in(directory: Path, name: str, step: str, place: str, when: str)
 
 
 def _rotate(session: Session) -> None:
-    Folder.SEGMENT = 1
+    Materializer.SEGMENT = 1
     session.fold()
 
 

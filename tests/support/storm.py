@@ -16,7 +16,7 @@ from planck_nb.agent import events
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.sessions import Session, find_session, query
-from planck_nb.sessions.materialize import Folder
+from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.records import read_records
 
 Node: TypeAlias = "tuple[int, Node] | None"
@@ -30,7 +30,7 @@ def storm(directory: Path, name: str, seed: int, most: int = 0) -> None:
     """
     if most:
         _limit_files(most)
-    Folder.SEGMENT, Folder.PAUSE, Folder.ROWS = 60_000, 0.02, 20
+    Materializer.SEGMENT, Materializer.PAUSE, Materializer.ROWS = 60_000, 0.02, 20
     asyncio.run(_storm(directory, name, random.Random(seed)))
 
 

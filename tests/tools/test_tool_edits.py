@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from planck_nb import ToolError
-from planck_nb.tools.edits import Difference, difference, replace_once
+from planck_nb.tools.edits import TextDiff, replace_once, text_diff
 
 TEXT = st.text(st.sampled_from("ab\n é🎉"), max_size=30)
 
@@ -63,7 +63,7 @@ def test_patch_understands_the_diff(
     assume(before != after)
     folder = Path(tmp_path_factory.mktemp("patch"))
     (folder / "f").write_text(before)
-    changed = difference(before.encode(), after.encode(), "f")
+    changed = text_diff(before.encode(), after.encode(), "f")
     subprocess.run(["git", "apply", "--unidiff-zero", "-"], cwd=folder, input=changed.text.encode(), check=True)
     assert (folder / "f").read_text() == after
     assert len(old) - changed.removed == len(new) - changed.added
@@ -72,12 +72,12 @@ def test_patch_understands_the_diff(
 
 def test_diffs_are_bounded_and_linear() -> None:
     before, after = b"a\n" * 200_000, b"b\n" * 200_000
-    changed = difference(before, after, "f")
+    changed = text_diff(before, after, "f")
     assert len(changed.text) < 15_000
     assert "left out" in changed.text
     assert (changed.added, changed.removed) == (200_000, 200_000)
-    assert difference(b"\0", b"ab", "f") == Difference("[binary: 1 bytes became 2]", 0, 0)
-    changed = difference(b"a", b"b\n", "f")
+    assert text_diff(b"\0", b"ab", "f") == TextDiff("[binary: 1 bytes became 2]", 0, 0)
+    changed = text_diff(b"a", b"b\n", "f")
     assert changed.text.endswith("-a\n\\ No newline at end of file\n+b\n")
     assert (changed.added, changed.removed) == (1, 1)
-    assert difference(b"a\n", b"++ b\n-- c\na\n", "f").added == 2
+    assert text_diff(b"a\n", b"++ b\n-- c\na\n", "f").added == 2

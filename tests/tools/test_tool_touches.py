@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from planck_nb import BuiltinTools, Tool, Touch
+from planck_nb import BuiltinTools, Effect, Tool
 from planck_nb.agent.approval import Policy
-from planck_nb.agent.approval.effect import TouchKind
+from planck_nb.agent.approval.effect import EffectKind
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def tools(tmp_path: Path) -> dict[str, Tool]:
 
 @pytest.mark.parametrize(("name", "kind"), [("read", "read"), ("write", "write"), ("edit", "write")])
 def test_a_file_tool_touches_the_file_that_the_path_leads_to(
-    tools: dict[str, Tool], tmp_path: Path, name: str, kind: TouchKind
+    tools: dict[str, Tool], tmp_path: Path, name: str, kind: EffectKind
 ) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     outside.mkdir()
@@ -40,25 +40,25 @@ def test_a_file_tool_touches_the_file_that_the_path_leads_to(
         "hanging": outside / "new",
     }
     assert {path: tools[name].touched({"path": path}) for path in cases} == {
-        path: (Touch(kind, str(target)),) for path, target in cases.items()
+        path: (Effect(kind, str(target)),) for path, target in cases.items()
     }
 
 
 def test_what_is_touched_is_what_the_call_then_touches(tools: dict[str, Tool], tmp_path: Path) -> None:
     loose = BuiltinTools.write()
     os.chdir(tmp_path)
-    assert loose.touched({"path": "x"}) == (Touch("write", str(tmp_path / "x")),)
+    assert loose.touched({"path": "x"}) == (Effect("write", str(tmp_path / "x")),)
     os.chdir(tmp_path / "inside")
-    assert loose.touched({"path": "x"}) == (Touch("write", str(tmp_path / "inside/x")),)
+    assert loose.touched({"path": "x"}) == (Effect("write", str(tmp_path / "inside/x")),)
 
 
 def test_a_path_that_leads_nowhere_counts_as_anything(tools: dict[str, Tool]) -> None:
     for args in ({"path": "a\0b"}, {"path": 3}, {}):
-        assert tools["write"].touched(args) == (Touch("execute"),)
+        assert tools["write"].touched(args) == (Effect("execute"),)
 
 
 def test_bash_executes_its_command(tools: dict[str, Tool]) -> None:
-    assert tools["bash"].touched({"command": "ls; rm x"}) == (Touch("execute", "ls; rm x"),)
+    assert tools["bash"].touched({"command": "ls; rm x"}) == (Effect("execute", "ls; rm x"),)
 
 
 def test_a_command_elsewhere_is_another_command(tools: dict[str, Tool], tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_a_command_elsewhere_is_another_command(tools: dict[str, Tool], tmp_path
     (tmp_path / "inside/a b").mkdir()
     (tmp_path / "inside/link").symlink_to("..")
     for same in (".", str(tmp_path / "inside"), "../inside", "link/inside", ""):
-        assert bash.touched({"command": "rm *", "cwd": same}) == (Touch("execute", "rm *"),)
+        assert bash.touched({"command": "rm *", "cwd": same}) == (Effect("execute", "rm *"),)
     for cwd, folder in {"..": f"{tmp_path}", "link": f"{tmp_path}", "a b": f"'{tmp_path}/inside/a b'"}.items():
-        assert bash.touched({"command": "rm *", "cwd": cwd}) == (Touch("execute", f"cd {folder} && rm *"),)
-    assert bash.touched({"command": "rm *", "cwd": "\0"}) == (Touch("execute"),)
+        assert bash.touched({"command": "rm *", "cwd": cwd}) == (Effect("execute", f"cd {folder} && rm *"),)
+    assert bash.touched({"command": "rm *", "cwd": "\0"}) == (Effect("execute"),)
     policy = Policy.ask_before_changes(tmp_path)
     policy = policy.with_rule(policy.remembering("bash", bash.touched({"command": "rm *", "cwd": "a b"})))
     cases = {"a b": "allow", "..": "ask", ".": "ask"}

@@ -10,7 +10,7 @@ import pytest
 from planck_nb import Config, Workspace
 from planck_nb.agent.approval import Rule
 from planck_nb.ai import get_model
-from planck_nb.workspace.session_settings import Choices
+from planck_nb.workspace.session_settings import SessionSettings
 
 
 def place(folder: Path) -> Workspace:
@@ -22,9 +22,9 @@ async def test_rules_and_addresses_come_back_with_the_session(tmp_path: Path) ->
         first.add_agent("ann", model=get_model("openai:own", base_url="http://127.0.0.1:9/v1"))
         first.add_agent("bob", model=get_model("demo"))
         first.approvals.remember(Rule.parse("deny", "write:a, b/**"))
-        await first.keep_choices()
+        await first.save_session_settings()
         last = first.session._last_id
-        await first.keep_choices()
+        await first.save_session_settings()
         assert first.session._last_id == last  # nothing changed, nothing written
         session_id = first.session.id
     async with place(tmp_path) as second:
@@ -33,7 +33,7 @@ async def test_rules_and_addresses_come_back_with_the_session(tmp_path: Path) ->
         assert second.agent("bob").model == get_model("demo")
         assert [str(rule) for rule in second.approvals.policy.rules if rule.action == "deny"] == ["write:a, b/**"]
         last = second.session._last_id
-        await second.keep_choices()
+        await second.save_session_settings()
         assert second.session._last_id == last
         await second.fork("copy")
         assert second.agent("ann").model.base_url == "http://127.0.0.1:9/v1"
@@ -42,14 +42,14 @@ async def test_rules_and_addresses_come_back_with_the_session(tmp_path: Path) ->
 async def test_before_there_is_a_session_nothing_is_kept(tmp_path: Path) -> None:
     async with place(tmp_path) as workspace:
         workspace.approvals.remember(Rule.parse("deny", "write"))
-        await workspace.keep_choices()
+        await workspace.save_session_settings()
         assert not (tmp_path / ".planck").exists()
 
 
 def test_an_address_with_a_password_is_not_stored() -> None:
     model = get_model("openai:own", base_url="http://127.0.0.1:9/v1")
     secret = replace(model, id="secret", base_url="http://me:hidden@127.0.0.1:9/v1")
-    assert Choices.of([], [model, secret]).base_urls == {"openai:own": "http://127.0.0.1:9/v1"}
+    assert SessionSettings.of([], [model, secret]).base_urls == {"openai:own": "http://127.0.0.1:9/v1"}
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,11 @@ def test_an_address_with_a_password_is_not_stored() -> None:
     ],
 )
 def test_what_cannot_be_read_is_left_out(stored: object) -> None:
-    assert Choices.read({"choices": stored}) == Choices()
+    assert SessionSettings.read({"choices": stored}) == SessionSettings()
 
 
 def test_what_is_written_is_read() -> None:
-    choices = Choices((Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"a:b": "http://c"})
-    assert Choices.read(choices.metadata()) == choices
+    session_settings = SessionSettings(
+        (Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"a:b": "http://c"}
+    )
+    assert SessionSettings.read(session_settings.metadata()) == session_settings

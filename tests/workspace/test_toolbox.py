@@ -37,7 +37,7 @@ def skill(folder: Path, name: str) -> None:
 async def test_tools_are_given_by_name_and_by_group(tmp_path: Path) -> None:
     describe(tmp_path / ".planck/tools", "say")
     async with Workspace(config(tmp_path)) as place:
-        kit = place.equipment
+        kit = place.toolbox
 
         def named(*names: str) -> list[str]:
             return [tool.name for tool in kit.named(names)]
@@ -57,7 +57,7 @@ async def test_a_tool_of_a_file_works_in_the_workspaces_folder_and_hides_a_built
     describe(tmp_path / ".planck/tools", "where", "pwd")
     describe(tmp_path / ".planck/tools", "read", "echo not the built-in one")
     async with Workspace(config(tmp_path)) as place:
-        tools = place.equipment.named(["where", "read"])
+        tools = place.toolbox.named(["where", "read"])
         script = calling(("where", {}), ("read", {"text": "x"}))
         agent = place.add_agent("ann", model=scripted_model(script), tools=tools)
         place.approvals.policy = place.approvals.policy.allow_all()
@@ -70,7 +70,7 @@ async def test_of_two_folders_the_projects_own_comes_first(tmp_path: Path) -> No
     describe(tmp_path / "b", "say", "echo theirs")
     dirs = os.pathsep.join(["a", "b"])
     async with Workspace(config(tmp_path, tools_dirs=dirs)) as place:
-        agent = place.add_agent("ann", model=scripted_model(calling(("say", {}))), tools=place.equipment.named(["say"]))
+        agent = place.add_agent("ann", model=scripted_model(calling(("say", {}))), tools=place.toolbox.named(["say"]))
         place.approvals.policy = place.approvals.policy.allow_all()
         await agent.prompt("go")
         assert said(agent)[2] == "tool_result: mine\n"
@@ -92,7 +92,7 @@ async def test_the_tools_of_skills_are_there_where_there_are_skills(tmp_path: Pa
         await agent.prompt("go")
         assert [len(context.tools) for _, context in client.asked] == [0]
         skill(tmp_path / ".planck/skills", "charts")
-        assert list(place.equipment.skills()) == ["charts"]
+        assert list(place.toolbox.skills()) == ["charts"]
         await agent.prompt("go")
         assert {tool.name for tool in client.asked[-1][1].tools} == {"load_skill", "list_skills"}
         assert "Text." in said(agent)[-2]
@@ -106,10 +106,10 @@ async def test_every_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / ".planck/skills/odd").mkdir(parents=True)
     (tmp_path / ".planck/skills/odd/SKILL.md").write_text("no front matter")
     async with Workspace(config(tmp_path)) as place:
-        skipped = {entry.path.parent.name: entry.reason for entry in place.equipment.skipped()}
+        skipped = {entry.path.parent.name: entry.reason for entry in place.toolbox.skipped()}
         assert set(skipped) == {"bad", "worse", "odd"}
         assert all(reason.rstrip().endswith(".") and len(reason) > 20 for reason in skipped.values())
-        assert "good" in place.equipment.tools()
+        assert "good" in place.toolbox.tools()
 
 
 @pytest.mark.parametrize(

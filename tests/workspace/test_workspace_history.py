@@ -12,7 +12,7 @@ from support.agents import Hold, Listening, calling, kinds, paired, prompts, sai
 
 from planck_nb import Agent, Config, Session, Tool, Workspace
 from planck_nb.agent.approval import Rule
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.events import AgentEvent, ApprovalRequest
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.ai.request import Options
@@ -31,7 +31,7 @@ def sh(ran: list[str]) -> Tool:
         name="sh",
         description="Run a command.",
         execute_fn=lambda args: ran.append(str(args)) or "ran",  # type: ignore[func-returns-value]
-        touches=lambda args: [Touch("execute", str(args.get("command")))],
+        touches=lambda args: [Effect("execute", str(args.get("command")))],
     )
 
 
@@ -272,7 +272,7 @@ async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
             "ann",
             model=scripted_model([*calling(("add", {"a": 1, "b": 2})), "two"]),
             system_prompt="Be brief.",
-            tools=[add, *place.equipment.named(["bash"])],
+            tools=[add, *place.toolbox.named(["bash"])],
         )
         bob = place.add_agent("bob", model=scripted_model(["uno"]))
         await ann.prompt("A")

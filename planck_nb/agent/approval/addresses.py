@@ -43,19 +43,19 @@ class AddressPattern:
 
     def covers(self, target: str) -> bool:
         """Whether the address is surely one of these."""
-        given, wanted = address(target), address(self.text)
-        if given is None or wanted is None:
+        given, pattern = address(target), address(self.text)
+        if given is None or pattern is None:
             return target.strip() == self.text.strip()
-        return all(not glob or _fits(part, glob) for part, glob in zip(given, wanted, strict=True))
+        return all(not glob or _fits(part, glob) for part, glob in zip(given, pattern, strict=True))
 
     catches = covers
 
     def may_catch(self, target: str) -> bool:
         """Whether the address may be one of these, because it or the pattern leaves something open."""
-        given, wanted = address(target), address(self.text)
-        if given is None or wanted is None:
+        given, pattern = address(target), address(self.text)
+        if given is None or pattern is None:
             return True
-        return all(not glob or not part or _fits(part, glob) for part, glob in zip(given, wanted, strict=True))
+        return all(not glob or not part or _fits(part, glob) for part, glob in zip(given, pattern, strict=True))
 
 
 def _fits(part: str, glob: str) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-TouchKind: TypeAlias = Literal["read", "write", "execute", "network"]
+EffectKind: TypeAlias = Literal["read", "write", "execute", "network"]
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class Effect:
     """One thing that a call touches.
 
     `target` is an absolute path for read and write, the command for execute, an address for network; empty where the
     tool cannot say more than the kind.
     """
 
-    kind: TouchKind
+    kind: EffectKind
     target: str = ""

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.approval import Policy, Rule
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.ai.messages import ToolCallPart
 from planck_nb.base.aio import cancel_and_wait, spawn
@@ -56,7 +56,7 @@ class Approvals:
         if self.attendance is not None:
             self.attendance.set()
 
-    async def attended(self, answer: asyncio.Future[_Answer]) -> bool:
+    async def attended(self, answer: asyncio.Future[_Decision]) -> bool:
         """Whether there is somebody to ask, after a moment in which a frontend, or the answer, may come."""
         if self.attendance is None or self.attendance.is_set():
             return True
@@ -70,7 +70,7 @@ class Approvals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Decision:
     """What somebody decided, as `ApprovalDecision` says it."""
 
     allowed: bool
@@ -84,8 +84,8 @@ class _Answer:
 class _Waiting:
     tool: Tool
     args: JsonObject
-    touches: tuple[Touch, ...]
-    answer: asyncio.Future[_Answer]
+    touches: tuple[Effect, ...]
+    answer: asyncio.Future[_Decision]
 
 
 class Gate:
@@ -134,7 +134,7 @@ class Gate:
         self._approvals.attend()
         if not allow:
             said = f"The user denied this call: {reason}" if reason else "The user denied this call."
-            waiting.answer.set_result(_Answer(False, "user", reason=said))
+            waiting.answer.set_result(_Decision(False, "user", reason=said))
             return
         touches = waiting.touches
         if args is not None:
@@ -144,7 +144,7 @@ class Gate:
             if verdict.action == "deny":
                 raise AgentError(f"The edited arguments cannot be approved: {verdict.reason}")
         rule = self._approvals.policy.remembering(waiting.tool.name, touches) if remember else None
-        waiting.answer.set_result(_Answer(True, "user", args, str(rule or "")))
+        waiting.answer.set_result(_Decision(True, "user", args, str(rule or "")))
         if rule is not None:
             self._approvals.remember(rule)
 
@@ -155,26 +155,26 @@ class Gate:
             if verdict.action != "ask" and not waiting.answer.done():
                 allowed = verdict.action == "allow"
                 reason = "" if allowed else f"{waiting.tool.name} was denied: {verdict.reason}"
-                waiting.answer.set_result(_Answer(allowed, "rule", rule=str(verdict.rule or ""), reason=reason))
+                waiting.answer.set_result(_Decision(allowed, "rule", rule=str(verdict.rule or ""), reason=reason))
 
     async def _decided(self, call: ToolCallPart, *said: object) -> None:
         """Tell of a decision; it is on disk, and nobody has stopped the call meanwhile, when this returns."""
         await self._keep(ev.ApprovalDecision, call.id, call.name, *said)
         await asyncio.sleep(0)  # where a stop that came while the disk was waited for is delivered
 
-    async def _ask(self, tool: Tool, call: ToolCallPart, touches: tuple[Touch, ...], reason: str) -> _Answer:
+    async def _ask(self, tool: Tool, call: ToolCallPart, touches: tuple[Effect, ...], reason: str) -> _Decision:
         seconds = self._approvals.deadline
-        answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
         self._waiting[call.id] = _Waiting(tool, call.args, touches, answer)
         self._emit(ev.ApprovalRequest, call.id, call.name, call.args, touches, reason, time.time() + seconds)
         try:
             if not await self._approvals.attended(answer) and not answer.done():
-                return _Answer(False, "nobody", reason=_nobody(call.name))
+                return _Decision(False, "nobody", reason=_nobody(call.name))
             await asyncio.wait([answer], timeout=seconds)
             if answer.done():
                 return answer.result()
             late = f"Nobody approved {call.name} within {seconds:g} s; go on without it, or ask the user."
-            return _Answer(False, "deadline", reason=late)
+            return _Decision(False, "deadline", reason=late)
         except asyncio.CancelledError:
             said = "The turn was stopped before anybody decided."
             self._emit(ev.ApprovalDecision, call.id, call.name, False, "stop", None, "", said)

@@ -12,13 +12,13 @@ from typing import cast
 
 from planck_nb.agent.approval.addresses import address
 from planck_nb.agent.approval.commands import CommandPattern, simple_commands
-from planck_nb.agent.approval.effect import Touch, TouchKind
+from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.approval.paths import below, folder_of, resolved
 from planck_nb.agent.approval.rule import ACTIONS, KINDS, Action, Rule
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
-_DOING: Mapping[TouchKind, str] = {
+_DOING: Mapping[EffectKind, str] = {
     "read": "Reading",
     "write": "Writing",
     "execute": "Running",
@@ -52,7 +52,7 @@ class Policy:
 
     rules: tuple[Rule, ...] = ()
     root: Path | None = None
-    default: Mapping[TouchKind, Action] = field(default_factory=lambda: {"read": "allow"})
+    default: Mapping[EffectKind, Action] = field(default_factory=lambda: {"read": "allow"})
     outside: Action = "ask"
     undeclared: Action = "allow"
 
@@ -81,12 +81,12 @@ class Policy:
         """The policy with one more rule."""
         return self if rule in self.rules else replace(self, rules=(*self.rules, rule))
 
-    def decide(self, tool_name: str, touches: Iterable[Touch], args: JsonObject) -> Verdict:
+    def decide(self, tool_name: str, touches: Iterable[Effect], args: JsonObject) -> Verdict:
         """What to do with a call. `args` are looked at only where the tool declares nothing."""
         verdicts = [self._judge(tool_name, touch) for touch in touches] or [self._judge_undeclared(tool_name, args)]
         return max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action))
 
-    def remembering(self, tool_name: str, touches: Iterable[Touch]) -> Rule:
+    def remembering(self, tool_name: str, touches: Iterable[Effect]) -> Rule:
         """The narrow rule that "always" adds after a call was approved.
 
         A command is allowed to the letter, because programs do anything with other arguments; an address with its
@@ -95,10 +95,10 @@ class Policy:
         needs approval for several touches gets the rule for the first.
         """
         tool = re.sub(r"[^\w.-]", "?", tool_name)
-        wanted = list(touches)
-        if not wanted:
+        declared = list(touches)
+        if not declared:
             return Rule("allow", tool)
-        touch = next((touch for touch in wanted if self._judge(tool_name, touch).action != "allow"), wanted[0])
+        touch = next((touch for touch in declared if self._judge(tool_name, touch).action != "allow"), declared[0])
         if touch.kind == "execute":
             return Rule("allow", tool, touch.kind, CommandPattern.quote(touch.target))
         if touch.kind == "network":
@@ -115,7 +115,7 @@ class Policy:
         inner = folder.parts[len(root.parts) :]
         return "/".join((".", *map(escape, inner), "**" if inner else "*"))
 
-    def _judge(self, tool: str, touch: Touch) -> Verdict:
+    def _judge(self, tool: str, touch: Effect) -> Verdict:
         rules = [rule for rule in self.rules if rule.concerns(tool, touch.kind)]
         outside = self._is_outside(touch)
         if forbidden := self._forbidden(rules, touch, outside=outside):
@@ -126,7 +126,7 @@ class Policy:
             return verdict
         return Verdict("ask", doubt, f"{_doing(touch)} needs approval, because the rule 'deny {doubt}' may forbid it.")
 
-    def _forbidden(self, rules: list[Rule], touch: Touch, *, outside: bool) -> Verdict | None:
+    def _forbidden(self, rules: list[Rule], touch: Effect, *, outside: bool) -> Verdict | None:
         """What no rule that allows can change."""
         for rule in rules:
             if rule.action == "deny" and rule.catches(touch, self.root):
@@ -135,7 +135,7 @@ class Policy:
             return Verdict("deny", None, f"{_doing(touch)} is forbidden, because it is outside of {self.root}.")
         return None
 
-    def _permitted(self, rules: list[Rule], touch: Touch, *, outside: bool) -> Verdict:
+    def _permitted(self, rules: list[Rule], touch: Effect, *, outside: bool) -> Verdict:
         default = self.default.get(touch.kind, "ask")
         if allowed := self._allowing([rule for rule in rules if rule.action == "allow"], touch):
             return Verdict("allow", allowed, f"{_doing(touch)} is allowed by the rule 'allow {allowed}'.")
@@ -161,20 +161,20 @@ class Policy:
             return Verdict("ask", asked, f"Calling {tool} needs approval by the rule 'ask {asked}'.")
         return Verdict(self.undeclared, None, _by_default(self.undeclared, f"Calling {tool}"))
 
-    def _allowing(self, rules: list[Rule], touch: Touch) -> Rule | None:
+    def _allowing(self, rules: list[Rule], touch: Effect) -> Rule | None:
         """The rule that allows all of the touch, or the first of those that together allow each part of a command."""
         covering = next((rule for rule in rules if rule.covers(touch, self.root)), None)
         if covering is not None or touch.kind != "execute":
             return covering
         first = None
         for part in dict.fromkeys(simple_commands(touch.target) or ()):
-            covering = next((rule for rule in rules if rule.covers(Touch("execute", part), self.root)), None)
+            covering = next((rule for rule in rules if rule.covers(Effect("execute", part), self.root)), None)
             if covering is None:
                 return None
             first = first or covering
         return first
 
-    def _is_outside(self, touch: Touch) -> bool:
+    def _is_outside(self, touch: Effect) -> bool:
         """Whether a path is, or may be, elsewhere than below the root."""
         if self.outside == "allow" or touch.kind not in ("read", "write"):
             return False
@@ -191,7 +191,7 @@ def _by_default(action: Action, doing: str) -> str:
     return f"{doing} {said}, as no rule says otherwise."
 
 
-def _doing(touch: Touch) -> str:
+def _doing(touch: Effect) -> str:
     target = " ".join(touch.target.split())
     if len(target) > _SHOWN:
         target = f"{target[:_SHOWN]}…"

@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from planck_nb.agent.approval.addresses import AddressPattern
 from planck_nb.agent.approval.commands import BLANKS, CommandPattern
-from planck_nb.agent.approval.effect import Touch, TouchKind
+from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.approval.paths import PathPattern, check_path_pattern
 from planck_nb.base.errors import UsageError
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
-KINDS: tuple[TouchKind, ...] = get_args(TouchKind)
+KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 _TOOL = re.compile(r"[\w.*?\[\]!/-]+")
 
@@ -34,7 +34,7 @@ class Rule:
 
     action: Action
     tool: str = "*"
-    kind: TouchKind | None = None
+    kind: EffectKind | None = None
     pattern: str = ""
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Rule:
             return cls(action, kind=tool, pattern=pattern)
         if at and not kind:
             raise UsageError(f"The rule {text!r} names nothing before '@'; write a kind such as 'write', or '*'.")
-        return cls(action, tool, cast("TouchKind", kind) if kind not in ("", "*") else None, pattern)
+        return cls(action, tool, cast("EffectKind", kind) if kind not in ("", "*") else None, pattern)
 
     def __str__(self) -> str:
         """The text that `parse` makes an equal rule of."""
@@ -75,7 +75,7 @@ class Rule:
             head = self.kind if self.tool == "*" else f"{self.kind}@{self.tool}"
         return f"{head}:{self.pattern}" if self.pattern else head
 
-    def concerns(self, tool: str, kind: TouchKind | None) -> bool:
+    def concerns(self, tool: str, kind: EffectKind | None) -> bool:
         """Whether the rule is about this tool touching something so; None for a call that declares no touch."""
         if fnmatchcase(tool, self.tool) and (self.kind in (None, kind) or (kind == "write" and self._hides)):
             return True
@@ -87,19 +87,19 @@ class Rule:
         """Whether it keeps files from being read; they may not be changed then, as the result shows what was there."""
         return self.action == "deny" and self.kind == "read" and bool(self.pattern)
 
-    def covers(self, touch: Touch, root: Path | None) -> bool:
+    def covers(self, touch: Effect, root: Path | None) -> bool:
         """Whether all of what the touch does is surely within the rule: enough to allow it."""
         return not self.pattern or self._narrowed(touch.kind, root).covers(touch.target)
 
-    def catches(self, touch: Touch, root: Path | None) -> bool:
+    def catches(self, touch: Effect, root: Path | None) -> bool:
         """Whether some of what the touch does is surely within the rule: enough to deny it."""
         return not self.pattern or self._narrowed(touch.kind, root).catches(touch.target)
 
-    def may_catch(self, touch: Touch, root: Path | None) -> bool:
+    def may_catch(self, touch: Effect, root: Path | None) -> bool:
         """Whether it cannot be told that nothing of the touch is within the rule: enough to ask."""
         return not self.pattern or self._narrowed(touch.kind, root).may_catch(touch.target)
 
-    def _narrowed(self, kind: TouchKind, root: Path | None) -> PathPattern | CommandPattern | AddressPattern:
+    def _narrowed(self, kind: EffectKind, root: Path | None) -> PathPattern | CommandPattern | AddressPattern:
         if kind == "execute":
             return CommandPattern(self.pattern)
         if kind == "network":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.calling.progress import Progress
+from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.ai.messages import Message, ToolCallPart, ToolResultMessage, ToolResultPart
@@ -35,7 +35,7 @@ class Caller(Protocol):
         """Make the message durable and part of the conversation."""
         ...
 
-    def emit(self, kind: type[ev.Envelope], *payload: object) -> None:
+    def emit(self, kind: type[ev.EventBase], *payload: object) -> None:
         """Tell whoever watches."""
         ...
 
@@ -116,7 +116,7 @@ async def _execute(host: Caller, call: ToolCallPart) -> ToolOutput:
     if tool is None:
         raise ToolError(f"unknown tool: {call.name}. {did_you_mean(call.name, host.tool_names())}".rstrip())
     args = await host.approve(tool, call)
-    progress = Progress(lambda text: host.emit(ev.ToolProgress, call.id, call.name, text))
+    progress = ProgressReporter(lambda text: host.emit(ev.ToolProgress, call.id, call.name, text))
     try:
         return await tool.run(args, agent_id=host.id, call_id=call.id, progress=progress)
     finally:

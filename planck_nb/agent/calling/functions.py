@@ -9,12 +9,12 @@ from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
 
 from docstring_parser import parse as parse_docstring
 
-from planck_nb.agent.approval.effect import Touch, TouchKind
+from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.calling.tool import DEFAULT_TIMEOUT, Tool, ToolContext, is_context
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 
-Touches: TypeAlias = Callable[[JsonObject], Iterable[Touch]] | Sequence[TouchKind]
+EffectDeclaration: TypeAlias = Callable[[JsonObject], Iterable[Effect]] | Sequence[EffectKind]
 """What a tool touches: by its arguments, or the kinds that every call touches."""
 
 
@@ -28,7 +28,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
-    touches: Touches | None = None,
+    touches: EffectDeclaration | None = None,
     guidance: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
@@ -40,7 +40,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
-    touches: Touches | None = None,
+    touches: EffectDeclaration | None = None,
     guidance: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a Python function, sync or async; as `@tool`, `@tool(name=…)` or `tool(function)`.
@@ -76,14 +76,14 @@ def by_name(candidates: Iterable[object]) -> dict[str, Tool]:
     return {item.name: item for item in map(as_tool, candidates)}
 
 
-def _declaration(touches: Touches) -> Callable[[JsonObject], Iterable[Touch]]:
+def _declaration(touches: EffectDeclaration) -> Callable[[JsonObject], Iterable[Effect]]:
     if callable(touches):
         return touches
-    known = get_args(TouchKind)
-    kinds = (cast("TouchKind", touches),) if isinstance(touches, str) else tuple(touches)
+    known = get_args(EffectKind)
+    kinds = (cast("EffectKind", touches),) if isinstance(touches, str) else tuple(touches)
     if unknown := [kind for kind in kinds if kind not in known]:
         raise UsageError(f"A tool cannot touch {unknown[0]!r}; touches is a function, or a list of {', '.join(known)}.")
-    found = tuple(Touch(kind) for kind in kinds)
+    found = tuple(Effect(kind) for kind in kinds)
     return lambda _args: found
 
 

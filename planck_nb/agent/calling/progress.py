@@ -13,7 +13,7 @@ REPORT_CHARACTERS = 4_000
 """The longest report; of what comes faster only the newest is shown."""
 
 
-class Progress:
+class ProgressReporter:
     """Joins the texts of one call and hands them to `show` on the event loop it was made on.
 
     Calling it never waits, from whatever thread. Once closed it shows nothing more.

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.calling.generators import adrain, drain
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
@@ -69,7 +69,7 @@ class Tool:
     parameters: JsonObject = field(default_factory=lambda: {"type": "object", "properties": {}})
     execute_fn: Callable[..., object]
     timeout: float | None = DEFAULT_TIMEOUT
-    touches: Callable[[JsonObject], Iterable[Touch]] | None = field(default=None, repr=False)
+    touches: Callable[[JsonObject], Iterable[Effect]] | None = field(default=None, repr=False)
     guidance: str = field(default="", repr=False)
     at: Callable[[Path], Tool] | None = field(default=None, repr=False)
     function: Callable[..., Any] | None = field(default=None, repr=False)
@@ -164,7 +164,7 @@ class Tool:
         finally:
             stopped.set()
 
-    def touched(self, args: JsonObject) -> tuple[Touch, ...]:
+    def touched(self, args: JsonObject) -> tuple[Effect, ...]:
         """What a call with these arguments would touch; nothing where the tool does not declare it.
 
         Never raises. A declaration that fails, as it may for arguments that nobody checked, counts as touching
@@ -176,10 +176,10 @@ class Tool:
             found = tuple(self.touches(args))
         except Exception:  # noqa: BLE001 - whatever a declaration raises, the call is still to be decided about
             return _ANYTHING
-        return found if all(isinstance(item, Touch) for item in found) else _ANYTHING
+        return found if all(isinstance(item, Effect) for item in found) else _ANYTHING
 
 
-_ANYTHING = (Touch("execute"),)
+_ANYTHING = (Effect("execute"),)
 
 _QUICK = (str, ToolOutput, type(None), int, float)
 """Results that become an output at once; others, such as a figure, may take their time and do so in a thread."""
@@ -222,6 +222,6 @@ def _problem(error: ValidationError) -> str:
     return f"{where}: {said}" if where else said
 
 
-def toolbox(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
+def tool_specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
     """What a model sees of the tools."""
     return tuple(tool.spec for tool in tools.values())

@@ -38,7 +38,7 @@ def as_output(value: object) -> ToolOutput:
     """
     if isinstance(value, str):
         return ToolOutput(_bounded(value))
-    reader = _Reader()
+    reader = _OutputReader()
     try:
         text = reader.text(value)
     except Exception as error:  # noqa: BLE001 - foreign code draws, prints and iterates here
@@ -46,7 +46,7 @@ def as_output(value: object) -> ToolOutput:
     return ToolOutput(_bounded(text), tuple(reader.images))
 
 
-class _Reader:
+class _OutputReader:
     """Turns a value into text and collects the pictures in it."""
 
     def __init__(self) -> None:

@@ -53,7 +53,7 @@ class Compact:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ContextUsage:
     """How full the window is: the next request would take `tokens` of `window`, which is None where nobody knows.
 
     `model` is the agent's own, `client` is who asks models.
@@ -68,7 +68,7 @@ class Situation:
 class Compactor(ABC):
     """What makes a conversation shorter. Subclass it, or pass a function to `as_compactor`."""
 
-    def should(self, situation: Situation) -> bool:  # noqa: ARG002 - for those that go by it
+    def should(self, context_usage: ContextUsage) -> bool:  # noqa: ARG002 - for those that go by it
         """Whether to ask `compact` now. Unless overridden always: `compact` then decides itself."""
         return True
 
@@ -78,7 +78,7 @@ class Compactor(ABC):
         return type(self).should is not Compactor.should
 
     @abstractmethod
-    async def compact(self, messages: Sequence[Message], situation: Situation) -> Compact | None:
+    async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         """A shorter conversation, or None to leave it as it is.
 
         `messages` are what the model is sent: the latest summary, what it keeps, and all that follows. Called before
@@ -135,35 +135,35 @@ class _Summarising(Compactor):
         self._ratio = ratio
         self._keep_recent = keep_recent
 
-    def should(self, situation: Situation) -> bool:
-        limit = self._limit(situation)
-        return limit is not None and situation.tokens >= limit
+    def should(self, context_usage: ContextUsage) -> bool:
+        limit = self._limit(context_usage)
+        return limit is not None and context_usage.tokens >= limit
 
-    async def compact(self, messages: Sequence[Message], situation: Situation) -> Compact | None:
-        limit = self._limit(situation)
+    async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
+        limit = self._limit(context_usage)
         room = None if limit is None else limit // 2
-        cut = _cut(messages, situation, keep_recent=self._keep_recent, room=room)
+        cut = _cut(messages, context_usage, keep_recent=self._keep_recent, room=room)
         if cut is None:
             return None
-        model = self._model or situation.model
-        window = self._model.context_window if self._model else situation.window
-        written = await summarise(messages[:cut], model=model, window=window, client=situation.client)
+        model = self._model or context_usage.model
+        window = self._model.context_window if self._model else context_usage.window
+        written = await summarise(messages[:cut], model=model, window=window, client=context_usage.client)
         if not written.text:
             return None
         return Compact(written.text, tuple(messages[cut:]), written.usage, written.cost)
 
-    def _limit(self, situation: Situation) -> int | None:
-        return None if situation.window is None else int(situation.window * self._ratio)
+    def _limit(self, context_usage: ContextUsage) -> int | None:
+        return None if context_usage.window is None else int(context_usage.window * self._ratio)
 
 
-def _cut(messages: Sequence[Message], situation: Situation, *, keep_recent: int, room: int | None) -> int | None:
+def _cut(messages: Sequence[Message], context_usage: ContextUsage, *, keep_recent: int, room: int | None) -> int | None:
     """Where to cut: what follows is kept, `keep_recent` messages or a few less, in `room` tokens. None: nowhere.
 
     What was said last and is not answered yet is always kept.
     """
     sizes = [estimate(message) for message in messages]
     # The system prompt and the tools stay, and an estimate may be wrong; by how much, the true size tells.
-    weight = min(2.0, max(1.0, situation.tokens / max(1, sum(sizes))))
+    weight = min(2.0, max(1.0, context_usage.tokens / max(1, sum(sizes))))
 
     def fits(place: int) -> bool:
         return room is None or sum(sizes[place:]) * weight <= room
@@ -172,11 +172,11 @@ def _cut(messages: Sequence[Message], situation: Situation, *, keep_recent: int,
     newest = len(messages)
     while newest and messages[newest - 1].type == "user":
         newest -= 1
-    wanted = len(messages) - keep_recent
-    if wanted < oldest and fits(0):
+    preferred = len(messages) - keep_recent
+    if preferred < oldest and fits(0):
         return None
     allowed = [place for place in cuts(messages) if oldest <= place <= newest]
-    places_left = [place for place in allowed if place >= wanted] or allowed[-1:]
+    places_left = [place for place in allowed if place >= preferred] or allowed[-1:]
     return next(filter(fits, places_left), places_left[-1] if places_left else None)
 
 
@@ -188,15 +188,15 @@ class _WithFallback(Compactor):
         self._second = second
         self._timeout = timeout
 
-    def should(self, situation: Situation) -> bool:
-        return self._second.should(situation)
+    def should(self, context_usage: ContextUsage) -> bool:
+        return self._second.should(context_usage)
 
-    async def compact(self, messages: Sequence[Message], situation: Situation) -> Compact | None:
+    async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         try:
             async with asyncio.timeout(self._timeout):
-                return checked(await self._first.compact(messages, situation), messages)
+                return checked(await self._first.compact(messages, context_usage), messages)
         except Exception:  # noqa: BLE001 - it may be anybody's code, at the other end of anything
-            return await self._second.compact(messages, situation)
+            return await self._second.compact(messages, context_usage)
 
 
 class _FromFunction(Compactor):
@@ -206,8 +206,8 @@ class _FromFunction(Compactor):
         self._function = function
         self._operands = _operands(function)
 
-    async def compact(self, messages: Sequence[Message], situation: Situation) -> Compact | None:
-        operands = (messages, situation)[: self._operands]
+    async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
+        operands = (messages, context_usage)[: self._operands]
         if inspect.iscoroutinefunction(self._function):
             result = await self._function(*operands)
         else:
@@ -220,7 +220,7 @@ class _FromFunction(Compactor):
 def as_compactor(candidate: object) -> Compactor:
     """A compactor from a compactor, a subclass of `Compactor`, or a function.
 
-    A function takes `(messages)` or `(messages, situation)`, may be async, and returns a `Compact`, a tuple
+    A function takes `(messages)` or `(messages, context_usage)`, may be async, and returns a `Compact`, a tuple
     `(summary, kept)`, or None to leave the conversation as it is; it is asked before every request. Raises `UsageError`
     for anything else.
     """
@@ -286,7 +286,7 @@ def _operands(function: Callable[..., object]) -> int:
     if not taken or needed > _MOST_OPERANDS:
         name = getattr(function, "__name__", repr(function))
         raise UsageError(f"{name} cannot be a compactor: it must take (messages) or (messages, situation).")
-    asks = needed == _MOST_OPERANDS or any(item.name == "situation" for item in taken[1:2])
+    asks = needed == _MOST_OPERANDS or any(item.name in {"context_usage", "situation"} for item in taken[1:2])
     return _MOST_OPERANDS if asks else 1
 
 

@@ -27,8 +27,8 @@ def sent(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _kept(earlier: Sequence[Entry], ids: Iterable[int]) -> list[Entry]:
-    wanted = set(ids)
-    return [entry for entry in earlier if entry.id in wanted] if wanted else []
+    kept = set(ids)
+    return [entry for entry in earlier if entry.id in kept] if kept else []
 
 
 def cuts(messages: Sequence[Message]) -> list[int]:
@@ -76,9 +76,9 @@ def places(chosen: Sequence[Message], messages: Sequence[Message]) -> list[int] 
 def _places(chosen: Sequence[Message], messages: Sequence[Message], *, same: bool) -> list[int] | None:
     found: list[int] = []
     place = len(messages)
-    for wanted in reversed(chosen):
+    for message in reversed(chosen):
         place -= 1
-        while place >= 0 and not (messages[place] is wanted if same else messages[place] == wanted):
+        while place >= 0 and not (messages[place] is message if same else messages[place] == message):
             place -= 1
         if place < 0:
             return None

@@ -43,7 +43,7 @@ Answer with the notes alone, in the language of the conversation."""
 
 
 @dataclass(slots=True)
-class Summary:
+class WrittenSummary:
     """A summary as far as it is written, and what the model took for it; `cost` is in US dollars, None if unknown."""
 
     text: str
@@ -51,14 +51,14 @@ class Summary:
     cost: float | None = None
 
 
-async def summarise(messages: Sequence[Message], *, model: Model, window: int | None, client: Client) -> Summary:
+async def summarise(messages: Sequence[Message], *, model: Model, window: int | None, client: Client) -> WrittenSummary:
     """A summary of the messages; one among them that stands first is carried on.
 
     `window` is how many tokens the model can read. What is too long for it is summarised piece by piece, each with the
     summary of what came before. Raises `CompactionError` where the model fails or says nothing.
     """
     room = (window or ASSUMED_WINDOW) // 2  # the other half is for the answer, and for what the estimate misses
-    summary = Summary("")
+    summary = WrittenSummary("")
     if messages and messages[0].type == "summary":
         summary.text, messages = messages[0].text, messages[1:]
     notes = room // 4
@@ -67,7 +67,7 @@ async def summarise(messages: Sequence[Message], *, model: Model, window: int | 
     return summary
 
 
-async def _write(summary: Summary, chunk: str, *, notes: int, model: Model, client: Client) -> None:
+async def _write(summary: WrittenSummary, chunk: str, *, notes: int, model: Model, client: Client) -> None:
     """Go on with the summary by one piece of the conversation."""
     earlier = _marked("earlier notes", _shortened(summary.text, notes)) if summary.text else ""
     words = min(MOST_WORDS, notes * 2 // 3)
@@ -89,7 +89,7 @@ def render(message: Message) -> str:
     """The message as text for a summariser: labelled by role, without thinking, long outputs cut."""
     if message.type == "tool_result":
         return "\n\n".join(_rendered(message.content))
-    label = {"user": "User", "assistant": "Assistant", "summary": "Summary"}[message.type]
+    label = {"user": "User", "assistant": "Assistant", "summary": "WrittenSummary"}[message.type]
     said = "\n\n".join(_rendered(part for part in message.content if part.type != "tool_call"))
     calls = _rendered(part for part in message.content if part.type == "tool_call")
     return "\n\n".join([*([f"{label}: {said}"] if said else ()), *calls])

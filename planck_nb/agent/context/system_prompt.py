@@ -9,7 +9,7 @@ from planck_nb.agent.calling.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
-class Briefing:
+class SystemPromptParts:
     """What an agent is told beyond its own system prompt, and the `tools` that it gets with that.
 
     `instructions` come before it, such as those of AGENTS.md; `skills` come last, because they change most often and
@@ -29,9 +29,9 @@ def identity(name: str, agent_type: str) -> str:
     return f"You are {name}." if name else ""
 
 
-def system_prompt(name: str, agent_type: str, own: str, tools: Iterable[Tool], briefing: Briefing) -> str:
+def system_prompt(name: str, agent_type: str, own: str, tools: Iterable[Tool], prompt_parts: SystemPromptParts) -> str:
     """Everything in its order, parts separated by blank lines; the same input gives the same text."""
     guidance = [f"- {tool.name}: {tool.guidance}" for tool in tools if tool.guidance]
     advice = "\n".join(["How to use your tools:", *guidance]) if guidance else ""
-    parts = (identity(name, agent_type), briefing.instructions, own, advice, briefing.skills)
+    parts = (identity(name, agent_type), prompt_parts.instructions, own, advice, prompt_parts.skills)
     return "\n\n".join(part.strip() for part in parts if part.strip())

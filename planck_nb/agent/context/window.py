@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.context.compactor import Compact, Compactor, Situation, checked
+from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, checked
 from planck_nb.agent.context.conversation import cuts, places, sent, without_old_outputs
 from planck_nb.agent.state import Entry
 from planck_nb.ai.messages import Message, Usage
@@ -29,7 +29,7 @@ class Tenant(Protocol):
         """All messages with their ids."""
         ...
 
-    def situation(self) -> Situation:
+    def context_usage(self) -> ContextUsage:
         """How much of which model's window the next request would fill."""
         ...
 
@@ -41,12 +41,12 @@ class Tenant(Protocol):
         """Count what a compaction took."""
         ...
 
-    def emit(self, kind: type[ev.Envelope], *payload: object) -> None:
+    def emit(self, kind: type[ev.EventBase], *payload: object) -> None:
         """Tell whoever watches."""
         ...
 
 
-class Room:
+class ContextWindow:
     """The room that one agent's conversation has.
 
     It is made before a request that would need more, or ahead of it, in the background, when a turn has ended. A
@@ -64,26 +64,26 @@ class Room:
         """Make room for the next request, where it needs some."""
         if self._compactor is None:
             return
-        situation = self._tenant.situation()
+        context_usage = self._tenant.context_usage()
         if self._task is not None:
-            if situation.window is None or situation.tokens >= situation.window * FULL:
+            if context_usage.window is None or context_usage.tokens >= context_usage.window * FULL:
                 await asyncio.wait([self._task])
-        elif self._is_due(self._compactor, situation):
-            await self._finished(self._start(self._compactor, situation))
+        elif self._is_due(self._compactor, context_usage):
+            await self._finished(self._start(self._compactor, context_usage))
 
     def make_ahead(self) -> None:
         """Make room in the background, where the next request would need it."""
         if self._compactor is None or self._task is not None or not self._compactor.foresees:
             return
-        situation = self._tenant.situation()
-        if self._is_due(self._compactor, situation):
-            self._start(self._compactor, situation)
+        context_usage = self._tenant.context_usage()
+        if self._is_due(self._compactor, context_usage):
+            self._start(self._compactor, context_usage)
 
     async def compact(self) -> bool:
         """Shorten the conversation now; whether it got shorter. Raises `AgentError` without a compactor."""
         if self._compactor is None:
             raise AgentError("The agent has no compactor; give it `on_compact=Compactor.build()`.")
-        return await self._finished(self._task or self._start(self._compactor, self._tenant.situation()))
+        return await self._finished(self._task or self._start(self._compactor, self._tenant.context_usage()))
 
     async def after_overflow(self) -> bool:
         """Make the conversation shorter after the model refused its length; whether it did."""
@@ -94,7 +94,7 @@ class Room:
         if self._most is not None:
             return False
         before = [entry.message for entry in sent(self._tenant.entries)]
-        self._most = int(self._tenant.situation().tokens * TRIMMED)
+        self._most = int(self._tenant.context_usage().tokens * TRIMMED)
         return self.fit(before) != before
 
     def fit(self, messages: Sequence[Message]) -> list[Message]:
@@ -110,14 +110,14 @@ class Room:
         if self._task is not None:
             await cancel_and_wait(self._task)
 
-    def _is_due(self, compactor: Compactor, situation: Situation) -> bool:
+    def _is_due(self, compactor: Compactor, context_usage: ContextUsage) -> bool:
         try:
-            return compactor.should(situation)
+            return compactor.should(context_usage)
         except Exception as error:  # noqa: BLE001 - the user's own compactor, as below
-            return self._unchanged(situation, f"The compactor failed: {type(error).__name__}: {error}")
+            return self._unchanged(context_usage, f"The compactor failed: {type(error).__name__}: {error}")
 
-    def _start(self, compactor: Compactor, situation: Situation) -> asyncio.Task[bool]:
-        self._task = spawn(self._compact(compactor, situation), name="planck-compaction")
+    def _start(self, compactor: Compactor, context_usage: ContextUsage) -> asyncio.Task[bool]:
+        self._task = spawn(self._compact(compactor, context_usage), name="planck-compaction")
         self._task.add_done_callback(self._forget)
         return self._task
 
@@ -130,25 +130,25 @@ class Room:
             raise
         return not task.cancelled() and task.result()
 
-    async def _compact(self, compactor: Compactor, situation: Situation) -> bool:
+    async def _compact(self, compactor: Compactor, context_usage: ContextUsage) -> bool:
         entries = _complete(sent(self._tenant.entries))
         if compactor.foresees:
-            self._tenant.emit(ev.Compacting, len(entries), situation.tokens)
+            self._tenant.emit(ev.Compacting, len(entries), context_usage.tokens)
         messages = [entry.message for entry in entries]
         try:
-            found = checked(await compactor.compact(messages, situation), messages)
+            found = checked(await compactor.compact(messages, context_usage), messages)
             if found is None and not compactor.foresees:
                 return False
             if found is None:
-                return self._unchanged(situation, "There is nothing to shorten.")
-            return await self._replace(compactor, entries, messages, found, situation)
+                return self._unchanged(context_usage, "There is nothing to shorten.")
+            return await self._replace(compactor, entries, messages, found, context_usage)
         except asyncio.CancelledError:
-            self._unchanged(situation, "It was stopped.")
+            self._unchanged(context_usage, "It was stopped.")
             raise
         except PlanckError as error:
-            return self._unchanged(situation, str(error))
+            return self._unchanged(context_usage, str(error))
         except Exception as error:  # noqa: BLE001 - the user's own compactor: the conversation goes on without it
-            return self._unchanged(situation, f"The compactor failed: {type(error).__name__}: {error}")
+            return self._unchanged(context_usage, f"The compactor failed: {type(error).__name__}: {error}")
 
     async def _replace(
         self,
@@ -156,20 +156,20 @@ class Room:
         entries: Sequence[Entry],
         messages: Sequence[Message],
         found: Compact,
-        situation: Situation,
+        context_usage: ContextUsage,
     ) -> bool:
         if not compactor.foresees:
-            self._tenant.emit(ev.Compacting, len(entries), situation.tokens)
+            self._tenant.emit(ev.Compacting, len(entries), context_usage.tokens)
         kept = [entries[place].id for place in places(found.kept, messages) or ()]
         self._tenant.spend(found.usage, found.cost)
         upto = max((entry.id for entry in entries), default=None)
         summary_id = await self._tenant.append_summary(found.summary, kept, upto=upto)
         self._most = None
-        self._tenant.emit(ev.Compacted, summary_id, situation.tokens, self._tenant.situation().tokens)
+        self._tenant.emit(ev.Compacted, summary_id, context_usage.tokens, self._tenant.context_usage().tokens)
         return True
 
-    def _unchanged(self, situation: Situation, reason: str) -> bool:
-        self._tenant.emit(ev.Compacted, None, situation.tokens, situation.tokens, reason)
+    def _unchanged(self, context_usage: ContextUsage, reason: str) -> bool:
+        self._tenant.emit(ev.Compacted, None, context_usage.tokens, context_usage.tokens, reason)
         return False
 
     def _forget(self, _task: asyncio.Task[bool]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from planck_nb.ai.cassettes.cassette_file import Entry, append, read_entries
+from planck_nb.ai.cassettes.cassette_file import CassetteEntry, append, read_entries
 from planck_nb.ai.cassettes.request_key import differences, key_of, neutral_request
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.models import Model
@@ -54,13 +54,13 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class CassetteLookup:
     """One asking of a request: who it is, which time it is asked, and the recorded answer where there is one."""
 
     key: str
     occurrence: int
     request: JsonObject
-    entry: Entry | None
+    entry: CassetteEntry | None
 
 
 class Cassette:
@@ -98,7 +98,7 @@ class Cassette:
         self._environment = os.environ if environment is None else environment
         self._lock = threading.Lock()
         self._asked: dict[str, int] = {}
-        self._entries: dict[tuple[str, int], Entry] | None = None
+        self._entries: dict[tuple[str, int], CassetteEntry] | None = None
 
     def __repr__(self) -> str:
         return f"Cassette({str(self.path)!r}, mode={self.mode!r})"
@@ -113,7 +113,7 @@ class Cassette:
         """The "provider:model" that was asked first, None before any."""
         return next((str(entry.request["model"]) for entry in self._loaded().values()), None)
 
-    def take(self, exchange: Exchange) -> Take:
+    def take(self, exchange: Exchange) -> CassetteLookup:
         """What to do with a request: replay the entry of the take, or send the request.
 
         Raises `CassetteMissError` where it may not be sent, `CassetteError` where it may not be written down or the
@@ -131,9 +131,9 @@ class Cassette:
                     raise CassetteMissError(self._miss(request, key, occurrence, exchange))
                 self._refuse_secrets(json.dumps(request, ensure_ascii=False), exchange, "the request")
             self._asked[key] = occurrence + 1
-        return Take(key, occurrence, request, entry)
+        return CassetteLookup(key, occurrence, request, entry)
 
-    def keep(self, entry: Entry, exchange: Exchange) -> None:
+    def keep(self, entry: CassetteEntry, exchange: Exchange) -> None:
         """Write an entry. Raises `CassetteError` where it holds a secret, or the file cannot be written."""
         try:
             body = b"".join(chunk for _, chunk in entry.chunks).decode("utf-8", "replace")
@@ -154,14 +154,14 @@ class Cassette:
     def _in_ci(self) -> bool:
         return self._environment.get("CI", "").lower() not in {"", "0", "false"}
 
-    def _usable(self, entry: Entry | None) -> Entry | None:
+    def _usable(self, entry: CassetteEntry | None) -> CassetteEntry | None:
         if self.mode == "record":
             return None
         if self.mode == "auto" and entry is not None and not entry.complete and not self._in_ci:
             return None
         return entry
 
-    def _loaded(self) -> dict[tuple[str, int], Entry]:
+    def _loaded(self) -> dict[tuple[str, int], CassetteEntry]:
         if self._entries is None:
             if self.mode == "replay" and not self.path.exists():
                 raise CassetteError(f'There is no cassette {self.path}; record it first, with mode "record".')

@@ -37,7 +37,7 @@ _appending = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CassetteEntry:
     """A request and what came back.
 
     `occurrence` counts the same request from 0. `status` is None where no answer began. Each chunk has the
@@ -80,7 +80,7 @@ def _written(chunk: bytes) -> object:
         return {"base64": base64.b64encode(chunk).decode("ascii")}
 
 
-def read_entries(path: Path) -> Iterator[Entry]:
+def read_entries(path: Path) -> Iterator[CassetteEntry]:
     """The entries of a file in their order; a last line that was not written to its end is left out.
 
     Raises `CassetteError` for a file that cannot be read, names the line that is not an entry, and says when the file
@@ -97,7 +97,7 @@ def read_entries(path: Path) -> Iterator[Entry]:
             yield _entry(line, path, number)
 
 
-def _entry(line: bytes, path: Path, number: int) -> Entry:
+def _entry(line: bytes, path: Path, number: int) -> CassetteEntry:
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
         data: Any = json.loads(line)
         if data["v"] > VERSION:
@@ -105,7 +105,7 @@ def _entry(line: bytes, path: Path, number: int) -> Entry:
                 f"The cassette {path} was written by a newer planck_nb (version {data['v']}, line {number}; this one "
                 f"reads {VERSION}); update planck_nb or record it again."
             )
-        entry = Entry(
+        entry = CassetteEntry(
             key=_checked(data["key"], str),
             occurrence=_checked(data["occurrence"], int),
             provider=_checked(data["provider"], str),

@@ -9,8 +9,8 @@ from typing import cast
 
 import httpx
 
-from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, Exchange, Take
-from planck_nb.ai.cassettes.cassette_file import ERRORS, Entry
+from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, CassetteLookup, Exchange
+from planck_nb.ai.cassettes.cassette_file import ERRORS, CassetteEntry
 from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import CassetteError
@@ -72,7 +72,7 @@ class CassetteTransport(httpx.AsyncBaseTransport):
 class _Recording:
     """An entry that is being made."""
 
-    def __init__(self, cassette: Cassette, take: Take, exchange: Exchange) -> None:
+    def __init__(self, cassette: Cassette, take: CassetteLookup, exchange: Exchange) -> None:
         self._cassette = cassette
         self._take = take
         self._exchange = exchange
@@ -98,7 +98,7 @@ class _Recording:
             if meaning is None:
                 return None
             end, message = type(meaning).__name__, str(meaning)
-        entry = Entry(
+        entry = CassetteEntry(
             key=self._take.key,
             occurrence=self._take.occurrence,
             provider=model.provider,
@@ -174,7 +174,7 @@ class _RecordedBody(httpx.AsyncByteStream):
             raise problem
 
 
-async def _played(entry: Entry, model: Model, *, pace: bool) -> httpx.Response:
+async def _played(entry: CassetteEntry, model: Model, *, pace: bool) -> httpx.Response:
     body = _PlayedBody(entry, model, pace=pace)
     if entry.status is None:
         await anext(body)
@@ -184,7 +184,7 @@ async def _played(entry: Entry, model: Model, *, pace: bool) -> httpx.Response:
 class _PlayedBody(httpx.AsyncByteStream):
     """A recorded body, which ends as it ended."""
 
-    def __init__(self, entry: Entry, model: Model, *, pace: bool) -> None:
+    def __init__(self, entry: CassetteEntry, model: Model, *, pace: bool) -> None:
         self._entry = entry
         self._model = model
         self._pace = pace

@@ -119,7 +119,7 @@ def _named(options: Options) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RequestDifference:
     """Where two requests differ, and how: what was recorded and what is asked.
 
     `weight` is the share of the text that differs, 1 for what only one of them has.
@@ -133,7 +133,7 @@ class Difference:
         return f"{self.where}: {self.how}"
 
 
-def differences(recorded: JsonObject, asked: JsonObject) -> list[Difference]:
+def differences(recorded: JsonObject, asked: JsonObject) -> list[RequestDifference]:
     """All differences between two neutral requests, in the order in which a reader looks for them."""
     return list(_compare("", _tree(recorded), _tree(asked)))
 
@@ -153,23 +153,23 @@ def _tree(request: JsonObject) -> JsonObject:
     return tree
 
 
-def _compare(where: str, recorded: Any, asked: Any) -> Iterator[Difference]:  # noqa: ANN401 - any JSON value
+def _compare(where: str, recorded: Any, asked: Any) -> Iterator[RequestDifference]:  # noqa: ANN401 - any JSON value
     if recorded == asked:
         return
     if isinstance(recorded, dict) and isinstance(asked, dict):
         for name in [*recorded, *(name for name in asked if name not in recorded)]:
             place = f"{where} {name}".strip()
             if name not in asked:
-                yield Difference(place, "was recorded and is not asked")
+                yield RequestDifference(place, "was recorded and is not asked")
             elif name not in recorded:
-                yield Difference(place, "was not recorded")
+                yield RequestDifference(place, "was not recorded")
             else:
                 yield from _compare(place, recorded[name], asked[name])
         return
     old, new = (value if isinstance(value, str) else json.dumps(value) for value in (recorded, asked))
     start, end = _shared(old, new), _shared(old[::-1], new[::-1])
     weight = max(0.0, 1 - (start + end) / max(len(old), len(new)))
-    yield Difference(where, f"{_excerpt(old, start)} was recorded, {_excerpt(new, start)} is asked", weight)
+    yield RequestDifference(where, f"{_excerpt(old, start)} was recorded, {_excerpt(new, start)} is asked", weight)
 
 
 def _shared(one: str, other: str) -> int:

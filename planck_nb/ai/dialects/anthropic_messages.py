@@ -37,12 +37,12 @@ from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    StreamWarning,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
-    Warned,
 )
 from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
@@ -216,7 +216,7 @@ def _result(part: ToolResultPart, model: Model) -> JsonObject:
     return {**block, "is_error": True} if part.is_error else block
 
 
-class _Block:
+class _ContentBlock:
     """A block that is being written: everything but its text, and pieces of JSON where it has an input."""
 
     __slots__ = ("ended", "pieces", "state")
@@ -232,7 +232,7 @@ class MessagesDecoder:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _ContentBlock] = {}
         self._usage: JsonObject = {}
         self._reason = ""
         self._details: JsonObject = {}
@@ -247,7 +247,7 @@ class MessagesDecoder:
         if kind == "content_block_delta":
             delta = event["delta"]
             if delta.get("type") == "text_delta":  # the hot path
-                return (TextDelta(event["index"], delta["text"]),)
+                return (TextChunk(event["index"], delta["text"]),)
             return self._delta(event["index"], delta)
         return self._border(kind, event)
 
@@ -277,7 +277,7 @@ class MessagesDecoder:
         if self._reason == "refusal":
             category = self._details.get("category")
             words = str(self._details.get("explanation") or "it gave no reason").strip().rstrip(".")
-            yield Warned(
+            yield StreamWarning(
                 f"{self._model} refused to go on{f' ({category})' if category else ''}: {words}; "
                 "take back the prompt and ask in another way, or ask another model."
             )
@@ -297,29 +297,29 @@ class MessagesDecoder:
 
     def _start(self, index: int, block: JsonObject) -> Iterable[StreamEvent]:
         state = dict(block)
-        self._blocks[index] = _Block(state)
+        self._blocks[index] = _ContentBlock(state)
         match block.get("type"):
             case "text":
-                return (TextDelta(index, state.pop("text", "")),)
+                return (TextChunk(index, state.pop("text", "")),)
             case "thinking":
-                return (ThinkingDelta(index, state.pop("thinking", "")),)
+                return (ThinkingChunk(index, state.pop("thinking", "")),)
             case "redacted_thinking":
-                return (ThinkingDelta(index, ""),)
+                return (ThinkingChunk(index, ""),)
             case "tool_use":
                 given = state.pop("input", None)
                 start = ToolCallStart(index, state.pop("id", ""), state.pop("name", ""))
-                return (start, ToolArgsDelta(index, write_json(given).decode())) if given else (start,)
-        return (TextDelta(index, ""),)
+                return (start, ToolArgsChunk(index, write_json(given).decode())) if given else (start,)
+        return (TextChunk(index, ""),)
 
     def _delta(self, index: int, delta: JsonObject) -> Iterable[StreamEvent]:
-        block = self._blocks.setdefault(index, _Block({}))
+        block = self._blocks.setdefault(index, _ContentBlock({}))
         match delta.get("type"):
             case "thinking_delta":
-                return (ThinkingDelta(index, delta["thinking"]),)
+                return (ThinkingChunk(index, delta["thinking"]),)
             case "input_json_delta":
                 text = delta["partial_json"]
                 if block.state.get("type") == "tool_use":
-                    return (ToolArgsDelta(index, text),) if text else ()
+                    return (ToolArgsChunk(index, text),) if text else ()
                 block.pieces.append(text)
             case "citations_delta":
                 block.state["citations"] = [*(block.state.get("citations") or ()), delta["citation"]]
@@ -334,7 +334,7 @@ class MessagesDecoder:
         return (PartEnd(index, _state(block)),) if block.ended else ()
 
     def _stop(self, index: int) -> Iterable[StreamEvent]:
-        block = self._blocks.setdefault(index, _Block({}))
+        block = self._blocks.setdefault(index, _ContentBlock({}))
         block.ended = True
         if block.pieces:
             text = "".join(block.pieces)
@@ -365,7 +365,7 @@ class MessagesDecoder:
         return failure
 
 
-def _state(block: _Block) -> JsonObject | None:
+def _state(block: _ContentBlock) -> JsonObject | None:
     """What to echo. Plain text and plain calls need nothing; an unsigned thought is of no use to the API."""
     state = block.state
     if state.get("type") == "thinking":

@@ -21,9 +21,9 @@ from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
 )
@@ -292,17 +292,17 @@ def _value(name: str, schema: JsonObject, prompt: str, numbers: Iterator[str], t
 def _events(reply: Reply, context: Context) -> Iterator[StreamEvent]:
     index = 0
     if reply.thinking:
-        yield from (ThinkingDelta(index, piece) for piece in _pieces(reply.thinking))
+        yield from (ThinkingChunk(index, piece) for piece in _pieces(reply.thinking))
         yield PartEnd(index)
         index += 1
     if reply.text:
-        yield from (TextDelta(index, piece) for piece in _pieces(reply.text))
+        yield from (TextChunk(index, piece) for piece in _pieces(reply.text))
         yield PartEnd(index)
         index += 1
     round_number = sum(1 for message in context.messages if message.type == "assistant") + 1
     for number, call in enumerate(reply.calls, 1):
         yield ToolCallStart(index, f"call_{round_number}_{number}", call.name)
-        yield from (ToolArgsDelta(index, piece) for piece in _pieces(json.dumps(call.args, ensure_ascii=False)))
+        yield from (ToolArgsChunk(index, piece) for piece in _pieces(json.dumps(call.args, ensure_ascii=False)))
         yield PartEnd(index)
         index += 1
     if reply.error is not None:

@@ -47,12 +47,12 @@ from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    StreamWarning,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
-    Warned,
 )
 from planck_nb.base.errors import ProviderError, StreamTruncated
 from planck_nb.base.json_types import JsonObject
@@ -271,7 +271,7 @@ class GenerateContentDecoder:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._index = -1
-        self._open: type[TextDelta | ThinkingDelta] | None = None
+        self._open: type[TextChunk | ThinkingChunk] | None = None
         self._reason: str | None = None
         self._words = ""
         self._about: JsonObject = {}
@@ -320,10 +320,10 @@ class GenerateContentDecoder:
         self._close(events)
         self._count(events)
         if self._about:
-            self._whole(TextDelta, "", {"about": self._about}, events)
+            self._whole(TextChunk, "", {"about": self._about}, events)
         stop_reason = _STOP_REASONS.get(reason)
         if stop_reason is None or stop_reason == "refusal":
-            events.append(Warned(_sentence(self._model, reason, self._words)))
+            events.append(StreamWarning(_sentence(self._model, reason, self._words)))
         events.append(Finish(stop_reason or "stop"))
         return events
 
@@ -331,10 +331,10 @@ class GenerateContentDecoder:
         text = part.get("text")
         if isinstance(text, str):
             if len(part) == 1:  # the hot path
-                self._more(TextDelta, text, events)
+                self._more(TextChunk, text, events)
                 return
             state = {name: value for name, value in part.items() if name not in {"text", "thought"}}
-            delta = ThinkingDelta if part.get("thought") else TextDelta
+            delta = ThinkingChunk if part.get("thought") else TextChunk
             if state:
                 self._whole(delta, text, state, events)
             else:
@@ -342,9 +342,9 @@ class GenerateContentDecoder:
         elif isinstance(call := part.get("functionCall"), dict):
             self._call(part, call, events)
         elif part:
-            self._whole(TextDelta, "", {"part": part}, events)
+            self._whole(TextChunk, "", {"part": part}, events)
 
-    def _more(self, delta: type[TextDelta | ThinkingDelta], text: str, events: list[StreamEvent]) -> None:
+    def _more(self, delta: type[TextChunk | ThinkingChunk], text: str, events: list[StreamEvent]) -> None:
         if not text:
             return
         if self._open is not delta:
@@ -354,7 +354,7 @@ class GenerateContentDecoder:
         events.append(delta(self._index, text))
 
     def _whole(
-        self, delta: type[TextDelta | ThinkingDelta], text: str, state: JsonObject, events: list[StreamEvent]
+        self, delta: type[TextChunk | ThinkingChunk], text: str, state: JsonObject, events: list[StreamEvent]
     ) -> None:
         """A part that nothing is added to."""
         self._close(events)
@@ -370,7 +370,7 @@ class GenerateContentDecoder:
             state["functionCall"] = rest
         events.append(ToolCallStart(self._index, str(call.get("id") or ""), call.get("name") or ""))
         if args := call.get("args"):
-            events.append(ToolArgsDelta(self._index, write_json(args).decode()))
+            events.append(ToolArgsChunk(self._index, write_json(args).decode()))
         events.append(PartEnd(self._index, state or None))
 
     def _close(self, events: list[StreamEvent]) -> None:

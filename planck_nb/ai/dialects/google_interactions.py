@@ -38,12 +38,12 @@ from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    StreamWarning,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
-    Warned,
 )
 from planck_nb.base.errors import ProviderError, StreamTruncated
 from planck_nb.base.json_types import JsonObject
@@ -268,14 +268,14 @@ class InteractionsDecoder:
             case "thought":
                 step.index = self._next()
                 summary = fields.pop("summary", None) or ()
-                events.append(ThinkingDelta(step.index, "".join(content.get("text") or "" for content in summary)))
+                events.append(ThinkingChunk(step.index, "".join(content.get("text") or "" for content in summary)))
             case "function_call":
                 step.index = self._next()
                 step.given = fields.pop("arguments", None)
                 events.append(ToolCallStart(step.index, fields.pop("id", None) or "", fields.pop("name", None) or ""))
             case _:
                 step.index = self._next()
-                events.append(TextDelta(step.index, ""))
+                events.append(TextChunk(step.index, ""))
 
     def _delta(self, index: int, delta: JsonObject, events: list[StreamEvent]) -> None:
         kind = delta["type"]
@@ -284,14 +284,14 @@ class InteractionsDecoder:
             self._start(index, {"type": _STEP_OF.get(kind, kind)}, events)
             step = self._steps[index]
         if kind == "text" and step.index is not None and step.kind == "model_output":  # the hot path
-            events.append(TextDelta(step.index, delta["text"]))
+            events.append(TextChunk(step.index, delta["text"]))
         elif kind == "arguments_delta":
             if text := delta.get("arguments"):
                 step.arguments.append(text)
                 if step.kind == "function_call" and step.index is not None:
-                    events.append(ToolArgsDelta(step.index, text))
+                    events.append(ToolArgsChunk(step.index, text))
         elif kind == "thought_summary" and step.index is not None:
-            events.append(ThinkingDelta(step.index, (delta.get("content") or {}).get("text") or ""))
+            events.append(ThinkingChunk(step.index, (delta.get("content") or {}).get("text") or ""))
         elif step.kind == "model_output":
             self._piece(step, delta, events)
         else:
@@ -307,17 +307,17 @@ class InteractionsDecoder:
         if kind not in {"text", "text_annotation_delta"}:
             self._close(step, events)
             index = self._next()
-            events.extend((TextDelta(index, ""), PartEnd(index, {"content": content})))
+            events.extend((TextChunk(index, ""), PartEnd(index, {"content": content})))
             return
         if step.index is None:
             step.index = self._next()
         if annotations := content.get("annotations"):
             step.fields["annotations"] = [*step.fields.get("annotations", ()), *annotations]
-        events.append(TextDelta(step.index, content.get("text") or ""))
+        events.append(TextChunk(step.index, content.get("text") or ""))
 
     def _stop(self, step: _Step, events: list[StreamEvent]) -> None:
         if step.kind == "function_call" and step.given and not step.arguments and step.index is not None:
-            events.append(ToolArgsDelta(step.index, write_json(step.given).decode()))
+            events.append(ToolArgsChunk(step.index, write_json(step.given).decode()))
         elif step.kind not in _PLAIN:
             if step.arguments:
                 text = "".join(step.arguments)
@@ -344,7 +344,9 @@ class InteractionsDecoder:
             raise failure(self._model, _FAILURES[status], error)
         reason = _STOP_REASONS.get(status)
         if reason is None:
-            events.append(Warned(f"{self._model} ended its answer with a status not known here, {status}; check it."))
+            events.append(
+                StreamWarning(f"{self._model} ended its answer with a status not known here, {status}; check it.")
+            )
         self._finished = True
         events.append(Finish(reason or "stop"))
 

@@ -21,9 +21,9 @@ from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
 )
@@ -196,7 +196,7 @@ class OllamaDecoder:
         if self._open == "text" and len(message) == 2 and not line.get("done") and "error" not in line:  # noqa: PLR2004
             text = message.get("content")
             if text and "role" in message:
-                return (TextDelta(self._parts - 1, text),)
+                return (TextChunk(self._parts - 1, text),)
         return self._line(line, message)
 
     def end(self) -> Iterable[StreamEvent]:
@@ -215,10 +215,10 @@ class OllamaDecoder:
             raise status_error(self._model, _status(line), words, kind=kind)
         if thought := message.get("thinking"):
             yield from self._turn_to("thinking")
-            yield ThinkingDelta(self._parts - 1, thought)
+            yield ThinkingChunk(self._parts - 1, thought)
         if text := message.get("content"):
             yield from self._turn_to("text")
-            yield TextDelta(self._parts - 1, text)
+            yield TextChunk(self._parts - 1, text)
         for call in message.get("tool_calls") or ():
             yield from self._call(call)
         if line.get("done"):
@@ -247,7 +247,7 @@ class OllamaDecoder:
         arguments = function.get("arguments")
         if arguments:
             text = arguments if isinstance(arguments, str) else write_json(arguments).decode()
-            yield ToolArgsDelta(index, text)
+            yield ToolArgsChunk(index, text)
         yield PartEnd(index)
 
 

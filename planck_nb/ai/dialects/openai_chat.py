@@ -42,9 +42,9 @@ from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
 )
@@ -229,7 +229,7 @@ class ChatDecoder:
             and len(delta) <= 1 + ("role" in delta)
             and not choice.get("finish_reason")
         ):
-            event = TextDelta(self._text, text)
+            event = TextChunk(self._text, text)
             return (event, *self._rest(chunk)) if chunk.get("usage") else (event,)
         return self._mixed(chunk, choice, delta)
 
@@ -250,12 +250,12 @@ class ChatDecoder:
             if self._thinking is None:
                 self._thinking = self._next()
                 self._reasoning_field = next(field for field in _REASONING_FIELDS if delta.get(field) == thought)
-            yield ThinkingDelta(self._thinking, thought)
+            yield ThinkingChunk(self._thinking, thought)
         refusal = _text(delta.get("refusal"))
         if text := _text(delta.get("content")) + refusal:
             if self._text is None:
                 self._text = self._next()
-            yield TextDelta(self._text, text)
+            yield TextChunk(self._text, text)
         for position, call in enumerate(delta.get("tool_calls") or ()):
             yield from self._call(call, position)
         if refusal:
@@ -280,7 +280,7 @@ class ChatDecoder:
         arguments = function.get("arguments")
         if arguments:
             text = arguments if isinstance(arguments, str) else write_json(arguments).decode()
-            yield ToolArgsDelta(known[0], text)
+            yield ToolArgsChunk(known[0], text)
 
     def _rest(self, chunk: JsonObject) -> Iterable[StreamEvent]:
         """What a chunk may carry beside choices."""

@@ -46,9 +46,9 @@ from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
     StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
+    TextChunk,
+    ThinkingChunk,
+    ToolArgsChunk,
     ToolCallStart,
     UsageUpdate,
 )
@@ -242,21 +242,21 @@ def _add_options(body: JsonObject, model: Model, options: Options, warnings: lis
     body.update(options.extra)
 
 
-_Delta: TypeAlias = type[TextDelta] | type[ThinkingDelta] | type[ToolArgsDelta]
+_Delta: TypeAlias = type[TextChunk] | type[ThinkingChunk] | type[ToolArgsChunk]
 
 _DELTAS: Mapping[object, tuple[str, str, _Delta]] = {
-    "response.output_text.delta": ("message", "content_index", TextDelta),
-    "response.refusal.delta": ("message", "content_index", TextDelta),
-    "response.reasoning_summary_text.delta": ("reasoning", "summary_index", ThinkingDelta),
-    "response.reasoning_text.delta": ("reasoning", "content_index", ThinkingDelta),
-    "response.function_call_arguments.delta": ("function_call", "", ToolArgsDelta),
+    "response.output_text.delta": ("message", "content_index", TextChunk),
+    "response.refusal.delta": ("message", "content_index", TextChunk),
+    "response.reasoning_summary_text.delta": ("reasoning", "summary_index", ThinkingChunk),
+    "response.reasoning_text.delta": ("reasoning", "content_index", ThinkingChunk),
+    "response.function_call_arguments.delta": ("function_call", "", ToolArgsChunk),
 }
 """For each kind of delta the kind of its item, the field that tells the item's texts apart, and our event."""
 
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
-class _Text:
+class _TextItem:
     """A text of an item that is being written."""
 
     __slots__ = ("chunks", "index")
@@ -275,12 +275,12 @@ class _Item:
         self.kind = kind
         self.slot = slot
         self.ended = False
-        self.texts: dict[tuple[str, int], _Text] = {}
+        self.texts: dict[tuple[str, int], _TextItem] = {}
 
-    def text(self, field: str, at: int) -> _Text:
+    def text(self, field: str, at: int) -> _TextItem:
         known = self.texts.get((field, at))
         if known is None:
-            known = self.texts[field, at] = _Text(self.slot * _STRIDE + len(self.texts))
+            known = self.texts[field, at] = _TextItem(self.slot * _STRIDE + len(self.texts))
         return known
 
 
@@ -292,7 +292,7 @@ class ResponsesDecoder:
         self._items: list[_Item] = []
         self._by_id: dict[str, _Item] = {}
         self._by_place: dict[int, _Item] = {}
-        self._current: tuple[tuple[object, ...], _Text] | None = None
+        self._current: tuple[tuple[object, ...], _TextItem] | None = None
         self._led_by: JsonObject = {}
         self._refused = False
         self._finished = False
@@ -391,7 +391,7 @@ class ResponsesDecoder:
                     self._refused |= field == "refusal"
                     text = item.text("content_index", at)
                     if missing := _unsaid(text, content.get(field)):
-                        yield TextDelta(text.index, missing)
+                        yield TextChunk(text.index, missing)
                     piece = {name: value for name, value in content.items() if name != field}
                     yield PartEnd(text.index, {"item": rest, "content": piece, **self._led_by})
             case "reasoning":
@@ -405,7 +405,7 @@ class ResponsesDecoder:
         if not isinstance(written, str):
             written = write_json(written).decode()
         if missing := _unsaid(text, written):
-            yield ToolArgsDelta(text.index, missing)
+            yield ToolArgsChunk(text.index, missing)
         rest = {name: value for name, value in wire.items() if name not in {"type", "call_id", "name", "arguments"}}
         args = parse_arguments(written)
         if args is not None and write_json(args).decode() != written:
@@ -418,11 +418,11 @@ class ResponsesDecoder:
             for at, content in enumerate(contents or ()):
                 text = item.text(field, at)
                 if missing := _unsaid(text, content.get("text")):
-                    yield ThinkingDelta(text.index, missing)
+                    yield ThinkingChunk(text.index, missing)
         if wire.get("id"):
             self._led_by = {"after": wire["id"]}
         if not item.texts:
-            yield ThinkingDelta(item.text("summary_index", 0).index, "")
+            yield ThinkingChunk(item.text("summary_index", 0).index, "")
         for at, text in enumerate(item.texts.values()):
             yield PartEnd(text.index, None if at else {"item": wire})
 
@@ -454,7 +454,7 @@ class ResponsesDecoder:
         return "tool_use" if any(item.kind == "function_call" for item in self._items) else "stop"
 
 
-def _unsaid(text: _Text, whole: str | None) -> str:
+def _unsaid(text: _TextItem, whole: str | None) -> str:
     """What of the whole text its deltas have not said."""
     said = "".join(text.chunks)
     if whole is None or not whole.startswith(said):

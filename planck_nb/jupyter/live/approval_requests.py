@@ -8,7 +8,7 @@ import os.path
 from collections.abc import Sequence
 from pathlib import Path
 
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.events import ApprovalRequest
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, head_and_tail
@@ -91,12 +91,12 @@ def _lines(old: list[str], new: list[str]) -> list[list[str]]:
     return lines
 
 
-def _short(touch: Touch) -> str:
+def _short(touch: Effect) -> str:
     """A path as one would write it here; anything else as it is."""
     return encodable(_from_here(touch.target) if touch.kind in {"read", "write"} else touch.target[:SHOWN_CHARACTERS])
 
 
-def _folder(touches: Sequence[Touch]) -> str:
+def _folder(touches: Sequence[Effect]) -> str:
     """The folder that holds everything written, empty where nothing is or they have none in common."""
     parents = [str(Path(touch.target).parent) for touch in touches if touch.kind == "write" and touch.target]
     try:

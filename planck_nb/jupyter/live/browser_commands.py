@@ -42,11 +42,11 @@ class Actions(Protocol):
         ...
 
 
-Wish: TypeAlias = Callable[[Actions], None]
+BrowserCommand: TypeAlias = Callable[[Actions], None]
 """Has it done."""
 
 
-def read_wish(message: object, asked: Callable[[str], JsonObject]) -> Wish | None:  # noqa: PLR0911 - one case per kind
+def read_command(message: object, asked: Callable[[str], JsonObject]) -> BrowserCommand | None:  # noqa: PLR0911 - one case per kind
     """What the message asks for, None where it makes no sense.
 
     `asked` gives the arguments of the call with an id that waits for approval. A browser sends those that somebody
@@ -84,7 +84,7 @@ def _encodable(args: JsonObject) -> JsonObject:
     return clean
 
 
-def text_of_wish(message: object) -> str:
+def text_of_command(message: object) -> str:
     """The text that somebody wrote into the message, so that it can be given back when it could not be done."""
     match message:
         case {"type": "steer" | "queue", "text": str(text)}:

@@ -15,7 +15,7 @@ INTERVAL = 0.040
 """Seconds between two messages."""
 
 
-class Painter:
+class FrameThrottle:
     """Gives one turn per `interval` seconds, in the order in which views ask for it.
 
     A view asks again only after it has painted, so with many views each gets every n-th turn. Nothing runs while
@@ -44,12 +44,12 @@ class Painter:
             self._next = self._clock() + self._interval
 
 
-_painters: WeakKeyDictionary[asyncio.AbstractEventLoop, Painter] = WeakKeyDictionary()
+_throttles: WeakKeyDictionary[asyncio.AbstractEventLoop, FrameThrottle] = WeakKeyDictionary()
 
 
-def kernel_painter() -> Painter:
+def kernel_frame_throttle() -> FrameThrottle:
     """The one painter of the running loop, which in a kernel is the kernel's."""
     loop = asyncio.get_running_loop()
-    if loop not in _painters:
-        _painters[loop] = Painter()
-    return _painters[loop]
+    if loop not in _throttles:
+        _throttles[loop] = FrameThrottle()
+    return _throttles[loop]

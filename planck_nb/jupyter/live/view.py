@@ -19,8 +19,8 @@ from planck_nb.base.errors import PlanckError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import bounded
-from planck_nb.jupyter.live.browser_commands import Actions, read_wish, text_of_wish
-from planck_nb.jupyter.live.frame_throttle import Painter, kernel_painter
+from planck_nb.jupyter.live.browser_commands import Actions, read_command, text_of_command
+from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
 
 _STATIC = Path(__file__).parents[1] / "static"
@@ -29,7 +29,7 @@ _UNHEARD_BYTES = 64_000
 _COPIED_CHARACTERS = 100_000
 
 
-class Summary(TypedDict):
+class RunSummary(TypedDict):
     """What is left to say of a run that is over. `cost` is in US dollars, None where no price is known."""
 
     outcome: Literal["done", "stopped", "failed"]
@@ -64,7 +64,7 @@ class LiveView(anywidget.AnyWidget):
         model: str,
         actions: Actions,
         on_connect: Callable[[], None] | None = None,
-        painter: Painter | None = None,
+        throttle: FrameThrottle | None = None,
     ) -> None:
         self._log = log
         self._actions: Actions | None = actions
@@ -79,7 +79,7 @@ class LiveView(anywidget.AnyWidget):
         with contextlib.suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
         if self._loop is not None:
-            self._painter = painter or kernel_painter()
+            self._painter = throttle or kernel_frame_throttle()
             self._follower = spawn(self._follow(), name="planck live view")
             self.on_msg(self._hear)
 
@@ -88,7 +88,7 @@ class LiveView(anywidget.AnyWidget):
         """Whether a browser has made itself heard: somebody can be asked."""
         return self._greeted.is_set()
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, summary: RunSummary) -> None:
         """Send what is still unsent, then let the browser fold the view. Call it on the view's loop; once is enough."""
         if self.phase == "done":
             return
@@ -154,13 +154,13 @@ class LiveView(anywidget.AnyWidget):
 
     def _do(self, message: object, actions: Actions) -> None:
         """Have a wish done; say why where it cannot be."""
-        wish = read_wish(message, self._asked)
-        if wish is None:
+        command = read_command(message, self._asked)
+        if command is None:
             return
         try:
-            wish(actions)
+            command(actions)
         except PlanckError as error:
-            self.send({"type": "refused", "reason": bounded(str(error), 2_000), "text": text_of_wish(message)})
+            self.send({"type": "refused", "reason": bounded(str(error), 2_000), "text": text_of_command(message)})
 
     def _asked(self, call_id: str) -> JsonObject:
         for event in reversed(self._log.since(0)):

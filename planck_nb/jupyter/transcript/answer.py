@@ -8,7 +8,7 @@ from planck_nb.agent.events import AgentEvent, Compacted, Fallback, LimitReached
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import count
-from planck_nb.jupyter.transcript.blocks import Decision, Entry, Notice
+from planck_nb.jupyter.transcript.blocks import Decision, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript
 
 
@@ -39,7 +39,7 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, promp
     )
 
 
-def _entries(events: Sequence[AgentEvent], *, prompts: bool) -> Iterator[Entry]:
+def _entries(events: Sequence[AgentEvent], *, prompts: bool) -> Iterator[TranscriptEntry]:
     """What is read in the transcript, in order. Of what people said it is what steered the run, and its `prompts`."""
     steered = False
     for event in events:

@@ -24,7 +24,7 @@ from planck_nb.base.text import encodable
 from planck_nb.jupyter.formatting import bounded, key_argument, shown_arguments
 from planck_nb.jupyter.terminal import plain
 
-CROWD = 8
+CALL_GROUP = 8
 """More calls than this in a row are one line that holds them."""
 
 
@@ -44,19 +44,19 @@ class Decision:
     args: JsonObject | None = None
 
 
-Entry: TypeAlias = Message | Notice | Decision
+TranscriptEntry: TypeAlias = Message | Notice | Decision
 """What a transcript is made of, in the order it happened."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Interjection:
     """What somebody said into the running turn."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """A tool call with its result, None where none came; `unfinished` is the word for that."""
 
     part: ToolCallPart
@@ -116,10 +116,10 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class CallGroup:
     """Many calls of one reply."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[ToolCall, ...]
 
     @property
     def names(self) -> str:
@@ -133,24 +133,24 @@ class Crowd:
         return ", ".join(f"{count} {word}" for word, count in times.items())
 
 
-Block: TypeAlias = TextPart | ThinkingPart | Call | Crowd | Said | Notice
+Block: TypeAlias = TextPart | ThinkingPart | ToolCall | CallGroup | Interjection | Notice
 
 
-def blocks(entries: Sequence[Entry], unfinished: str) -> Iterator[Block]:
+def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Block]:
     """The blocks of a run. `unfinished` is the word for calls without a result."""
     for index, entry in enumerate(entries):
         match entry:
             case AssistantMessage():
                 yield from _reply(entry, *_answers(entries[index + 1 :]), unfinished)
             case UserMessage():
-                yield Said(encodable(entry.text))
+                yield Interjection(encodable(entry.text))
             case Notice():
                 yield entry
             case _:
                 pass
 
 
-def _answers(following: Sequence[Entry]) -> tuple[Mapping[str, ToolResultPart], Mapping[str, Decision]]:
+def _answers(following: Sequence[TranscriptEntry]) -> tuple[Mapping[str, ToolResultPart], Mapping[str, Decision]]:
     """What became of the calls of the reply before these entries. Ids may come back in a later reply."""
     decisions: dict[str, Decision] = {}
     for entry in following:
@@ -174,12 +174,12 @@ def _reply(
             yield from (part for part in parts if part.type != "tool_call" and part.text.strip())
             continue
         calls = tuple(
-            Call(part, results.get(part.id), decisions.get(part.id), unfinished)
+            ToolCall(part, results.get(part.id), decisions.get(part.id), unfinished)
             for part in parts
             if part.type == "tool_call"
         )
-        if len(calls) > CROWD:
-            yield Crowd(calls)
+        if len(calls) > CALL_GROUP:
+            yield CallGroup(calls)
         else:
             yield from calls
 

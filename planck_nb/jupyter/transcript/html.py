@@ -12,7 +12,7 @@ from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import bounded
 from planck_nb.jupyter.transcript import markdown
-from planck_nb.jupyter.transcript.blocks import Block, Call, Crowd, Notice, Said
+from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall
 
 IMAGE_CHARACTERS = 2_000_000
 """The most that one picture may take in the notebook, as base64 text."""
@@ -49,11 +49,11 @@ def notice(text: str) -> str:
 def block(part: Block) -> str:
     """Any block."""
     match part:
-        case Call():
+        case ToolCall():
             return _call(part)
-        case Crowd():
+        case CallGroup():
             return _crowd(part)
-        case Said():
+        case Interjection():
             return (
                 f'<blockquote style="{markdown.QUOTE};white-space:pre-wrap;text-align:left">'
                 f"{escape(bounded(part.text.strip()))}</blockquote>"
@@ -71,7 +71,7 @@ def block(part: Block) -> str:
             )
 
 
-def _call(call: Call) -> str:
+def _call(call: ToolCall) -> str:
     wells = [_well(name, text) for name, text in call.arguments()]
     if call.output:
         wells.append(_well("result" if wells else "", call.output))
@@ -79,7 +79,7 @@ def _call(call: Call) -> str:
     return f"{_line(call.name, call.key, call.state, ''.join(wells))}{pictures}"
 
 
-def _crowd(crowd: Crowd) -> str:
+def _crowd(crowd: CallGroup) -> str:
     lines = "".join(map(_call, crowd.calls))
     inner = f'<div style="margin:0 0 0 16px">{lines}</div>'
     return _line(f"{len(crowd.calls)} calls", crowd.names, crowd.trouble, inner)

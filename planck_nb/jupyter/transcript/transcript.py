@@ -12,7 +12,16 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import bounded, count, dollars
 from planck_nb.jupyter.transcript import html, markdown
-from planck_nb.jupyter.transcript.blocks import Block, Call, Crowd, Decision, Entry, Notice, Said, blocks
+from planck_nb.jupyter.transcript.blocks import (
+    Block,
+    CallGroup,
+    Decision,
+    Interjection,
+    Notice,
+    ToolCall,
+    TranscriptEntry,
+    blocks,
+)
 
 Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off"]
 """How a run ended: by itself, by somebody's wish, by an error, or by a stream that broke off."""
@@ -30,7 +39,7 @@ class Transcript:
     agent: str
     model: str
     outcome: Outcome
-    entries: tuple[Entry, ...]
+    entries: tuple[TranscriptEntry, ...]
     usage: Usage | None
     cost: float | None
     error: str | None
@@ -104,13 +113,13 @@ class Transcript:
 
 def _markdown_block(block: Block) -> str:
     match block:
-        case Call():
+        case ToolCall():
             return _markdown_call(block)
-        case Crowd():
+        case CallGroup():
             line = f"- **{len(block.calls)} calls** {markdown.code_span(block.names)}"
             line = f"{line} **{block.trouble}**" if block.trouble else line
             return "\n\n".join((line, *(indent(_markdown_call(call), "  ") for call in block.calls)))
-        case Said():
+        case Interjection():
             return _quoted(bounded(block.text.strip()))
         case Notice():
             return _quoted(one_line(encodable(block.text), 500))
@@ -124,7 +133,7 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in markdown.to_markdown(text).split("\n"))
 
 
-def _markdown_call(call: Call) -> str:
+def _markdown_call(call: ToolCall) -> str:
     line = f"- {markdown.code_span(f'{call.name} {call.key}'.strip())}"
     parts = [f"{line} **{call.state}**" if call.state else line]
     for name, text in call.arguments():
@@ -137,14 +146,14 @@ def _markdown_call(call: Call) -> str:
 
 def _plain_block(block: Block) -> str:
     match block:
-        case Call():
+        case ToolCall():
             state = f": {block.state}" if block.state else ""
             line = f"[{one_line(f'{block.name} {block.key}'.strip(), 100)}{state}]"
             return " ".join((line, *("[image]" for _ in block.images)))
-        case Crowd():
+        case CallGroup():
             trouble = f", {block.trouble}" if block.trouble else ""
             return f"[{len(block.calls)} calls: {one_line(block.names, 200)}{trouble}]"
-        case Said():
+        case Interjection():
             return "\n".join(f"> {line}" for line in block.text.strip().splitlines())
         case Notice():
             return f"[{one_line(block.text, 500)}]"

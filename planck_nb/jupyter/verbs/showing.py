@@ -94,9 +94,9 @@ def _parts(message: Message) -> Iterable[str]:
 
 async def _skills(controller: Controller, argument: str, _notebook: Notebook) -> object:
     takes_nothing("skills", argument)
-    equipment = controller.workspace.equipment
-    found = equipment.skills()
-    skipped = [f"{item.path}: {item.reason}" for item in equipment.skipped()]
+    toolbox = controller.workspace.toolbox
+    found = toolbox.skills()
+    skipped = [f"{item.path}: {item.reason}" for item in toolbox.skipped()]
     if not found:
         where = ", ".join(map(str, controller.workspace.config.skills_dirs)) or "nowhere"
         return Text("\n".join([f"No skills. They are looked for in {where}: <name>/SKILL.md.", *skipped]))

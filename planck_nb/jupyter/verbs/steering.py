@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import ACTIONS, KINDS
-from planck_nb.agent.state import Asking
+from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.text import one_line
 from planck_nb.jupyter.controller import Controller
@@ -68,7 +68,7 @@ async def _policy(controller: Controller, argument: str, _notebook: Notebook) ->
         if action == known:
             for rule in rules(known)(written):
                 approvals.remember(rule)
-            await controller.workspace.keep_choices()
+            await controller.workspace.save_session_settings()
     policy = approvals.policy
     settings = set(controller.workspace.policy().rules)
     rows = [
@@ -83,18 +83,18 @@ async def _policy(controller: Controller, argument: str, _notebook: Notebook) ->
 
 async def _compact(controller: Controller, argument: str, _notebook: Notebook) -> Text:
     agent = controller.agent(argument)
-    before = agent.situation().tokens
+    before = agent.context_usage().tokens
     if not await agent.compact():
         return Text(f"{agent.name} has nothing to shorten, or could not; the conversation stays as it was.")
-    after = agent.situation().tokens
+    after = agent.context_usage().tokens
     return Text(f"{agent.name} goes on from a summary: about {after:,} tokens instead of {before:,}.")
 
 
-def _waiting(controller: Controller) -> list[tuple[Agent, Asking]]:
+def _waiting(controller: Controller) -> list[tuple[Agent, PendingApproval]]:
     return [(agent, asking) for agent in controller.workspace.agents.values() for asking in agent.state.asking]
 
 
-def _chosen(waiting: list[tuple[Agent, Asking]], argument: str) -> tuple[Agent, Asking, str]:
+def _chosen(waiting: list[tuple[Agent, PendingApproval]], argument: str) -> tuple[Agent, PendingApproval, str]:
     """The call that the argument begins with, by its agent, its id or both, and what follows that.
 
     Ids are the model's, so two agents may have the same. Without an argument it is the only call that waits.
@@ -117,7 +117,7 @@ def _chosen(waiting: list[tuple[Agent, Asking]], argument: str) -> tuple[Agent, 
     return *found[0], argument[longest:].strip()
 
 
-def _table(waiting: list[tuple[Agent, Asking]]) -> object:
+def _table(waiting: list[tuple[Agent, PendingApproval]]) -> object:
     if not waiting:
         return Text("Nothing waits for approval.")
     rows = [

@@ -16,7 +16,7 @@ from planck_nb.jupyter.namespace import is_function
 from planck_nb.jupyter.options import Option, count, parse_words
 from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb, table
 from planck_nb.sessions.branch import Branch
-from planck_nb.workspace.workspace import Finder
+from planck_nb.workspace.workspace import ToolResolver
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,7 @@ async def _remove(controller: Controller, argument: str, _notebook: Notebook) ->
     return Text(f"{name} stopped for good. What it said stays in the session.")
 
 
-def _finder(notebook: Notebook) -> Finder:
+def _finder(notebook: Notebook) -> ToolResolver:
     def find(name: str) -> Tool | None:
         value = notebook.names.get(name)
         return as_tool(value) if is_function(value) else None

@@ -11,7 +11,7 @@ from support.agents import Hold, Listening, calling, kinds, paired, said, until
 
 from planck_nb import Agent, BuiltinTools, Session, Tool
 from planck_nb.agent.approval import Policy, Rule
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.events import AgentEvent, ApprovalDecision, ApprovalRequest
 from planck_nb.agent.message_log import MemoryLog
@@ -37,7 +37,7 @@ class Shell:
             description="Run a command.",
             parameters={"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
             execute_fn=self.run,
-            touches=lambda args: [Touch("execute", args["command"])],
+            touches=lambda args: [Effect("execute", args["command"])],
         )
 
 
@@ -101,7 +101,7 @@ async def test_a_call_waits_for_its_answer(tmp_path: Path) -> None:
     agent = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=asking(tmp_path))
     run = agent.prompt("go")
     request = await requested(run)
-    assert (request.name, request.args, request.touches) == ("sh", {"command": "make"}, (Touch("execute", "make"),))
+    assert (request.name, request.args, request.touches) == ("sh", {"command": "make"}, (Effect("execute", "make"),))
     assert "needs approval" in request.reason
     assert [call.id for call in agent.state.asking] == [request.id]
     assert agent.status == "executing_tools"
@@ -332,7 +332,7 @@ async def test_a_decision_is_on_disk_before_the_call_runs(tmp_path: Path) -> Non
         found.append(rows.to_numpy().tolist())
         return "looked"
 
-    tool = Tool(name="look", description="", execute_fn=look, touches=lambda args: [Touch("execute", "look")])
+    tool = Tool(name="look", description="", execute_fn=look, touches=lambda args: [Effect("execute", "look")])
     approvals = asking(tmp_path)
     with Session.create(tmp_path / "s") as session:
         agent = Agent(
@@ -416,7 +416,7 @@ async def test_built_in_tools_are_asked_about_what_they_change(tmp_path: Path) -
     )
     run = agent.prompt("go")
     request = await requested(run)
-    assert (request.name, request.touches) == ("write", (Touch("write", str(tmp_path / "b.txt")),))
+    assert (request.name, request.touches) == ("write", (Effect("write", str(tmp_path / "b.txt")),))
     agent.decide(request.id, allow=True)
     await run
     assert (tmp_path / "b.txt").read_text() == "new"

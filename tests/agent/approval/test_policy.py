@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from planck_nb.agent.approval import Action, Policy, Rule, Verdict
 from planck_nb.agent.approval.commands import CommandPattern, simple_commands
-from planck_nb.agent.approval.effect import Touch, TouchKind
+from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.approval.paths import PathPattern, ignores_case, resolved
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
@@ -42,8 +42,8 @@ def with_rules(action: Action, rules: tuple[str, ...], policy: Policy) -> Policy
     return policy
 
 
-def action(policy: Policy, kind: TouchKind, target: str, tool: str = "some_tool") -> Action:
-    return policy.decide(tool, [Touch(kind, target)], {}).action
+def action(policy: Policy, kind: EffectKind, target: str, tool: str = "some_tool") -> Action:
+    return policy.decide(tool, [Effect(kind, target)], {}).action
 
 
 def running(policy: Policy, command: str) -> Action:
@@ -112,7 +112,7 @@ def test_what_is_no_action_and_no_policy(tmp_path: Path) -> None:
 
 names = st.from_regex(r"[\w.*?-]{1,8}", fullmatch=True)
 patterns = st.text(st.sampled_from("ab *?.-/:@\\'\n"), max_size=12)
-kinds = st.sampled_from([None, *get_args(TouchKind)])
+kinds = st.sampled_from([None, *get_args(EffectKind)])
 tools = st.one_of(names, st.sampled_from(["*", "bash", "write", "read"]))
 
 
@@ -148,18 +148,18 @@ def test_the_notebook_asks_before_changes() -> None:
 
 def test_an_agent_without_a_policy_does_everything() -> None:
     policy = Policy.allow_all()
-    for kind in get_args(TouchKind):
+    for kind in get_args(EffectKind):
         assert action(policy, kind, "") == action(policy, kind, "/etc/passwd") == "allow"
 
 
 def test_one_sentence_tells_why() -> None:
     policy = deny("write:secret", policy=Policy.ask_before_changes(ROOT))
-    said = policy.decide("edit", [Touch("write", "/srv/project/secret/x")], {})
+    said = policy.decide("edit", [Effect("write", "/srv/project/secret/x")], {})
     assert said.reason == "Writing /srv/project/secret/x is forbidden by the rule 'deny write:secret'."
     assert said.rule == Rule.parse("deny", "write:secret")
-    said = policy.decide("read", [Touch("read", "/etc/hosts")], {})
+    said = policy.decide("read", [Effect("read", "/etc/hosts")], {})
     assert said == Verdict("ask", None, "Reading /etc/hosts needs approval, because it is outside of /srv/project.")
-    said = policy.decide("bash", [Touch("execute", "echo\n" + "x" * 500)], {})
+    said = policy.decide("bash", [Effect("execute", "echo\n" + "x" * 500)], {})
     assert said.reason.startswith("Running `echo xxx")
     assert len(said.reason) < 250
     assert "\n" not in said.reason
@@ -167,7 +167,11 @@ def test_one_sentence_tells_why() -> None:
 
 def test_several_touches_the_strictest_decides() -> None:
     policy = deny("network", policy=Policy.ask_before_changes(ROOT))
-    read, write, network = Touch("read", "/srv/project/a"), Touch("write", "/srv/project/a"), Touch("network", "x.org")
+    read, write, network = (
+        Effect("read", "/srv/project/a"),
+        Effect("write", "/srv/project/a"),
+        Effect("network", "x.org"),
+    )
     for order in itertools.permutations([read, write]):
         assert policy.decide("t", order, {}).action == "ask"
     for order in itertools.permutations([read, write, network]):
@@ -210,8 +214,8 @@ def test_a_bare_kind_is_the_kind_and_the_tool_of_that_name() -> None:
     policy = deny("write")
     assert action(policy, "write", "/x", "edit") == "deny"
     assert policy.decide("write", [], {}).action == "deny"
-    assert policy.decide("write", [Touch("read", "/x")], {}).action == "deny"
-    assert policy.decide("edit", [Touch("read", "/x")], {}).action == "allow"
+    assert policy.decide("write", [Effect("read", "/x")], {}).action == "deny"
+    assert policy.decide("edit", [Effect("read", "/x")], {}).action == "allow"
     assert policy.decide("edit", [], {}).action == "allow"
     policy = allow("write")
     assert action(policy, "write", "/x", "edit") == "allow"
@@ -235,8 +239,8 @@ def test_a_tool_that_declares_nothing_is_judged_by_name_and_texts() -> None:
 
 
 touches = st.builds(
-    Touch,
-    st.sampled_from(get_args(TouchKind)),
+    Effect,
+    st.sampled_from(get_args(EffectKind)),
     st.one_of(
         st.sampled_from(["", "a", "/srv/project/a", "/srv/ab", "/etc/x", "git a; b", "a b", "$(a)", "https://a.b/"]),
         st.text(st.sampled_from("ab *./;$\n'"), max_size=8),
@@ -246,7 +250,7 @@ policies = st.builds(
     Policy,
     st.lists(rules(), max_size=4).map(tuple),
     st.just(ROOT),
-    st.dictionaries(st.sampled_from(get_args(TouchKind)), st.sampled_from(STRICTNESS)),
+    st.dictionaries(st.sampled_from(get_args(EffectKind)), st.sampled_from(STRICTNESS)),
     st.sampled_from(STRICTNESS),
     st.sampled_from(STRICTNESS),
 )
@@ -254,26 +258,26 @@ calls = st.tuples(st.sampled_from(["bash", "write", "ab"]), st.lists(touches, ma
 
 
 @given(policies, rules(("ask", "deny")), calls)
-def test_an_added_ask_or_deny_never_permits_more(policy: Policy, rule: Rule, call: tuple[str, list[Touch]]) -> None:
+def test_an_added_ask_or_deny_never_permits_more(policy: Policy, rule: Rule, call: tuple[str, list[Effect]]) -> None:
     before, after = policy.decide(*call, {}), policy.with_rule(rule).decide(*call, {})
     assert strictness(after) >= strictness(before)
 
 
 @given(policies, rules(("allow",)), calls)
-def test_an_added_allow_never_forbids_more(policy: Policy, rule: Rule, call: tuple[str, list[Touch]]) -> None:
+def test_an_added_allow_never_forbids_more(policy: Policy, rule: Rule, call: tuple[str, list[Effect]]) -> None:
     before, after = policy.decide(*call, {}), policy.with_rule(rule).decide(*call, {})
     assert strictness(after) <= strictness(before)
 
 
 @given(policies, rules(("deny",)), calls)
-def test_deny_always_wins(policy: Policy, rule: Rule, call: tuple[str, list[Touch]]) -> None:
-    alone = Policy((rule,), ROOT, dict.fromkeys(get_args(TouchKind), "allow"), "allow")
+def test_deny_always_wins(policy: Policy, rule: Rule, call: tuple[str, list[Effect]]) -> None:
+    alone = Policy((rule,), ROOT, dict.fromkeys(get_args(EffectKind), "allow"), "allow")
     if alone.decide(*call, {}).action == "deny":
         assert policy.with_rule(rule).decide(*call, {}).action == "deny"
 
 
 @given(policies, calls, st.randoms(use_true_random=False))
-def test_the_order_of_rules_does_not_matter(policy: Policy, call: tuple[str, list[Touch]], random: object) -> None:
+def test_the_order_of_rules_does_not_matter(policy: Policy, call: tuple[str, list[Effect]], random: object) -> None:
     shuffled = list(policy.rules)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     other = Policy(tuple(shuffled), policy.root, policy.default, policy.outside, policy.undeclared)
@@ -345,7 +349,7 @@ def test_nothing_allows_what_outside_denies() -> None:
     assert action(policy, "write", "/etc/hosts") == "deny"
     assert action(policy, "write", "") == "deny"
     assert action(policy, "write", "/srv/project/x") == "allow"
-    assert "outside of /srv/project" in policy.decide("t", [Touch("write", "/etc/hosts")], {}).reason
+    assert "outside of /srv/project" in policy.decide("t", [Effect("write", "/etc/hosts")], {}).reason
     assert action(allow("*", policy=Policy(outside="deny")), "read", "/x") == "deny"  # no root: everything is outside
 
 
@@ -486,7 +490,7 @@ def test_what_is_denied_inside_of_a_command(command: str) -> None:
     ],
 )  # fmt: skip
 def test_what_may_be_denied_is_asked(command: str) -> None:
-    verdict = deny("bash:rm *").decide("bash", [Touch("execute", command)], {})
+    verdict = deny("bash:rm *").decide("bash", [Effect("execute", command)], {})
     assert verdict.action == "ask"
     assert verdict.rule == Rule.parse("deny", "bash:rm *")
     assert "may forbid it" in verdict.reason
@@ -560,22 +564,22 @@ def test_addresses() -> None:
 @pytest.mark.parametrize(
     ("tool", "touch", "rule"),
     [
-        ("bash", Touch("execute", "git status"), "execute@bash:git status"),
-        ("bash", Touch("execute", " ls *.py | wc\n"), "execute@bash:ls \\*.py | wc"),
-        ("bash", Touch("execute", ""), "execute@bash"),
-        ("edit", Touch("write", "/srv/project/src/a.py"), "write:./src/**"),
-        ("edit", Touch("write", "/srv/project/a.py"), "write:./*"),
-        ("edit", Touch("write", "/srv/project/ [x]*/a"), "write:./ [[]x][*]/**"),
-        ("edit", Touch("write", ""), "write@edit"),
-        ("read", Touch("read", "/srv/project2/a"), "read:/srv/project2/*"),
-        ("read", Touch("read", "/a"), "read:/*"),
-        ("fetch", Touch("network", "https://a.org:80/x?y"), "network@fetch:https://a.org:80"),
-        ("fetch", Touch("network", "a.org"), "network@fetch:a.org"),
-        ("fetch", Touch("network", "https://a\\b/"), "network@fetch:https://a\\b/"),
-        ("an odd:name", Touch("network", "a.org"), "network@an?odd?name:a.org"),
+        ("bash", Effect("execute", "git status"), "execute@bash:git status"),
+        ("bash", Effect("execute", " ls *.py | wc\n"), "execute@bash:ls \\*.py | wc"),
+        ("bash", Effect("execute", ""), "execute@bash"),
+        ("edit", Effect("write", "/srv/project/src/a.py"), "write:./src/**"),
+        ("edit", Effect("write", "/srv/project/a.py"), "write:./*"),
+        ("edit", Effect("write", "/srv/project/ [x]*/a"), "write:./ [[]x][*]/**"),
+        ("edit", Effect("write", ""), "write@edit"),
+        ("read", Effect("read", "/srv/project2/a"), "read:/srv/project2/*"),
+        ("read", Effect("read", "/a"), "read:/*"),
+        ("fetch", Effect("network", "https://a.org:80/x?y"), "network@fetch:https://a.org:80"),
+        ("fetch", Effect("network", "a.org"), "network@fetch:a.org"),
+        ("fetch", Effect("network", "https://a\\b/"), "network@fetch:https://a\\b/"),
+        ("an odd:name", Effect("network", "a.org"), "network@an?odd?name:a.org"),
     ],
 )
-def test_what_always_means(tool: str, touch: Touch, rule: str) -> None:
+def test_what_always_means(tool: str, touch: Effect, rule: str) -> None:
     policy = Policy.ask_before_changes(ROOT)
     remembered = policy.remembering(tool, [touch])
     assert (remembered.action, str(remembered)) == ("allow", rule)
@@ -585,16 +589,16 @@ def test_what_always_means(tool: str, touch: Touch, rule: str) -> None:
 def test_what_always_does_not_mean() -> None:
     policy = Policy.ask_before_changes(ROOT)
 
-    def after(*touches: Touch) -> Policy:
+    def after(*touches: Effect) -> Policy:
         return policy.with_rule(policy.remembering("bash", touches))
 
-    assert running(after(Touch("execute", "ls *.py")), "ls x.py") == "ask"
-    assert running(after(Touch("execute", "git push")), "git push -f") == "ask"
-    assert action(after(Touch("execute", "ls")), "execute", "ls", "other") == "ask"
-    assert action(after(Touch("write", "/srv/project/a")), "write", "/srv/project/b/c") == "ask"
-    assert action(after(Touch("write", "/srv/project/a")), "read", "/srv/a") == "ask"
-    assert action(after(Touch("read", "/etc/a")), "read", "/etc/b/c") == "ask"
-    both = after(Touch("read", "/srv/project/a"), Touch("write", "/srv/project/x/a"), Touch("execute", "ls"))
+    assert running(after(Effect("execute", "ls *.py")), "ls x.py") == "ask"
+    assert running(after(Effect("execute", "git push")), "git push -f") == "ask"
+    assert action(after(Effect("execute", "ls")), "execute", "ls", "other") == "ask"
+    assert action(after(Effect("write", "/srv/project/a")), "write", "/srv/project/b/c") == "ask"
+    assert action(after(Effect("write", "/srv/project/a")), "read", "/srv/a") == "ask"
+    assert action(after(Effect("read", "/etc/a")), "read", "/etc/b/c") == "ask"
+    both = after(Effect("read", "/srv/project/a"), Effect("write", "/srv/project/x/a"), Effect("execute", "ls"))
     assert [str(rule) for rule in both.rules] == ["write:./x/**"]
     strict = Policy(root=ROOT, undeclared="ask")
     assert strict.with_rule(strict.remembering("write", [])).decide("write", [], {}).action == "allow"
@@ -602,7 +606,7 @@ def test_what_always_does_not_mean() -> None:
 
 
 @given(calls.filter(lambda call: len(call[1]) == 1 and Path(ROOT, call[1][0].target).resolve() != Path("/")))
-def test_what_was_approved_for_ever_is_allowed(call: tuple[str, list[Touch]]) -> None:
+def test_what_was_approved_for_ever_is_allowed(call: tuple[str, list[Effect]]) -> None:
     policy = Policy.ask_before_changes(ROOT)
     assert policy.with_rule(policy.remembering(*call)).decide(*call, {}).action == "allow"
 

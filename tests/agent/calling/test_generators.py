@@ -9,7 +9,7 @@ from typing import Annotated
 
 import pytest
 
-from planck_nb import Tool, ToolContext, ToolError, Touch, tool
+from planck_nb import Effect, Tool, ToolContext, ToolError, tool
 from planck_nb.base.errors import UsageError
 
 
@@ -174,25 +174,25 @@ async def test_what_a_tool_touches_is_told_for_its_arguments() -> None:
     def fixed(x: int) -> int:
         return x
 
-    @tool(touches=lambda args: [Touch("write", args["path"])])
+    @tool(touches=lambda args: [Effect("write", args["path"])])
     def varying(path: str) -> str:
         return path
 
     @tool
     def unsaid() -> None: ...
 
-    assert fixed.touched({"x": 1}) == (Touch("read"), Touch("network"))
+    assert fixed.touched({"x": 1}) == (Effect("read"), Effect("network"))
     assert fixed.guidance == "Use it sparingly."
     assert await run(fixed, x=1) == ("1", "")
-    assert varying.touched({"path": "/a"}) == (Touch("write", "/a"),)
+    assert varying.touched({"path": "/a"}) == (Effect("write", "/a"),)
     assert unsaid.touched({}) == ()
     assert unsaid.guidance == ""
 
 
 def test_a_declaration_that_fails_counts_as_touching_anything() -> None:
-    anything = (Touch("execute"),)
+    anything = (Effect("execute"),)
     wrong: list[Callable[..., object]] = [
-        lambda args: [Touch("write", args["path"])],
+        lambda args: [Effect("write", args["path"])],
         lambda _args: None,
         lambda _args: "read",
     ]

@@ -7,7 +7,7 @@ import threading
 from itertools import pairwise
 
 from planck_nb import Agent, Tool
-from planck_nb.agent.calling.progress import INTERVAL, REPORT_CHARACTERS, Progress
+from planck_nb.agent.calling.progress import INTERVAL, REPORT_CHARACTERS, ProgressReporter
 from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.agent.state import fold
 from planck_nb.testing import Call, Reply, scripted_model
@@ -41,7 +41,7 @@ async def test_a_tool_that_asks_gets_its_context_and_shows_its_work() -> None:
 async def test_reports_come_at_a_readable_pace_and_keep_the_newest() -> None:
     reports: list[tuple[float, str]] = []
     loop = asyncio.get_running_loop()
-    progress = Progress(lambda text: reports.append((loop.time(), text)))
+    progress = ProgressReporter(lambda text: reports.append((loop.time(), text)))
     started = loop.time()
 
     def talk() -> None:
@@ -60,7 +60,7 @@ async def test_reports_come_at_a_readable_pace_and_keep_the_newest() -> None:
 
 async def test_nothing_is_shown_once_closed() -> None:
     reports: list[str] = []
-    progress = Progress(reports.append)
+    progress = ProgressReporter(reports.append)
     progress("before")
     progress.close()
     late = threading.Thread(target=progress, args=("after",))

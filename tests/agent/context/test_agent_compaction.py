@@ -14,9 +14,9 @@ from support.agents import Hold, Listening, kinds, paired, said, until
 from support.wire import CHAT, CHAT_HELLO, client
 
 from planck_nb import Agent, Compactor, Session
-from planck_nb.agent.context.compactor import Compact, Situation
+from planck_nb.agent.context.compactor import Compact, ContextUsage
 from planck_nb.agent.events import AgentEvent
-from planck_nb.agent.limits import Ledger, Limits
+from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.ai.messages import Message, SummaryMessage, Usage
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import AgentError, CompactionError, ContextOverflowError
@@ -39,10 +39,10 @@ class Shortening(Compactor):
         self.hold: Hold | None = None
         self._give = give or (lambda messages: Compact("So far.", tuple(messages[-1:]), Usage(50, 5), 0.25))
 
-    def should(self, situation: Situation) -> bool:
-        return situation.tokens >= self.at
+    def should(self, context_usage: ContextUsage) -> bool:
+        return context_usage.tokens >= self.at
 
-    async def compact(self, messages: Sequence[Message], situation: Situation) -> Compact | None:
+    async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         self.asked.append(list(messages))
         if self.hold is not None:
             await self.hold.hold()
@@ -90,24 +90,28 @@ async def test_a_function_is_asked_before_every_request_and_may_decline() -> Non
 
 
 async def test_the_summary_is_told_stored_and_counted(tmp_path: Path) -> None:
-    ledger, listening = Ledger(), Listening()
+    session_spend, listening = SessionSpend(), Listening()
     with Session.create(tmp_path) as session:
         compactor = Shortening(150)
         agent = Agent(
-            model=small(["one two three"]), on_compact=compactor, session=session, ledger=ledger, client=listening
+            model=small(["one two three"]),
+            on_compact=compactor,
+            session=session,
+            session_spend=session_spend,
+            client=listening,
         )
         await agent.append(SummaryMessage("word " * 200))
         await agent.prompt("A")
         events = await told(agent)
-        wanted = ("turn_start", "compacting", "compacted", "turn_end")
-        assert kinds(events, *wanted) == ["turn_start", "compacting", "compacted", "turn_end"]
+        shown = ("turn_start", "compacting", "compacted", "turn_end")
+        assert kinds(events, *shown) == ["turn_start", "compacting", "compacted", "turn_end"]
         (done,) = [event for event in events if event.type == "compacted"]
         summary = next(entry for entry in agent.state.messages if entry.id == done.summary_id)
         assert isinstance(summary.message, SummaryMessage)
         assert done.tokens_after < done.tokens_before
         assert done.reason == ""
-        assert ledger.tokens >= 55
-        assert ledger.cost == 0.25 == agent.state.cost
+        assert session_spend.tokens >= 55
+        assert session_spend.cost == 0.25 == agent.state.cost
         assert agent.state.usage.output_tokens == 5 + 3
         assert len(session.messages()) == 4
         assert not agent.state.compacting
@@ -220,7 +224,7 @@ async def test_a_failure_leaves_the_conversation_as_it_was(
 
 async def test_a_compactor_that_cannot_say_when_it_is_time_breaks_no_turn() -> None:
     class Undecided(Shortening):
-        def should(self, situation: Situation) -> bool:
+        def should(self, context_usage: ContextUsage) -> bool:
             raise RuntimeError("who knows")
 
     agent = Agent(model=small(["one"]), on_compact=Undecided())

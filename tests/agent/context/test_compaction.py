@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planck_nb import ai
-from planck_nb.agent.context.compactor import Compact, Compactor, Situation, as_compactor, checked
+from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, as_compactor, checked
 from planck_nb.agent.context.conversation import pairs, places, sent
 from planck_nb.agent.context.tokens import context_tokens, estimate
 from planck_nb.agent.state import Entry
@@ -31,10 +31,10 @@ from planck_nb.base.errors import CompactionError, ConfigError, UsageError
 from planck_nb.testing import Reply, scripted_model
 
 
-def situation(
+def context_usage(
     tokens: int = 800, window: int | None = 1_000, script: Sequence[Reply | str] = ("In short.",)
-) -> Situation:
-    return Situation(tokens, window, scripted_model(script), ai.Client())
+) -> ContextUsage:
+    return ContextUsage(tokens, window, scripted_model(script), ai.Client())
 
 
 def talk(count: int, text: str = "a few words") -> list[Message]:
@@ -54,8 +54,8 @@ def rounds(count: int, text: str = "done") -> list[Message]:
     return made
 
 
-async def compacted(compactor: Compactor, messages: Sequence[Message], at: Situation | None = None) -> Compact:
-    at = at or situation()
+async def compacted(compactor: Compactor, messages: Sequence[Message], at: ContextUsage | None = None) -> Compact:
+    at = at or context_usage()
     found = checked(await compactor.compact(messages, at), messages)
     assert found is not None
     return found
@@ -74,7 +74,7 @@ async def compacted(compactor: Compactor, messages: Sequence[Message], at: Situa
 def test_it_acts_when_the_ratio_of_the_window_is_reached(
     tokens: int, window: int | None, ratio: float, acts: bool
 ) -> None:
-    assert Compactor.build(ratio=ratio).should(situation(tokens, window)) is acts
+    assert Compactor.build(ratio=ratio).should(context_usage(tokens, window)) is acts
 
 
 async def test_all_but_the_ten_newest_messages_are_summarised_by_the_agents_own_model() -> None:
@@ -87,7 +87,7 @@ async def test_all_but_the_ten_newest_messages_are_summarised_by_the_agents_own_
 
 async def test_another_model_may_write_the_summary() -> None:
     model = scripted_model(["By another."])
-    found = await compacted(Compactor.build(model, keep_recent=3), talk(20), situation(script=[]))
+    found = await compacted(Compactor.build(model, keep_recent=3), talk(20), context_usage(script=[]))
     assert found.summary == "By another."
     assert len(found.kept) == 3
 
@@ -100,7 +100,7 @@ async def test_keeping_moves_to_a_place_that_splits_no_pair() -> None:
 
 async def test_a_long_turn_of_few_messages_is_cut_inside_where_it_fills_the_window() -> None:
     messages = rounds(4, "line of text\n" * 20)
-    at = situation(tokens=context_tokens(messages), window=int(context_tokens(messages) / 0.8))
+    at = context_usage(tokens=context_tokens(messages), window=int(context_tokens(messages) / 0.8))
     found = await compacted(Compactor.build(), messages, at)
     assert 0 < len(found.kept) < len(messages)
     assert sum(map(estimate, found.kept)) <= at.tokens / 2
@@ -108,7 +108,7 @@ async def test_a_long_turn_of_few_messages_is_cut_inside_where_it_fills_the_wind
 
 async def test_fewer_messages_are_kept_where_ten_fill_too_much() -> None:
     messages = talk(40, "word " * 60)
-    found = await compacted(Compactor.build(), messages, situation(tokens=2_800))
+    found = await compacted(Compactor.build(), messages, context_usage(tokens=2_800))
     assert 0 < len(found.kept) < 10
     assert messages[-1] in found.kept
 
@@ -116,31 +116,31 @@ async def test_fewer_messages_are_kept_where_ten_fill_too_much() -> None:
 async def test_a_system_prompt_and_tools_that_fill_the_window_leave_less_to_keep() -> None:
     messages = talk(8, "word " * 60)
     alone = sum(map(estimate, messages))
-    assert await Compactor.build().compact(messages, situation(alone, int(alone * 2 / 0.8) + 2, script=[])) is None
-    with_tools = situation(2 * alone, int(alone * 2 / 0.8) + 2)
+    assert await Compactor.build().compact(messages, context_usage(alone, int(alone * 2 / 0.8) + 2, script=[])) is None
+    with_tools = context_usage(2 * alone, int(alone * 2 / 0.8) + 2)
     assert len((await compacted(Compactor.build(), messages, with_tools)).kept) < 8
 
 
 async def test_the_newest_prompt_is_kept_however_long_it_is() -> None:
     messages = [*talk(8), UserMessage("word " * 5_000)]
-    assert list((await compacted(Compactor.build(), messages, situation(6_000))).kept) == messages[-1:]
-    none_kept = await compacted(Compactor.build(keep_recent=0), messages, situation(6_000))
+    assert list((await compacted(Compactor.build(), messages, context_usage(6_000))).kept) == messages[-1:]
+    none_kept = await compacted(Compactor.build(keep_recent=0), messages, context_usage(6_000))
     assert list(none_kept.kept) == messages[-1:]
 
 
 @pytest.mark.parametrize("messages", [[], talk(1), talk(10), [SummaryMessage("s"), *talk(9)]])
 async def test_where_everything_is_recent_and_fits_nothing_happens(messages: list[Message]) -> None:
-    assert await Compactor.build().compact(messages, situation(tokens=100, script=[])) is None
+    assert await Compactor.build().compact(messages, context_usage(tokens=100, script=[])) is None
 
 
 async def test_a_summary_alone_and_a_single_huge_prompt_cannot_be_shortened() -> None:
-    assert await Compactor.build().compact([SummaryMessage("word " * 900)], situation(script=[])) is None
-    assert await Compactor.build().compact([UserMessage("word " * 900)], situation(script=[])) is None
+    assert await Compactor.build().compact([SummaryMessage("word " * 900)], context_usage(script=[])) is None
+    assert await Compactor.build().compact([UserMessage("word " * 900)], context_usage(script=[])) is None
 
 
 async def test_without_a_known_window_the_newest_stay() -> None:
     messages = talk(30)
-    assert list((await compacted(Compactor.build(), messages, situation(5_000, None))).kept) == messages[-10:]
+    assert list((await compacted(Compactor.build(), messages, context_usage(5_000, None))).kept) == messages[-10:]
 
 
 @settings(deadline=None)
@@ -149,7 +149,7 @@ async def test_what_is_kept_is_always_the_end_of_a_valid_conversation(
     count: int, keep_recent: int, words: int, tools: bool
 ) -> None:
     messages = rounds(count, "word " * words) if tools else talk(count, "word " * words)
-    at = situation(tokens=context_tokens(messages))
+    at = context_usage(tokens=context_tokens(messages))
     found = checked(await Compactor.build(keep_recent=keep_recent).compact(messages, at), messages)
     if found is None:
         return
@@ -193,11 +193,11 @@ async def test_a_fact_of_the_first_chapter_survives_the_second_compaction() -> N
 @pytest.mark.parametrize("script", [[Reply(error="The server is gone.")], [""], ["  \n"], []])
 async def test_a_model_that_fails_or_says_nothing_raises(script: list[Reply | str]) -> None:
     with pytest.raises(CompactionError, match="none was made"):
-        await Compactor.build().compact(talk(30), situation(script=script))
+        await Compactor.build().compact(talk(30), context_usage(script=script))
 
 
 async def test_it_can_be_stopped() -> None:
-    slow = Situation(900, 1_000, scripted_model(["word " * 10_000], pace=0.01), ai.Client())
+    slow = ContextUsage(900, 1_000, scripted_model(["word " * 10_000], pace=0.01), ai.Client())
     task = asyncio.create_task(Compactor.build().compact(talk(30), slow))
     await asyncio.sleep(0)
     task.cancel()
@@ -221,28 +221,30 @@ async def test_functions_of_every_shape_are_compactors() -> None:
         threads.append(threading.current_thread().name)
         return "plain", messages[-2:]
 
-    async def told(messages: Sequence[Message], situation: Situation) -> Compact | None:
-        return Compact(f"{situation.tokens} tokens", messages[-1:]) if situation.tokens > 10 else None
+    async def told(messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
+        return Compact(f"{context_usage.tokens} tokens", messages[-1:]) if context_usage.tokens > 10 else None
 
     def optional(messages: Sequence[Message], keep: int = 3) -> tuple[str, Sequence[Message]]:
         return "optional", messages[-keep:]
 
-    def may_be_told(messages: Sequence[Message], situation: Situation | None = None) -> tuple[str, Sequence[Message]]:
-        return f"{situation and situation.tokens} tokens", []
+    def may_be_told(
+        messages: Sequence[Message], context_usage: ContextUsage | None = None
+    ) -> tuple[str, Sequence[Message]]:
+        return f"{context_usage and context_usage.tokens} tokens", []
 
     assert (await compacted(as_compactor(may_be_told), messages)).summary == "800 tokens"
     assert (await compacted(as_compactor(plain), messages)).kept == tuple(messages[-2:])
     assert threads != [threading.current_thread().name]
     assert (await compacted(as_compactor(told), messages)).summary == "800 tokens"
-    assert await as_compactor(told).compact(messages, situation(5)) is None
+    assert await as_compactor(told).compact(messages, context_usage(5)) is None
     assert len((await compacted(as_compactor(optional), messages)).kept) == 3
     assert (await compacted(as_compactor(lambda messages: (SummaryMessage("said"), [])), messages)).summary == "said"
-    assert as_compactor(plain).should(situation(0))
+    assert as_compactor(plain).should(context_usage(0))
     assert not as_compactor(plain).foresees
     assert Compactor.build().foresees
 
 
-@pytest.mark.parametrize("candidate", [None, "build", 5, Compactor, Situation, lambda: None, lambda a, b, c: None])
+@pytest.mark.parametrize("candidate", [None, "build", 5, Compactor, ContextUsage, lambda: None, lambda a, b, c: None])
 def test_what_cannot_compact_is_refused(candidate: object) -> None:
     with pytest.raises(UsageError, match=r"compactor|arguments"):
         as_compactor(candidate)
@@ -294,13 +296,13 @@ async def test_where_another_compactor_fails_the_model_is_asked() -> None:
     for first in (broken, hanging, garbage):
         compactor = Compactor.build(first=first, timeout=0.05)
         assert compactor.foresees
-        assert not compactor.should(situation(799))
+        assert not compactor.should(context_usage(799))
         assert (await compacted(compactor, talk(30))).summary == "In short."
 
     working = Compactor.build(first=lambda messages: ("From elsewhere.", messages[-1:]))
-    assert (await compacted(working, talk(30), situation(script=[]))).summary == "From elsewhere."
+    assert (await compacted(working, talk(30), context_usage(script=[]))).summary == "From elsewhere."
     skipping = Compactor.build(first=lambda messages: None)
-    assert await skipping.compact(talk(30), situation(script=[])) is None
+    assert await skipping.compact(talk(30), context_usage(script=[])) is None
 
 
 FILES = {

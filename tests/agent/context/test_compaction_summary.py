@@ -11,7 +11,7 @@ import pytest
 from support.wire import chat_chunk, sse
 
 from planck_nb import ai
-from planck_nb.agent.context.compactor import Compact, Compactor, Situation
+from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage
 from planck_nb.agent.context.summary import MAX_ARGS, MAX_RESULT, render, summarise
 from planck_nb.agent.context.tokens import estimate_text
 from planck_nb.ai.messages import (
@@ -169,7 +169,7 @@ async def test_the_agents_own_model_is_given_what_its_window_takes() -> None:
     server = Server(*["Notes."] * 20)
     messages = [UserMessage(f"{number} " + "word " * 150) for number in range(30)]
     async with server.client:
-        at = Situation(4_000, 4_000, MODEL, server.client)
+        at = ContextUsage(4_000, 4_000, MODEL, server.client)
         found = await Compactor.build().compact([*messages, AssistantMessage((TextPart("ok"),))], at)
     assert isinstance(found, Compact)
     assert len(server.asked) > 2
@@ -189,6 +189,6 @@ async def test_where_nothing_was_said_no_model_is_asked() -> None:
     server = Server()
     summary = await summarise([AssistantMessage((ThinkingPart("hm"),))], model=MODEL, window=None, client=server.client)
     assert (summary.text, server.asked) == ("", [])
-    at = Situation(900, 1_000, MODEL, server.client)
+    at = ContextUsage(900, 1_000, MODEL, server.client)
     silent: list[Message] = [AssistantMessage((ThinkingPart("hm"),)), UserMessage("word " * 900)]
     assert await Compactor.build().compact(silent, at) is None

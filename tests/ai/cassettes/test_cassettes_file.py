@@ -12,14 +12,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from planck_nb.ai.cassettes.cassette_file import VERSION, Entry, append, read_entries
+from planck_nb.ai.cassettes.cassette_file import VERSION, CassetteEntry, append, read_entries
 from planck_nb.base.errors import CassetteError
 
 REQUEST = {"model": "openai:m", "messages": []}
 
 
-def entry(key: str = "k", occurrence: int = 0, chunks: tuple[tuple[float, bytes], ...] = ((1.5, b"data"),)) -> Entry:
-    return Entry(
+def entry(
+    key: str = "k", occurrence: int = 0, chunks: tuple[tuple[float, bytes], ...] = ((1.5, b"data"),)
+) -> CassetteEntry:
+    return CassetteEntry(
         key, occurrence, "openai", "chat", "m", REQUEST, 200, {"content-type": "x"}, chunks, "eof", "", 0.2, True
     )
 

@@ -13,7 +13,7 @@ from support.wire import client, decode, replying, sse
 
 from planck_nb import ai
 from planck_nb.ai.providers import base_url_of, dialect
-from planck_nb.ai.stream_events import Finish, TextDelta, UsageUpdate, Warned
+from planck_nb.ai.stream_events import Finish, StreamWarning, TextChunk, UsageUpdate
 from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,
@@ -292,7 +292,7 @@ async def test_what_follows_the_finish_reason_is_kept() -> None:
 async def test_a_refused_answer(candidate: JsonObject) -> None:
     events = decode(NEW, sse(piece({"text": "As"}), {"candidates": [candidate]}))
     assert events[-1] == Finish("refusal")
-    assert isinstance(events[-2], Warned)
+    assert isinstance(events[-2], StreamWarning)
     assert candidate["finishReason"] in events[-2].text
 
 
@@ -300,7 +300,7 @@ async def test_a_blocked_prompt() -> None:
     blocked = sse({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 4}})
     message = await answer(blocked)
     assert (message.stop_reason, message.content, message.usage) == ("refusal", (), ai.Usage(4))
-    assert any(isinstance(event, Warned) and "PROHIBITED" in event.text for event in decode(NEW, blocked))
+    assert any(isinstance(event, StreamWarning) and "PROHIBITED" in event.text for event in decode(NEW, blocked))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ async def test_an_answer_that_is_none_is_asked_for_again() -> None:
 async def test_an_unknown_finish_reason_is_told() -> None:
     events = decode(NEW, sse(piece({"text": "x"}, finish="NEWS")))
     assert events[-1] == Finish("stop")
-    assert isinstance(events[-2], Warned)
+    assert isinstance(events[-2], StreamWarning)
 
 
 async def test_token_limit_empty_and_odd_answers() -> None:
@@ -418,4 +418,4 @@ async def test_an_error_inside_the_stream() -> None:
 
 def test_text_goes_on_in_one_part() -> None:
     events = decode(NEW, sse(piece({"text": "a"}), piece({"text": ""}), piece({"text": "b"}, finish="STOP")))
-    assert [event for event in events if isinstance(event, TextDelta)] == [TextDelta(0, "a"), TextDelta(0, "b")]
+    assert [event for event in events if isinstance(event, TextChunk)] == [TextChunk(0, "a"), TextChunk(0, "b")]

@@ -15,7 +15,7 @@ from support.wire import client, decode, replying, sse
 
 from planck_nb import ai
 from planck_nb.ai.providers import dialect
-from planck_nb.ai.stream_events import Finish, Warned
+from planck_nb.ai.stream_events import Finish, StreamWarning
 from planck_nb.base.errors import ProviderUnavailableError, RateLimitError, StreamTruncated
 from planck_nb.base.json_types import JsonObject
 
@@ -239,7 +239,7 @@ async def test_statuses(status: str, reason: str) -> None:
 async def test_a_status_that_is_not_known_is_told() -> None:
     *_, told, last = decode(MODEL, bodies(completed("celebrated")))
     assert last == Finish("stop")
-    assert isinstance(told, Warned)
+    assert isinstance(told, StreamWarning)
 
 
 async def test_a_failed_interaction_says_why() -> None:

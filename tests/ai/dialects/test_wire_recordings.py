@@ -33,7 +33,7 @@ MESSAGES_APIS = {("anthropic", "messages"), ("llama_cpp", "/v1/messages")}
 
 
 @dataclass(frozen=True)
-class Said:
+class Interjection:
     """What a message says, in words that ours and the SDKs' share."""
 
     text: str
@@ -70,9 +70,9 @@ def model_of(row: dict[str, Any]) -> ai.Model:
     return ai.get_model(provider, "recorded", api=api, base_url="http://127.0.0.1:9/v1")
 
 
-def ours(message: ai.AssistantMessage) -> Said:
+def ours(message: ai.AssistantMessage) -> Interjection:
     usage = message.usage
-    return Said(
+    return Interjection(
         message.text,
         "".join(part.text for part in message.content if part.type == "thinking"),
         tuple(
@@ -99,7 +99,7 @@ def sdk_http(body: bytes) -> httpx2.Client:
     )
 
 
-def anthropic_says(body: bytes) -> Said:
+def anthropic_says(body: bytes) -> Interjection:
     with (
         anthropic.Anthropic(api_key="k", http_client=sdk_http(body), max_retries=0) as sdk,
         sdk.messages.stream(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}]) as stream,
@@ -109,7 +109,7 @@ def anthropic_says(body: bytes) -> Said:
     stops = {"max_tokens": "length", "refusal": "refusal", "model_context_window_exceeded": "length"}
     usage = message.usage
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    return Said(
+    return Interjection(
         "".join(block.text for block in message.content if block.type == "text"),
         "".join(block.thinking for block in message.content if block.type == "thinking"),
         calls,
@@ -118,7 +118,7 @@ def anthropic_says(body: bytes) -> Said:
     )
 
 
-def openai_says(body: bytes) -> Said:
+def openai_says(body: bytes) -> Interjection:
     with (
         openai.OpenAI(api_key="k", http_client=sdk_http(body), max_retries=0) as sdk,
         sdk.chat.completions.stream(model="m", messages=[{"role": "user", "content": "x"}]) as stream,
@@ -133,7 +133,7 @@ def openai_says(body: bytes) -> Said:
     stops = {"length": "length", "content_filter": "refusal"}
     usage = completion.usage
     details = usage.prompt_tokens_details if usage else None
-    return Said(
+    return Interjection(
         (choice.message.content or "") + (choice.message.refusal or ""),
         extra.get("reasoning_content") or extra.get("reasoning") or "",
         calls,
@@ -144,7 +144,7 @@ def openai_says(body: bytes) -> Said:
     )
 
 
-async def compare(row: dict[str, Any] | None, referee: Callable[[bytes], Said]) -> None:
+async def compare(row: dict[str, Any] | None, referee: Callable[[bytes], Interjection]) -> None:
     body = body_of(row)
     assert row is not None
     message = await client(replying([body])).complete(model_of(row), ai.Context())

@@ -20,7 +20,7 @@ FIRST_PARTY, LLAMA = ("openai", "responses"), ("llama_cpp", "/v1/responses")
 
 
 @dataclass(frozen=True)
-class Said:
+class Interjection:
     """What a message says, in words that ours and the SDK's share."""
 
     text: str
@@ -34,10 +34,10 @@ class Said:
 MODEL = ai.get_model("openai", "recorded", api="responses", base_url="http://127.0.0.1:9/v1")
 
 
-def ours(message: ai.AssistantMessage) -> Said:
+def ours(message: ai.AssistantMessage) -> Interjection:
     usage = message.usage
     states = [part.provider_state or {} for part in message.content if part.type == "text" and not part.text]
-    return Said(
+    return Interjection(
         message.text,
         message.thinking,
         tuple((call.id, call.name, json.dumps(call.args, sort_keys=True)) for call in message.tool_calls),
@@ -55,7 +55,7 @@ def ours(message: ai.AssistantMessage) -> Said:
     )
 
 
-def theirs(response: Response) -> Said:
+def theirs(response: Response) -> Interjection:
     calls, others, thoughts, refused = [], [], [], False
     for item in response.output:
         if item.type == "function_call":
@@ -85,10 +85,12 @@ def theirs(response: Response) -> Said:
         else None
     )
     text = response.output_text
-    return Said(text, "\n\n".join(thoughts), tuple(calls), tuple(others), "refusal" if refused else stop, counts)
+    return Interjection(
+        text, "\n\n".join(thoughts), tuple(calls), tuple(others), "refusal" if refused else stop, counts
+    )
 
 
-def sdk_says(body: bytes) -> Said:
+def sdk_says(body: bytes) -> Interjection:
     """By the SDK's plain stream: its helper fails on servers that number nothing."""
     transport = httpx2.MockTransport(
         lambda request: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)
@@ -100,7 +102,7 @@ def sdk_says(body: bytes) -> Said:
     raise AssertionError("no terminal event")
 
 
-def sdk_helper_says(body: bytes) -> Said:
+def sdk_helper_says(body: bytes) -> Interjection:
     """By the SDK's assembling helper."""
     transport = httpx2.MockTransport(
         lambda request: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from planck_nb.jupyter.live.frame_throttle import Painter, kernel_painter
+from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 
 
 class Clock:
@@ -22,12 +22,12 @@ class Clock:
 
 async def test_many_views_share_one_pace_and_take_turns() -> None:
     clock = Clock()
-    painter = Painter(interval=0.04, clock=clock, sleep=clock.sleep)
+    throttle = FrameThrottle(interval=0.04, clock=clock, sleep=clock.sleep)
     painted: list[tuple[int, float]] = []
 
     async def view(name: int) -> None:
         for _ in range(5):
-            await painter.turn()
+            await throttle.turn()
             painted.append((name, round(clock.now, 3)))
 
     await asyncio.gather(*(view(name) for name in range(4)))
@@ -39,23 +39,23 @@ async def test_many_views_share_one_pace_and_take_turns() -> None:
 
 async def test_the_first_turn_after_a_pause_is_immediate() -> None:
     clock = Clock()
-    painter = Painter(interval=0.04, clock=clock, sleep=clock.sleep)
-    await painter.turn()
+    throttle = FrameThrottle(interval=0.04, clock=clock, sleep=clock.sleep)
+    await throttle.turn()
     clock.now = 10.0
-    await painter.turn()
+    await throttle.turn()
     assert clock.now == 10.0
 
 
 async def test_a_blocked_kernel_does_not_catch_up_in_a_burst() -> None:
     clock = Clock()
-    painter = Painter(interval=0.04, clock=clock, sleep=clock.sleep)
+    throttle = FrameThrottle(interval=0.04, clock=clock, sleep=clock.sleep)
     times: list[float] = []
 
     async def view() -> None:
-        await painter.turn()
+        await throttle.turn()
         times.append(round(clock.now, 3))
 
-    await painter.turn()
+    await throttle.turn()
     waiting = [asyncio.create_task(view()) for _ in range(3)]
     await asyncio.sleep(0)
     clock.now += 5
@@ -64,4 +64,4 @@ async def test_a_blocked_kernel_does_not_catch_up_in_a_burst() -> None:
 
 
 async def test_one_loop_has_one_painter() -> None:
-    assert kernel_painter() is kernel_painter()
+    assert kernel_frame_throttle() is kernel_frame_throttle()

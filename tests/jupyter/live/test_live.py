@@ -10,10 +10,10 @@ from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live import view as live
-from planck_nb.jupyter.live.frame_throttle import Painter
-from planck_nb.jupyter.live.view import LiveView, Summary
+from planck_nb.jupyter.live.frame_throttle import FrameThrottle
+from planck_nb.jupyter.live.view import LiveView, RunSummary
 
-SUMMARY: Summary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
+SUMMARY: RunSummary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
 
 
 class Recorder:
@@ -56,7 +56,12 @@ class Browser:
         self.connections = 0
         self.received: asyncio.Queue[JsonObject] = asyncio.Queue()
         self.view = LiveView(
-            self.log, agent="a", model="m", actions=self.actions, on_connect=self.connect, painter=Painter(interval=0)
+            self.log,
+            agent="a",
+            model="m",
+            actions=self.actions,
+            on_connect=self.connect,
+            throttle=FrameThrottle(interval=0),
         )
         monkeypatch.setattr(self.view, "send", self.received.put_nowait)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.approval.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, ToolResultMessage, ToolResultPart, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import SHOWN_CHARACTERS
@@ -164,11 +164,11 @@ def test_every_event_that_is_not_a_secret_of_the_agent_is_shown_or_says_why_not(
         "thinking_delta",
         "tool_args_delta",
     }
-    every = {kind.__dataclass_fields__["type"].default for kind in ev.Envelope.__subclasses__()}
+    every = {kind.__dataclass_fields__["type"].default for kind in ev.EventBase.__subclasses__()}
     assert every - shown == {"agent_started", "agent_changed", "agent_stopped"}
 
 
-def ask(args: JsonObject, *touches: Touch, why: str = "why") -> JsonObject:
+def ask(args: JsonObject, *touches: Effect, why: str = "why") -> JsonObject:
     request = event(ev.ApprovalRequest, id="1", name="edit", args=args, touches=touches, reason=why, deadline=400.0)
     [encoded] = FrameEncoder().encode([request])
     return encoded
@@ -179,17 +179,17 @@ def test_an_approval_shows_what_it_touches_and_when_it_ends(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     target = tmp_path / "sales" / "load.py"
     encoded = ask(
-        {"path": "sales/load.py"}, Touch("write", str(target)), Touch("write", "/etc/x"), Touch("execute", "ls")
+        {"path": "sales/load.py"}, Effect("write", str(target)), Effect("write", "/etc/x"), Effect("execute", "ls")
     )
     assert encoded["touches"] == [["write", "sales/load.py"], ["write", "/etc/x"], ["execute", "ls"]]
     assert encoded["deadline"] == 300.0
     assert encoded["folder"] == "/"
-    assert ask({}, Touch("write", str(target)))["folder"] == "~/sales"
+    assert ask({}, Effect("write", str(target)))["folder"] == "~/sales"
     assert (
-        ask({}, Touch("write", str(target)), why=f"Writing {target} is new.")["reason"]
+        ask({}, Effect("write", str(target)), why=f"Writing {target} is new.")["reason"]
         == "Writing sales/load.py is new."
     )
-    assert ask({}, Touch("write", "one"), Touch("write", "/two/x"))["folder"] == ""
+    assert ask({}, Effect("write", "one"), Effect("write", "/two/x"))["folder"] == ""
 
 
 def test_a_replacement_is_shown_as_what_changes() -> None:

@@ -25,7 +25,7 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.jupyter.formatting import count, dollars, key_argument, shown_arguments
 from planck_nb.jupyter.transcript.answer import transcript_of
-from planck_nb.jupyter.transcript.blocks import Decision, Entry, Notice
+from planck_nb.jupyter.transcript.blocks import Decision, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.markdown import code_span, fenced, to_html, to_markdown
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript
 
@@ -80,7 +80,7 @@ def check_safe(html: str) -> None:
         assert re.match(r"https?:|mailto:", attributes.get("href") or "https:")
 
 
-def transcript(*messages: Entry, outcome: Outcome = "done", error: str | None = None) -> Transcript:
+def transcript(*messages: TranscriptEntry, outcome: Outcome = "done", error: str | None = None) -> Transcript:
     return Transcript("ana", "demo:x", outcome, messages, Usage(18_000, 400), 0.063, error, 41.2)
 
 

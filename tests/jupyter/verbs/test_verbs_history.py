@@ -24,7 +24,7 @@ from planck_nb.base.errors import SessionError
 from planck_nb.jupyter import extension
 from planck_nb.jupyter.verbs.sql import EXAMPLES
 from planck_nb.sessions import VIEWS, Session, find_session, list_sessions, query
-from planck_nb.sessions.materialize import Folder
+from planck_nb.sessions.materialize import Materializer
 
 
 @pytest.fixture(scope="module")
@@ -343,7 +343,7 @@ def documented() -> tuple[str, str]:
 @pytest.fixture
 def folded_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions do not bring their files up to date by themselves."""
-    monkeypatch.setattr(Folder, "PAUSE", 600.0)
+    monkeypatch.setattr(Materializer, "PAUSE", 600.0)
 
 
 @pytest.mark.usefixtures("folded_by_hand")
