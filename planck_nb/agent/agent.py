@@ -80,7 +80,8 @@ class Agent:
     the conversation lasts as long as the agent. `on_compact` shortens the conversation before it outgrows the window.
     `limits` bound each turn and, with a `session_spend` that several agents share, their session. `approvals` decides
     which calls may run; without it all may. `prompt_parts` is called at the beginning of each turn. `usage`, `cost`
-    and `turn` are what a resumed agent starts from. `observers` get every event of the agent, in addition to its own subscribers.
+    and `turn` are what a resumed agent starts from. `observers` get every event of the agent, in addition to its own
+    subscribers.
     `client` is who asks the model, by default the event loop's. `team_id` says which agents work together, and
     `available_models` which models they may be given. `cwd` is the working directory of tools that have none of their
     own, by default the process's.

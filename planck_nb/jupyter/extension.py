@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from IPython import get_ipython
 from IPython.core.async_helpers import get_asyncio_loop
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import needs_local_scope, no_var_expand
@@ -60,6 +61,16 @@ def unload(shell: InteractiveShell) -> None:
         extension.remove()
 
 
+def current_workspace() -> Workspace | None:
+    """Return the workspace that the magics of this notebook use.
+
+    Returns:
+        The workspace, or None outside IPython and where `%load_ext planck_nb` was not run.
+    """
+    extension = _loaded.get(id(get_ipython()))
+    return None if extension is None else extension.workspace
+
+
 class Extension:
     """All that planck_nb puts into one shell."""
 
@@ -69,6 +80,11 @@ class Extension:
         self._magics = PlanckMagics(shell, controller)
         self._completion = matcher(controller, self._magics.notebook_names)
         self._thread = threading.get_ident()
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace behind the magics."""
+        return self._controller.workspace
 
     def install(self) -> None:
         """Register magics, transformers, completion and the way answers show."""

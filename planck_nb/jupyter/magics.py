@@ -147,7 +147,7 @@ class PlanckMagics:
         `later` than the cell's own prompt stands in its transcript.
         """
         transcript = transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=later)
-        answer = Answer(transcript, shown_in=self._shell.execution_count)
+        answer = Answer(transcript, agent=agent, run=run, shown_in=self._shell.execution_count)
         if answer.messages or not raising:
             publish_display_data(*answer.mime_bundle())
         if view is not None:

@@ -12,6 +12,8 @@ import pytest
 from support.kernel import Kernel, running_kernel
 from support.llama import free_port
 
+from planck_nb.jupyter.extension import current_workspace
+
 ADD = "def add(a: int, b: int) -> int:\n    'Add two numbers.'\n    return a + b"
 NEWEST = "sessions.created = (SELECT max(created) FROM sessions)"
 
@@ -69,6 +71,18 @@ def test_the_answer_is_a_value(kernel: Kernel) -> None:
     assert "returned `3`" in kernel.run("print(kept)").text
     assert "returned `3`" in kernel.run("kept").data("text/plain")[0]
     assert "returned `42`" in kernel.run("list(Out.values())[0]").plain
+
+
+def test_an_answer_knows_its_agent_and_its_run(kernel: Kernel) -> None:
+    kernel.run("%%planck ann\nadd 20 and 22 with @add")
+    assert kernel.run("_.agent.name, (await _.run).text == _.text").plain == "('ann', True)"
+
+
+def test_the_workspace_of_the_notebook(kernel: Kernel) -> None:
+    kernel.run("from planck_nb.jupyter.extension import current_workspace\n%planck hello")
+    assert kernel.run("list(current_workspace().agents)").plain == "['planck']"
+    assert kernel.run("%unload_ext planck_nb\nprint(current_workspace())").plain == "None\n"
+    assert current_workspace() is None, "there is no notebook here"
 
 
 @pytest.mark.parametrize("prompt", ["what is this?", 'what\'s up with {braces} and $x "quoted"', "a = b? %timeit !ls"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import AgentEvent, Compacted, Fallback, LimitReached
+from planck_nb.agent.run import Run
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import count
@@ -74,14 +76,23 @@ def _sentence(event: Compacted | LimitReached | Fallback) -> str:
 
 
 class Answer:
-    """The answer to a prompt: `text`, the `messages` of the run, `usage` in tokens and `cost` in US dollars.
+    """The answer to a prompt in a cell.
 
-    `outcome` is "done" or "stopped". The cell that ran the prompt has shown the transcript already, so the answer
-    shows itself in later cells only.
+    The cell that ran the prompt has shown the transcript already, so the answer shows itself in later cells only.
+
+    Args:
+        transcript: What the run said and did.
+        agent: The agent that answered.
+        run: The run that made the answer. Awaiting it gives the run's result, or raises what failed.
+        shown_in: The cell execution that has shown the transcript.
     """
 
-    def __init__(self, transcript: Transcript, *, shown_in: object = None) -> None:
+    def __init__(
+        self, transcript: Transcript, *, agent: Agent | None = None, run: Run | None = None, shown_in: object = None
+    ) -> None:
         self.transcript = transcript
+        self.agent = agent
+        self.run = run
         self._shown_in = shown_in
 
     @property
