@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from planck_nb.base.errors import (
     CassetteError,
@@ -21,19 +19,15 @@ from planck_nb.base.errors import (
     ProviderTimeoutError,
 )
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.jsonl import append_line, read_lines
 
 VERSION = 1
-
-_BLOCK = 65536
 
 ERRORS: Mapping[str, type[ProviderError]] = {
     kind.__name__: kind
     for kind in (ProviderConnectionError, ProviderAddressError, ProviderTimeoutError, ProviderProtocolError)
 }
 """The errors of a connection, which end a recorded answer as they ended the real one."""
-
-_appending = threading.Lock()
-"""Held while a line is written, by whichever cassette: two of them may have the same file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +81,11 @@ def read_entries(path: Path) -> Iterator[CassetteEntry]:
     is of a newer version. A file that does not exist has no entries.
     """
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return
+        for number, line in enumerate(read_lines(path), 1):
+            if line.strip():
+                yield _entry(line, path, number)
     except OSError as error:
         raise CassetteError(f"The cassette {path} cannot be read: {error.strerror}; check the path.") from error
-    for number, line in enumerate(data.split(b"\n")[:-1], 1):
-        if line.strip():
-            yield _entry(line, path, number)
 
 
 def _entry(line: bytes, path: Path, number: int) -> CassetteEntry:
@@ -140,28 +131,12 @@ def _read(chunk: Any) -> bytes:  # noqa: ANN401 - any JSON value
 
 
 def append(path: Path, line: bytes) -> None:
-    """Put a whole line at the end of the file, which is made for its owner alone where there is none.
+    """Append a complete line to the file, which is created for its owner alone.
 
-    What a crash left of a line before it is cut off. Raises `CassetteError` where the file cannot be written.
+    An incomplete line that a crash left before it is removed. Raises `CassetteError` if the file cannot be written.
     """
     try:
-        with _appending:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
-                _cut_torn_line(file)
-                file.write(line)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        append_line(path, line)
     except OSError as error:
         raise CassetteError(f"The cassette {path} cannot be written: {error.strerror}; check the path.") from error
-
-
-def _cut_torn_line(file: IO[bytes]) -> None:
-    length = end = file.seek(0, os.SEEK_END)
-    while end:
-        start = max(0, end - _BLOCK)
-        file.seek(start)
-        if (found := file.read(end - start).rfind(b"\n")) >= 0:
-            end = start + found + 1
-            break
-        end = start
-    if end < length:
-        file.truncate(end)

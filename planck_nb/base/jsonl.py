@@ -1,0 +1,68 @@
+"""Files of lines that are only appended to, whose last line a crash may have left incomplete."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+_BLOCK = 64 * 1024
+_BINARY = getattr(os, "O_BINARY", 0)
+
+_appending = threading.Lock()
+"""Held while a line is written: two writers of one process may have the same file open."""
+
+
+def append_line(path: Path, line: bytes, *, durable: bool = False, mode: int = 0o600) -> None:
+    """Append a complete line to a file, after removing an incomplete last line that a crash left.
+
+    Args:
+        path: The file, in an existing directory; it is created if it does not exist.
+        line: The line or lines, each ending in a line feed.
+        durable: Whether to wait until the line is on disk.
+        mode: Permission bits of a new file, less the process's umask.
+
+    Raises:
+        OSError: The line cannot be written; what was written of it is removed by the next call.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, mode)
+    with _appending, os.fdopen(descriptor, "a+b") as file:
+        length = file.seek(0, os.SEEK_END)
+        end = after_last_newline(file, length)
+        if end < length:
+            file.truncate(end)
+        file.write(line)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the complete lines of a file without their line feeds, none for a file that does not exist.
+
+    An incomplete last line is left out. Lines end at line feeds only.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line[:-1]
+
+
+def after_last_newline(file: BinaryIO, end: int) -> int:
+    """Return the offset just after the last line feed before the offset `end`, 0 if there is none. Moves the cursor."""
+    while end:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        if (found := file.read(end - start).rfind(b"\n")) >= 0:
+            return start + found + 1
+        end = start
+    return 0
