@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from planck_nb.agent.limits import Limits
     from planck_nb.agent.run import Run, RunResult
     from planck_nb.base.errors import PlanckError, ToolError
+    from planck_nb.base.sync import run_sync
     from planck_nb.config import Config
     from planck_nb.sessions import Session
     from planck_nb.tools.builtin import BuiltinTools
@@ -54,6 +55,7 @@ __all__ = [
     "ToolOutput",
     "Workspace",
     "ai",
+    "run_sync",
     "tool",
 ]
 
@@ -78,6 +80,7 @@ _HOME = {
     "ToolOutput": "planck_nb.agent.calling.tool_output",
     "Effect": "planck_nb.agent.approval.effect",
     "Workspace": "planck_nb.workspace",
+    "run_sync": "planck_nb.base.sync",
     "tool": "planck_nb.agent.calling.functions",
 }
 

@@ -13,6 +13,7 @@ from planck_nb.ai.messages import AssistantMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.sync import close_with_loop
 
 _clients: dict[asyncio.AbstractEventLoop, Client] = {}
 
@@ -69,6 +70,14 @@ async def complete(
 
 def _model(model: Model | str) -> Model:
     return get_model(model) if isinstance(model, str) else model
+
+
+async def _close_default_client() -> None:
+    if client := _clients.pop(asyncio.get_running_loop(), None):
+        await client.aclose()
+
+
+close_with_loop(_close_default_client)
 
 
 @atexit.register
