@@ -40,8 +40,13 @@ def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         value: f"the value of {name}"
         for name, value in environment.items()
-        if _NAME.search(name) and len(value) >= SHORTEST and _is_telling(value)
+        if is_secret_name(name) and len(value) >= SHORTEST and _is_telling(value)
     }
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether what has this name is a secret, such as OPENAI_API_KEY or `token`."""
+    return _NAME.search(name) is not None
 
 
 def find_secret(text: str, known: Mapping[str, str]) -> str | None:

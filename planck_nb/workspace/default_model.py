@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -35,7 +34,7 @@ async def choose_model(config: Config, environment: Mapping[str, str] | None = N
     """
     if config.default_model:
         return paced(get_model(config.default_model, own=config.models), config), ""
-    environment = os.environ if environment is None else environment
+    environment = config.environment() if environment is None else environment
     for variable, provider, model_id in WITH_KEY:
         if environment.get(variable):
             return get_model(provider, model_id, own=config.models), ""

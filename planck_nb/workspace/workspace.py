@@ -84,7 +84,7 @@ class Workspace:
         self.approvals.policy = self.policy()
         self.limits = self.config.limits
         self._owns_client = client is None
-        self._client = client or Client(cassette=_cassette(self.config))
+        self._client = client or Client(credentials=self.config.environment(), cassette=_cassette(self.config))
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
         self._opened: _Opened | None = None
         self._session_settings = SessionSettings()
@@ -430,4 +430,6 @@ def _granted(member: AgentRecord, find: ToolResolver | None, known: Mapping[str,
 
 
 def _cassette(config: Config) -> Cassette | None:
-    return None if config.cassette is None else Cassette(config.cassette, config.cassette_mode)
+    if config.cassette is None:
+        return None
+    return Cassette(config.cassette, config.cassette_mode, environment=config.environment())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.agents import Listening, calling, said
@@ -17,7 +18,7 @@ from planck_nb.config import SETTINGS
 from planck_nb.testing import scripted_model
 
 
-def config(folder: Path, **settings: object) -> Config:
+def config(folder: Path, **settings: Any) -> Config:
     return Config.load(environment={}, directory=folder, **settings)
 
 

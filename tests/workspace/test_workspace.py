@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from planck_nb.workspace import default_model
 from planck_nb.workspace.default_model import DEMO_NOTICE, choose_model
 
 
-def config(folder: Path, **settings: object) -> Config:
+def config(folder: Path, **settings: Any) -> Config:
     return Config.load(environment={}, directory=folder, **settings)
 
 

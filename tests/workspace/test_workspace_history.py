@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from support.agents import Hold, Listening, calling, kinds, paired, prompts, said, until
@@ -22,7 +23,7 @@ from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.workspace.workspace import INTERRUPTED
 
 
-def workspace(folder: Path, client: Listening | None = None, **settings: object) -> Workspace:
+def workspace(folder: Path, client: Listening | None = None, **settings: Any) -> Workspace:
     return Workspace(Config.load(environment={}, directory=folder, **settings), client=client)
 
 

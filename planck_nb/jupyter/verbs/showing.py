@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import ACTIONS
 from planck_nb.agent.context.tokens import estimate, estimate_request, estimate_text
+from planck_nb.agent.limits import Limits
 from planck_nb.ai.messages import Message, Part
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.request import Context, ToolSpec
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError, UsageError
-from planck_nb.config import SETTINGS, read_limits
+from planck_nb.config import Config, Scope, read_limits, write_setting
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb, table, takes_nothing
 from planck_nb.tools.archive import Change
@@ -151,27 +152,50 @@ def _undone(change: Change) -> str:
     return f"{change.path} is as it was before the {change.tool}."
 
 
-async def _config(controller: Controller, argument: str, _notebook: Notebook) -> pd.DataFrame:
+async def _config(controller: Controller, argument: str, _notebook: Notebook) -> pd.DataFrame | Text:
     workspace = controller.workspace
+    verb, _, rest = argument.partition(" ")
+    if verb == "set":
+        return Text(await run_in_thread(lambda: _set(workspace.config, rest)))
     if argument:
         try:
             workspace.set_limits(read_limits(argument, workspace.limits))
         except ValueError as error:
             raise UsageError(f"`%planck config {argument}`: it {error}.") from None
-    config, limits = workspace.config, workspace.limits
+    now, before = workspace.approvals.policy.rules, workspace.policy().rules
     rows = []
-    for setting in SETTINGS:
+    for setting, configured, source in workspace.config.settings():
+        value, unchanged = configured, True
         if setting.field == "limits":
+            value = workspace.limits
+            unchanged = value == configured
+        elif setting.field in ACTIONS:
+            value = [rule for rule in now if rule.action == setting.field]
+            unchanged = value == [rule for rule in before if rule.action == setting.field]
+        columns = {"source": source if unchanged else "this session", "variable": setting.variable}
+        if isinstance(value, Limits):
             rows += [
-                {"setting": name, "value": "none" if value is None else f"{value:,}", "variable": setting.variable}
-                for name, value in limits.as_dict().items()
+                {"setting": name, "value": "none" if number is None else f"{number:,}", **columns}
+                for name, number in value.as_dict().items()
             ]
         else:
-            value: object = getattr(config, setting.field, None)
-            if setting.field in ACTIONS:
-                value = [str(rule) for rule in workspace.approvals.policy.rules if rule.action == setting.field]
-            rows.append({"setting": setting.field, "value": _written(value), "variable": setting.variable})
-    return table(rows, ["setting", "value", "variable"])
+            rows.append({"setting": setting.field, "value": _written(value), **columns})
+    return table(rows, ["setting", "value", "source", "variable"])
+
+
+def _set(config: Config, argument: str) -> str:
+    """Write a setting into a file, and describe what was done."""
+    scope: Scope = "project"
+    if argument.startswith("--user "):
+        scope, argument = "user", argument.removeprefix("--user ")
+    key, _, value = argument.strip().partition(" ")
+    if not key or not value.strip():
+        raise UsageError("Write `%planck config set NAME VALUE`, or `set --user NAME VALUE` for all projects.")
+    path = write_setting(scope, key, None if value.strip() == "none" else value.strip(), directory=config.root)
+    source = config.sources.get(key, "")
+    if source.startswith("environment"):
+        return f"{key} is written to {path}, but the {source} goes before it."
+    return f"{key} is written to {path}; new kernels use it."
 
 
 def _written(value: object) -> str:
@@ -185,5 +209,5 @@ VERBS = {
     "skills": Verb("skills", "list the skills that agents can load", _skills),
     "changes": Verb("changes", "list the files that tools changed in this session", _changes),
     "undo": Verb("undo [NUMBER | all]", "take back what a tool did to a file, by default the newest change", _undo),
-    "config": Verb("config [NAME=NUMBER …]", "show the settings, or change limits: rounds=100 cost=none", _config),
+    "config": Verb("config [NAME=NUMBER … | set …]", "show settings, change limits, write one to a file", _config),
 }

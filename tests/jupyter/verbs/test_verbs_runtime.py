@@ -15,7 +15,9 @@ from support.kernel import Kernel, running_kernel
 from support.wire import CHAT_HELLO, MESSAGES, chat_chunk, client, sse
 
 from planck_nb import Agent, Config, Workspace
+from planck_nb.agent.approval import Rule
 from planck_nb.ai.messages import AssistantMessage, TextPart, ThinkingPart
+from planck_nb.base.errors import UsageError
 from planck_nb.config import SETTINGS
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs import VERBS, Notebook
@@ -479,6 +481,27 @@ async def test_every_variable_is_shown_with_its_value(tmp_path: Path) -> None:
     values = dict(zip(shown["variable"], shown["value"], strict=True))
     assert set(values) == {setting.variable for setting in SETTINGS}
     assert values["PLANCK_NB_MODELS_FILE"] == str(tmp_path / "mine.json")
+
+
+async def test_a_setting_is_shown_with_its_source_and_can_be_written(tmp_path: Path) -> None:
+    config = Config.load(environment={"PLANCK_NB_DEMO_PACE": "0"}, directory=tmp_path)
+
+    async def ask(place: Workspace, argument: str) -> Any:
+        return await VERBS["config"].answer(Controller(place), argument, Notebook({}, lambda _name, _value: None))
+
+    async with Workspace(config) as place:
+        written = str(await ask(place, "set compact_ratio 0.5"))
+        assert str(tmp_path / ".planck/config.toml") in written
+        assert "goes before it" in str(await ask(place, "set demo_pace 1"))
+        with pytest.raises(UsageError, match="config set NAME VALUE"):
+            await ask(place, "set compact_ratio")
+        await ask(place, "rounds=7")
+        place.approvals.policy = place.policy().with_rule(Rule.parse("allow", "bash"))
+        sources = dict(zip((shown := await ask(place, ""))["setting"], shown["source"], strict=True))
+    assert sources["rounds"] == sources["allow"] == "this session"
+    assert sources["demo_pace"] == "environment PLANCK_NB_DEMO_PACE"
+    assert sources["compact_ratio"] == sources["deny"] == "default"
+    assert Config.load(environment={}, directory=tmp_path).settings()[8][1:] == (0.5, ".planck/config.toml")
 
 
 async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path) -> None:

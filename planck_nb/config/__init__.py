@@ -1,0 +1,7 @@
+"""Settings: their names, the files and variables that they are read from, and the resolved `Config`."""
+
+from planck_nb.config.config import MODELS_FILES, Config, SettingValue
+from planck_nb.config.settings import SETTINGS, Setting, read_limits
+from planck_nb.config.settings_files import Scope, write_setting
+
+__all__ = ["MODELS_FILES", "SETTINGS", "Config", "Scope", "Setting", "SettingValue", "read_limits", "write_setting"]

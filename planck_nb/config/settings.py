@@ -1,0 +1,228 @@
+"""The table of settings: the name of each, its variable, and how a value that somebody wrote is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from math import inf, isfinite
+from pathlib import Path
+from typing import cast
+
+from planck_nb.agent.approval import Action, Rule
+from planck_nb.agent.limits import Limits
+from planck_nb.ai.cassettes import MODES, Mode
+from planck_nb.base.errors import ConfigError, PlanckError
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Args:
+        field: Its name in `Config.load`, in the settings files and, except for the approval rules, in `Config`.
+        variable: The environment variable that sets it.
+        help: What it means, in a few words.
+        read: Makes the value of what was written: text from a variable, or what TOML has (text, a number, a list, a
+            table). The second argument is the directory that relative paths start in. Raises `ValueError` with what is
+            accepted, as the end of a sentence that begins with "it".
+        default: The value, written as in a variable, if it is not set anywhere.
+        separator: What separates the items in a variable, for settings that are lists.
+    """
+
+    field: str
+    variable: str
+    help: str
+    read: Callable[[object, Path], object]
+    default: str | None = None
+    separator: str = ""
+
+    def value_of(self, written: object, directory: Path, name: str) -> object:
+        """Return the value that was written for the setting.
+
+        Args:
+            written: Text as in the environment variable, or a value from TOML.
+            directory: Where relative paths start.
+            name: What to call the setting in an error: a variable, or a file and a key.
+
+        Raises:
+            ConfigError: The value cannot be used.
+        """
+        try:
+            return self.read(written, directory)
+        except PlanckError as error:
+            raise ConfigError(f"{name} is {written!r}: {error}") from None
+        except ValueError as error:
+            raise ConfigError(f"{name} is {written!r}; it {error}.") from None
+
+    def toml_value(self, value: object) -> object:
+        """Return a value as TOML holds it best: text for a list as a list, text for a number as a number."""
+        if isinstance(value, str) and self.separator:
+            return _items(value, self.separator)
+        if isinstance(value, str) and self.read in (_seconds, _ratio):
+            number = float(value)
+            return int(number) if number.is_integer() else number
+        return value
+
+
+def read_limits(text: str, limits: Limits | None = None) -> Limits:
+    """Return limits with some of them changed.
+
+    Example:
+        >>> read_limits("rounds=100, cost=none").rounds
+        100
+
+    Args:
+        text: Pairs such as "rounds=100, cost=none", separated by commas or blanks.
+        limits: The limits to change, by default the default ones.
+
+    Raises:
+        ValueError: The text has a name that is not a limit, or a value that is not a positive number or "none".
+    """
+    known = {item.name for item in fields(Limits)}
+    changed: dict[str, float | int | None] = {}
+    for word in text.replace(",", " ").split():
+        name, equals, value = word.partition("=")
+        if name not in known or not equals:
+            raise ValueError(f"takes NAME=NUMBER for {', '.join(sorted(known))}, with `none` for no limit")
+        if value.lower() == "none":
+            changed[name] = None
+            continue
+        whole = name not in {"cost", "seconds", "session_cost"}
+        accepted = f"{'a whole number' if whole else 'a number'} above 0 for {name}, or none"
+        number = _number(value, accepted)
+        if not 0 < number < inf or (whole and not number.is_integer()):
+            raise ValueError(f"must be {accepted}")
+        changed[name] = int(number) if whole else number
+    return replace(limits or Limits(), **changed)  # type: ignore[arg-type]  # each is a number or None
+
+
+def _text(written: object, _directory: Path) -> str:
+    if not isinstance(written, str) or not written.strip():
+        raise ValueError("must be text")
+    return written
+
+
+def _path(written: object, directory: Path) -> Path:
+    try:
+        return directory / Path(_text(written, directory)).expanduser()
+    except RuntimeError:  # "~name" of a user who does not exist
+        raise ValueError("must be a path in a folder that exists") from None
+
+
+def _paths(written: object, directory: Path) -> tuple[Path, ...]:
+    return tuple(_path(item, directory) for item in _items(written, os.pathsep))
+
+
+def _mode(written: object, _directory: Path) -> Mode:
+    if written not in MODES:
+        raise ValueError(f"must be one of {', '.join(MODES)}")
+    return cast("Mode", written)
+
+
+def _words(written: object, _directory: Path) -> tuple[str, ...]:
+    return tuple(_items(written, ","))
+
+
+def _items(written: object, separator: str) -> list[str]:
+    if isinstance(written, str):
+        written = written.split(separator)
+    if not isinstance(written, list) or not all(isinstance(item, str) for item in written):
+        raise ValueError("must be a list of texts")
+    return [item.strip() for item in written if item.strip()]
+
+
+def _rules(action: Action) -> Callable[[object, Path], tuple[Rule, ...]]:
+    def read(written: object, directory: Path) -> tuple[Rule, ...]:
+        return tuple(Rule.parse(action, word) for word in _words(written, directory))
+
+    return read
+
+
+def _limits(written: object, _directory: Path) -> Limits:
+    if isinstance(written, Mapping):
+        written = " ".join(f"{name}={number}" for name, number in written.items())
+    if not isinstance(written, str):
+        raise ValueError("must be a table such as {rounds = 100, cost = 'none'}, or text such as 'rounds=100'")  # noqa: TRY004
+    return read_limits(written)
+
+
+def _seconds(written: object, _directory: Path) -> float:
+    return max(0.0, _number(written, "a number of seconds"))
+
+
+def _ratio(written: object, _directory: Path) -> float:
+    accepted = "a number above 0 and at most 1"
+    ratio = _number(written, accepted)
+    if not 0 < ratio <= 1:
+        raise ValueError(f"must be {accepted}")
+    return ratio
+
+
+def _number(written: object, accepted: str) -> float:
+    try:
+        number = inf if isinstance(written, bool) or not isinstance(written, (str, int, float)) else float(written)
+    except (ValueError, OverflowError):
+        number = inf
+    if not isfinite(number):
+        raise ValueError(f"must be {accepted}")
+    return number
+
+
+def _folders(name: str) -> str:
+    return f".planck/{name}{os.pathsep}~/.planck/{name}"
+
+
+SETTINGS = (
+    Setting("sessions_dir", "PLANCK_NB_SESSIONS_DIR", "where sessions are kept", _path, ".planck/sessions"),
+    Setting("default_model", "PLANCK_NB_MODEL", "the model of agents that name none, as provider:model", _text),
+    Setting(
+        "fallbacks",
+        "PLANCK_NB_FALLBACKS",
+        "models to ask when that one cannot answer, in order",
+        _words,
+        separator=",",
+    ),
+    Setting(
+        "limits",
+        "PLANCK_NB_LIMITS",
+        "bounds of a turn (rounds, tokens, cost in dollars, seconds) and a session: rounds=100,cost=none",
+        _limits,
+    ),
+    Setting(
+        "allow",
+        "PLANCK_NB_ALLOW",
+        "calls that need no approval: read, write, bash:git status",
+        _rules("allow"),
+        separator=",",
+    ),
+    Setting("ask", "PLANCK_NB_ASK", "calls that need approval", _rules("ask"), separator=","),
+    Setting("deny", "PLANCK_NB_DENY", "calls that are never run", _rules("deny"), separator=","),
+    Setting("approval_deadline", "PLANCK_NB_APPROVAL_DEADLINE", "seconds to approve a call in", _seconds),
+    Setting("compact_ratio", "PLANCK_NB_COMPACT_RATIO", "how full the window may be before it is compacted", _ratio),
+    Setting(
+        "skills_dirs",
+        "PLANCK_NB_SKILLS_DIRS",
+        "folders of skills",
+        _paths,
+        _folders("skills"),
+        os.pathsep,
+    ),
+    Setting(
+        "tools_dirs",
+        "PLANCK_NB_TOOLS_DIRS",
+        "folders of tools that a TOOL.json describes",
+        _paths,
+        _folders("tools"),
+        os.pathsep,
+    ),
+    Setting("demo_pace", "PLANCK_NB_DEMO_PACE", "seconds between two words of the demo model", _seconds),
+    Setting("cassette", "PLANCK_NB_CASSETTE", "file that model traffic is recorded to or replayed from", _path),
+    Setting("cassette_mode", "PLANCK_NB_CASSETTE_MODE", "off, record, replay or auto", _mode),
+    Setting("models_file", "PLANCK_NB_MODELS_FILE", "file that describes models of one's own", _path),
+    Setting("env_file", "PLANCK_NB_ENV_FILE", "file of variables such as API keys, read as if they were set", _path),
+)
+"""All settings: one table for variables, files and help."""
+
+RULES = ("deny", "allow", "ask")
+"""The settings that together are `Config.rules`, in the order in which the policy gets them."""

@@ -1,0 +1,166 @@
+"""The settings files: `.planck/config.toml` of a project, and of the user for all projects."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from planck_nb.base.atomic import write_atomically
+from planck_nb.base.errors import ConfigError, did_you_mean
+from planck_nb.base.secrets import find_secret, is_secret_name
+from planck_nb.config.settings import SETTINGS, Setting
+
+SETTINGS_FILE = Path(".planck/config.toml")
+
+Scope: TypeAlias = Literal["project", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """A TOML file with settings; `label` is a short name for people, such as "~/.planck/config.toml"."""
+
+    path: Path
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSettings:
+    """What a settings file has: values by the name of the setting, and a sentence about each key that is not used."""
+
+    values: Mapping[str, object]
+    warnings: tuple[str, ...] = ()
+
+
+def settings_files(directory: Path, home: Path | None) -> tuple[SettingsFile, ...]:
+    """The files that may hold settings, the one that goes first at the front.
+
+    This is the only place that decides which files are read. In the home folder itself, the file there is the user's.
+    """
+    project = SettingsFile(directory / SETTINGS_FILE, SETTINGS_FILE.as_posix())
+    if home is None:
+        return (project,)
+    user = SettingsFile(home / SETTINGS_FILE, f"~/{SETTINGS_FILE.as_posix()}")
+    return (user,) if user.path == project.path else (project, user)
+
+
+def read_settings(file: SettingsFile) -> WrittenSettings:
+    """Read a settings file; one that does not exist has no settings.
+
+    Raises:
+        ConfigError: The file cannot be read, or is not TOML.
+    """
+    try:
+        text = file.path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return WrittenSettings({})
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file.path} cannot be read: {error}.") from error
+    return _select(_parsed(text, file.path), file.path)
+
+
+def write_setting(
+    scope: Scope, key: str, value: object, *, directory: Path | None = None, home: Path | None = None
+) -> Path:
+    """Write a setting into a settings file; comments and everything else in it stay as they are.
+
+    It counts for every `Config.load` from then on, unless an environment variable goes before it.
+
+    Args:
+        scope: "project" for `.planck/config.toml` in `directory`, "user" for the one in `home`.
+        key: The name of the setting, such as "default_model".
+        value: Text as in the environment variable, or a number, list or table as in TOML; None removes the setting.
+        directory: The folder of the project, by default the working directory.
+        home: The user's home folder, by default that of the process.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ConfigError: There is no such setting or scope, the value cannot be used, or the file cannot be read or written.
+            The file is then unchanged.
+    """
+    import tomlkit  # noqa: PLC0415 - needed only for writing
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    folder = _folder_of(scope, directory, home)
+    path = (folder / SETTINGS_FILE).resolve()  # a link to a file elsewhere stays a link
+    value = str(value) if isinstance(value, Path) else value
+    setting = _setting(key, value)
+    if value is not None:
+        setting.value_of(value, folder, key)
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+        if value is None:
+            document.pop(key, None)
+        else:
+            document[key] = setting.toml_value(value)
+        text = tomlkit.dumps(document)
+    except (TOMLKitError, TypeError, ValueError, OSError) as error:
+        raise ConfigError(f"{key} was not written to {path}: {error}.") from error
+    if value is not None:
+        setting.value_of(_parsed(text, path).get(key), folder, key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"{key} was not written to {path}: {error}.") from error
+    return path
+
+
+def home_folder() -> Path | None:
+    """Return the home folder of the process's user, None if it has none."""
+    try:
+        return Path.home()
+    except RuntimeError:  # HOME is not set, and the system does not know the user
+        return None
+
+
+def _folder_of(scope: str, directory: Path | None, home: Path | None) -> Path:
+    match scope:
+        case "project":
+            return Path.cwd() if directory is None else directory
+        case "user":
+            if folder := home or home_folder():
+                return folder
+            raise ConfigError("There is no home folder; set HOME, or write to 'project'.")
+    raise ConfigError(f"There is no scope {scope!r}; write to 'project' or 'user'.")
+
+
+def _setting(key: str, value: object) -> Setting:
+    if secret := _secret(key, value):
+        raise ConfigError(secret)
+    known = {setting.field: setting for setting in SETTINGS}
+    if key not in known:
+        raise ConfigError(f"There is no setting {key}. {did_you_mean(key, known)}")
+    return known[key]
+
+
+def _parsed(text: str, path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+
+
+def _select(table: Mapping[str, object], path: Path) -> WrittenSettings:
+    names = [setting.field for setting in SETTINGS]
+    values: dict[str, object] = {}
+    warnings: list[str] = []
+    for key, value in table.items():
+        if secret := _secret(key, value):
+            warnings.append(f"{path}: {secret}")
+        elif key in names:
+            values[key] = value
+        else:
+            warnings.append(f"{path} has {key!r}, which is not a setting. {did_you_mean(key, names)}")
+    return WrittenSettings(values, tuple(warnings))
+
+
+def _secret(key: str, value: object) -> str | None:
+    """A sentence if the setting is a secret; the value is not in it."""
+    if not is_secret_name(key) and not find_secret(str(value), {}):
+        return None
+    return f"{key} was not used: settings files hold no secrets; set API keys as environment variables or in env_file."
