@@ -1,18 +1,23 @@
 """LLM agents that live inside the Jupyter kernel: streamed into the cell, stored as SQL, tested like code.
 
-Names load on first use, so that importing the package costs next to nothing.
+The public API is what is listed in the `__all__` of this package and of `planck_nb.ai`, `planck_nb.errors`,
+`planck_nb.events`, `planck_nb.sessions`, `planck_nb.resources`, `planck_nb.workspace` and `planck_nb.testing`.
+Everything else is private and may change in any release.
+
+Names are loaded on first use, so importing the package is cheap.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from planck_nb import ai
+    from planck_nb import ai, errors, events
     from planck_nb.agent.agent import Agent
     from planck_nb.agent.approval import Policy, Rule
     from planck_nb.agent.approval.effect import Effect
@@ -55,6 +60,9 @@ __all__ = [
     "ToolOutput",
     "Workspace",
     "ai",
+    "errors",
+    "events",
+    "get_workspace",
     "run_sync",
     "tool",
 ]
@@ -85,13 +93,15 @@ _HOME = {
 }
 
 
+_MODULES = ("ai", "errors", "events")
+
 _RENAMED = {"Touch": "Effect"}
-"""Names of 0.1.0 that go on as aliases, with what they are called now."""
+"""Deprecated names of 0.1.0, each with its new name."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name == "ai":
-        return import_module("planck_nb.ai")
+    if name in _MODULES:
+        return import_module(f"planck_nb.{name}")
     if name in _RENAMED:
         warnings.warn(f"planck_nb.{name} is now planck_nb.{_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
         name = _RENAMED[name]
@@ -104,11 +114,25 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+def get_workspace() -> Workspace | None:
+    """Return the workspace of this notebook: the one that `%planck` uses.
+
+    Returns:
+        The workspace, or None outside IPython and before `%load_ext planck_nb`.
+
+    Example:
+        >>> get_workspace() is None  # this is no notebook
+        True
+    """
+    extension = sys.modules.get("planck_nb.jupyter.extension")  # only `%load_ext` imports it, and IPython with it
+    return None if extension is None else cast("Workspace | None", extension.current_workspace())
+
+
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add `%planck` and `%%planck` to a notebook; called by `%load_ext planck_nb`."""
+    """Add `%planck` and `%%planck` to a notebook; `%load_ext planck_nb` calls this."""
     import_module("planck_nb.jupyter.extension").load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Take them out again and stop what they started; called by `%unload_ext planck_nb`."""
+    """Remove `%planck` and `%%planck` and stop their agents; `%unload_ext planck_nb` calls this."""
     import_module("planck_nb.jupyter.extension").unload(shell)

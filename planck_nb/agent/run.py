@@ -12,6 +12,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputSpec
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
 from planck_nb.base.event_log import EventLog
+from planck_nb.base.text import one_line
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -25,7 +26,7 @@ else:
 RunStatus: TypeAlias = Literal["queued", "running", "done", "aborted", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Generic[T]):
     """What a prompt led to.
 
@@ -53,6 +54,15 @@ class RunResult(Generic[T]):
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        ended = "aborted " if self.aborted else "limited " if self.limit else ""
+        return f"<RunResult {ended}{one_line(self.text)!r}>"
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows for a result: its text, or the data of a structured answer."""
+        structured = self.output is not None and not isinstance(self.output, str)
+        return f"```json\n{self.text}\n```" if structured else self.text
 
 
 class Run(Generic[T]):

@@ -12,7 +12,7 @@ import pytest
 from support.kernel import Kernel, running_kernel
 from support.llama import free_port
 
-from planck_nb.jupyter.extension import current_workspace
+from planck_nb import get_workspace
 
 ADD = "def add(a: int, b: int) -> int:\n    'Add two numbers.'\n    return a + b"
 NEWEST = "sessions.created = (SELECT max(created) FROM sessions)"
@@ -79,10 +79,10 @@ def test_an_answer_knows_its_agent_and_its_run(kernel: Kernel) -> None:
 
 
 def test_the_workspace_of_the_notebook(kernel: Kernel) -> None:
-    kernel.run("from planck_nb.jupyter.extension import current_workspace\n%planck hello")
-    assert kernel.run("list(current_workspace().agents)").plain == "['planck']"
-    assert kernel.run("%unload_ext planck_nb\nprint(current_workspace())").plain == "None\n"
-    assert current_workspace() is None, "there is no notebook here"
+    kernel.run("from planck_nb import get_workspace\n%planck hello")
+    assert kernel.run("list(get_workspace().agents)").plain == "['planck']"
+    assert kernel.run("%unload_ext planck_nb\nprint(get_workspace())").plain == "None\n"
+    assert get_workspace() is None, "this process is not a notebook"
 
 
 @pytest.mark.parametrize("prompt", ["what is this?", 'what\'s up with {braces} and $x "quoted"', "a = b? %timeit !ls"])

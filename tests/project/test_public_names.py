@@ -1,0 +1,122 @@
+"""The public names: each has one meaning, and those of the first release still work."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+from typing import get_args
+
+import pytest
+
+import planck_nb
+from planck_nb import errors, events
+
+FACES = ["", ".ai", ".errors", ".events", ".resources", ".sessions", ".testing", ".workspace"]
+"""The public modules, as they follow "planck_nb"."""
+
+SAME_NAME = {
+    "Message": "events.Message says that a message was appended; ai.Message is any message.",
+}
+"""Names that two public modules use for different things, each with the reason. Users write the module's name too."""
+
+RELEASED = {
+    "": """Agent Approvals BuiltinTools Compact Compactor Config ExternalTool Limits PlanckError Policy Rule Run
+        RunResult Session Tool ToolContext ToolError ToolOutput Touch Workspace ai tool""",
+    ".ai": """AssistantMessage AssistantPart Cassette Client Context FilePart Finish ImagePart Message Model Options
+        Part PartEnd PriceStep Pricing Retry RetryPolicy StopReason Stream StreamEvent SummaryMessage TextDelta
+        TextPart ThinkingDelta ThinkingPart Timeouts ToolArgsDelta ToolCallPart ToolCallStart ToolResultMessage
+        ToolResultPart ToolSpec Usage UsageUpdate UserMessage UserPart Warned add_models complete decode_message
+        default_client discover encode_message get_model list_models list_providers stream""",
+    ".sessions": """Page Query Row Session SessionInfo SessionLog SessionReader VIEWS compact_store delete_session
+        export_session find_by_id find_by_name find_session import_session list_sessions open_in query query_async
+        query_into search search_async terms""",
+    ".resources": """Instructions Skill SkillPool SkillReport find_instructions load_all system_prompt_section""",
+    ".testing": "Call Reply scripted_model",
+    ".workspace": "Workspace",
+}
+"""What 0.1.0 exported."""
+
+RENAMED = {
+    "planck_nb.Touch",
+    "planck_nb.ai.Retry",
+    "planck_nb.ai.TextDelta",
+    "planck_nb.ai.ThinkingDelta",
+    "planck_nb.ai.ToolArgsDelta",
+    "planck_nb.ai.Warned",
+}
+
+
+HIDDEN_MODULES = {"planck_nb.sessions.query", "planck_nb.sessions.search"}
+"""Modules that a function of the same name hides; to be renamed."""
+
+
+def face(suffix: str) -> ModuleType:
+    return importlib.import_module(f"planck_nb{suffix}")
+
+
+@pytest.mark.parametrize("suffix", FACES)
+def test_every_listed_name_is_there_in_order(suffix: str) -> None:
+    module = face(suffix)
+    assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
+    assert len(module.__all__) == len(set(module.__all__))
+
+
+def test_a_name_means_the_same_wherever_it_is_exported() -> None:
+    meanings: dict[str, list[object]] = {}
+    for suffix in FACES:
+        module = face(suffix)
+        for name in module.__all__:
+            known = meanings.setdefault(name, [])
+            value = getattr(module, name)
+            if not any(value is other for other in known):
+                known.append(value)
+    assert {name for name, values in meanings.items() if len(values) > 1} == set(SAME_NAME)
+
+
+def test_no_public_function_hides_a_module() -> None:
+    hidden = []
+    for suffix in FACES:
+        module = face(suffix)
+        modules = {found.name for found in pkgutil.iter_modules(getattr(module, "__path__", []))}
+        hidden += [f"{module.__name__}.{name}" for name in modules if inspect.isroutine(getattr(module, name, None))]
+    assert set(hidden) == HIDDEN_MODULES
+
+
+@pytest.mark.parametrize("suffix", RELEASED)
+def test_what_the_first_release_exported_can_still_be_imported(suffix: str) -> None:
+    module = face(suffix)
+    for name in RELEASED[suffix].split():
+        if f"planck_nb{suffix}.{name}" in RENAMED:
+            with pytest.warns(DeprecationWarning, match=name):
+                assert getattr(module, name) is not None
+            assert name not in module.__all__
+        else:
+            assert getattr(module, name) is not None
+
+
+def test_errors_lists_every_exception() -> None:
+    known: set[type[Exception]] = set()
+    unseen: list[type[Exception]] = [errors.PlanckError]
+    for found in pkgutil.walk_packages(planck_nb.__path__, "planck_nb."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    while unseen:
+        error = unseen.pop()
+        known.add(error)
+        unseen += error.__subclasses__()
+    shipped = {error.__name__ for error in known if error.__module__.startswith("planck_nb.")}
+    private = {name for name in shipped if name.startswith("_")}
+    assert set(errors.__all__) == shipped - private
+
+
+def test_events_lists_every_event() -> None:
+    classes = {event.__name__ for event in get_args(events.AgentEvent)}
+    assert set(events.__all__) - classes == {"AgentEvent", "EventBase", "decode_event", "encode_event"}
+    assert classes <= set(events.__all__)
+    assert dir(events) == sorted(events.__all__)
+
+
+def test_outside_a_notebook_there_is_no_workspace() -> None:
+    assert planck_nb.get_workspace() is None
