@@ -1,4 +1,4 @@
-"""What the agents of a workspace can be given: tools of files and shell, tools from TOOL.json files, skills."""
+"""What the agents of a workspace can be given: built-in tools, tools from TOOL.json files and packages, skills."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from planck_nb.tools.builtin import BuiltinTools
 from planck_nb.tools.changes import Changes
 from planck_nb.tools.external import ExternalTool, Skipped
 from planck_nb.tools.files import Files
+from planck_nb.tools.installed import InstalledTools
 
 
 class Toolbox:
     """Tools, skills and instructions for agents that work in `config.root`.
 
-    What their tools change is recorded in `changes`. Instructions are read once, skills whenever a turn begins.
+    What their tools change is recorded in `changes`. Instructions are read once, skills whenever a turn begins. Tools
+    that installed packages offer are looked up last, so that no package replaces a tool of another kind.
     """
 
-    def __init__(self, config: Config, changes: Changes) -> None:
+    def __init__(self, config: Config, changes: Changes, installed: InstalledTools | None = None) -> None:
         self._config = config
+        self._installed = installed or InstalledTools()
         self._files = Files(changes)
         self._skills = SkillPool(config.skills_dirs)
         self._skill_tools = self._skills.tools()
@@ -37,29 +40,45 @@ class Toolbox:
         return {tool.name: tool for tool in BuiltinTools.all(cwd=self._config.root, files=self._files)}
 
     def tools(self) -> dict[str, Tool]:
-        """All tools that an agent can be given by name; one of a TOOL.json counts before a built-in one."""
+        """All tools by name, except those of packages; one of a TOOL.json goes before a built-in one."""
         found = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root)
         external = {tool.name: tool for tool in reversed(found.tools)}
         return {**self.builtin, **external, **{tool.name: tool for tool in self._skill_tools}}
 
     def names(self) -> list[str]:
-        """What `named` takes."""
-        return [*self.tools(), *_GROUPS]
+        """The names that `named` accepts; packages are not imported for them."""
+        return list(dict.fromkeys([*self.tools(), *_GROUPS, *self._installed.names()]))
 
     def has(self, name: str) -> bool:
-        """Whether `named` takes this name."""
-        return name in _GROUPS or name in self.tools()
+        """Whether `named` accepts this name."""
+        return name in _GROUPS or name in self.tools() or name in self._installed.names() or self.find(name) is not None
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of exactly this name, None if there is none."""
+        return self.tools().get(name) or self._installed.find(name)
 
     def named(self, names: Iterable[str]) -> list[Tool]:
-        """The tools of these names; "files" stands for read, write and edit. Raises `UsageError` for an unknown one."""
+        """Return the tools of these names.
+
+        Args:
+            names: Names of tools, groups ("files" is read, write and edit; "builtin" these and bash), and entry points
+                of installed packages, which may offer several tools under one name.
+
+        Raises:
+            UsageError: There is no tool of one of these names.
+            ConfigError: The package that offers a tool of one of these names cannot be used.
+        """
         tools = self.tools()
         found: list[Tool] = []
         for name in names:
-            members = _GROUPS.get(name, (name,)) if name not in tools else (name,)
-            for member in members:
-                if member not in tools:
-                    raise UsageError(f"There is no tool named {name}. {did_you_mean(name, self.names())}")
-                found.append(tools[member])
+            if name in tools:
+                found.append(tools[name])
+            elif name in _GROUPS:
+                found += [tools[member] for member in _GROUPS[name]]
+            elif installed := self._installed.named(name):
+                found += installed
+            else:
+                raise UsageError(f"There is no tool named {name}. {did_you_mean(name, self.names())}")
         return found
 
     def skills(self) -> Mapping[str, Skill]:
@@ -77,10 +96,10 @@ class Toolbox:
         return find_instructions(self._config.root)
 
     def skipped(self) -> list[Skipped]:
-        """Files of tools and skills that could not be used, with the reasons."""
+        """Files and packages that could not be used, with the reasons."""
         tools = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root).skipped
         instructions = (Skipped(Path(INSTRUCTIONS_FILE), text) for text in self.instructions.warnings)
-        return [*tools, *self._skills.report().skipped, *instructions]
+        return [*tools, *self._installed.skipped(), *self._skills.report().skipped, *instructions]
 
 
 _GROUPS = {"files": ("read", "write", "edit"), "builtin": ("read", "write", "edit", "bash")}

@@ -373,7 +373,6 @@ class Workspace:
             await self.remove_agent(name)
         problems = [f"{name} has no part in this and stopped." for name in gone]
         here = {agent.id for agent in self.agents.values()}
-        known = self.toolbox.tools() if staying.keys() - here else {}
         for member in staying.values():
             if member.agent_id in here:
                 continue
@@ -381,7 +380,7 @@ class Workspace:
             if name in self.agents:
                 problems.append(f"A second agent named {name} was left out.")
                 continue
-            tools, missing = _granted(member, find, known)
+            tools, missing = _granted(member, find, self.toolbox)
             if missing:
                 problems.append(f"{name} lacks {', '.join(missing)}; hand them over again with `--tools`.")
             agent = self._add(name, await self._model_of(member, problems), member.system_prompt, tools, member=member)
@@ -423,9 +422,9 @@ class Workspace:
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
 
 
-def _granted(member: AgentRecord, find: ToolResolver | None, known: Mapping[str, Tool]) -> tuple[list[Tool], list[str]]:
+def _granted(member: AgentRecord, find: ToolResolver | None, toolbox: Toolbox) -> tuple[list[Tool], list[str]]:
     """The tools that the agent had, and the names of those that are nowhere any more."""
-    given = {name: (find(name) if find else None) or known.get(name) for name in member.tools}
+    given = {name: (find(name) if find else None) or toolbox.find(name) for name in member.tools}
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 
 
