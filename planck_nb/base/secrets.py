@@ -1,4 +1,4 @@
-"""Finds what must not be written into a file that is going to be shared."""
+"""What counts as a secret: in cassettes, which are shared, and in the environment of commands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import string
 from collections.abc import Mapping
 
 SHORTEST = 8
-"""Characters of a secret, at least: what is shorter is a word such as "none", which servers without keys are given."""
+"""Characters that a secret has at least. A shorter one is a word such as "none", set for servers without keys."""
 
-_NAME = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_NAME = re.compile(
+    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN(?!IZER|S$)|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
+    r"|(^|_)KEY$|_(PASS|PWD|PAT|AUTH)$",
+    re.IGNORECASE,
+)
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^\s/?#@:]*:[^\s/?#@]+@")
 
 _BASE64 = frozenset(string.ascii_letters + string.digits + "+/_-")
-"""Where one of these stands before it, a match is a chance find inside sealed reasoning or a picture."""
+"""A match right after one of these characters is a coincidence inside encrypted reasoning or an image."""
 
-# The vendors' own formats. Each begins with a literal, which is what makes searching fast.
+# The vendors' own formats. Each begins with a literal, which makes the search fast.
 _FORMATS: Mapping[str, re.Pattern[str]] = {
     what: re.compile(pattern)
     for what, pattern in {
@@ -35,24 +40,31 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
 }
 
 
-def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the variables hold whose names say that it is secret: values, and what to call them."""
-    return {
-        value: f"the value of {name}"
-        for name, value in environment.items()
-        if is_secret_name(name) and len(value) >= SHORTEST and _is_telling(value)
-    }
-
-
 def is_secret_name(name: str) -> bool:
-    """Return whether what has this name is a secret, such as OPENAI_API_KEY or `token`."""
+    """Whether a setting or field of this name, with underscores between its words, is a secret, such as `api_key`."""
     return _NAME.search(name) is not None
 
 
-def find_secret(text: str, known: Mapping[str, str]) -> str | None:
-    """What secret the text holds, in words that do not tell it; None where there is none.
+def is_secret_variable(name: str, value: str) -> bool:
+    """Whether an environment variable looks like a secret: by its name, or because it is an address with a password."""
+    # A setting such as `max_tokens` is a number; of somebody else's variable that is not known.
+    named = is_secret_name(name) or name.upper().endswith("TOKENS")
+    return named or _PASSWORD_IN_ADDRESS.search(value) is not None
 
-    `known` maps secrets to their descriptions.
+
+def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The values of the variables that look like secrets, each with a description that does not show it."""
+    return {
+        value: f"the value of {name}"
+        for name, value in environment.items()
+        if is_secret_variable(name, value) and len(value) >= SHORTEST and _is_specific(value)
+    }
+
+
+def find_secret(text: str, known: Mapping[str, str]) -> str | None:
+    """Describe a secret that the text contains, without showing it; None if it contains none.
+
+    `known` maps secrets to their descriptions. The formats of the vendors' keys are recognised, too.
     """
     for value, what in known.items():
         if value in text or json.dumps(value)[1:-1] in text:
@@ -69,6 +81,6 @@ def _stands_alone(found: re.Match[str]) -> bool:
     return before[-1:] not in _BASE64 or (len(before) > 1 and before[0] == "\\")
 
 
-def _is_telling(value: str) -> bool:
-    """Whether a value is no plain word: a password such as "postgres" stands in many texts that give nothing away."""
+def _is_specific(value: str) -> bool:
+    """Whether a value is more than a plain word: a password such as "postgres" stands in many harmless texts."""
     return not value.isalpha() or len(value) >= 2 * SHORTEST

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 import selectors
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from planck_nb.base.errors import ToolError
+from planck_nb.base.secrets import is_secret_variable
 from planck_nb.tools.output_capture import Capture
 from planck_nb.tools.process_guard import MARK, guard
 from planck_nb.tools.watchdog import ProcessTree, send
@@ -37,13 +37,6 @@ _STDERR_SHARE = 0.25
 
 _ENTRY = 'echo "+$$" >&0; exec </dev/null; exec /bin/sh -c "$0"'
 """The group tells the watchdog of itself before the command begins, so that no moment is without watch."""
-
-_SECRET = re.compile(
-    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN(?!IZER)|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
-    r"|_(KEY|PASS|PWD|PAT|AUTH)$",
-    re.IGNORECASE,
-)
-_PASSWORD_IN_ADDRESS = re.compile(r"://[^\s/?#@:]*:[^\s/?#@]+@")
 
 Ending: TypeAlias = Literal["exited", "timeout", "cancelled"]
 
@@ -63,11 +56,7 @@ def child_environment(parent: Mapping[str, str], allow: Iterable[str] = ()) -> d
     That is by its name, or because it holds an address with a password.
     """
     kept = set(allow)
-    return {
-        name: value
-        for name, value in parent.items()
-        if name in kept or not (_SECRET.search(name) or _PASSWORD_IN_ADDRESS.search(value))
-    }
+    return {name: value for name, value in parent.items() if name in kept or not is_secret_variable(name, value)}
 
 
 def run_command(
