@@ -14,9 +14,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from planck_nb.ai.auth import Auth, OutgoingRequest
+from planck_nb.ai.builtin_providers import register_builtin_providers
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.catalogue import add_models, discover, get_model, list_models, list_providers
-from planck_nb.ai.client import Client, Stream
+from planck_nb.ai.client import Client, RequestPreview, Stream
+from planck_nb.ai.dialect import Decoder, Dialect, LocalModel, Pause, WireRequest
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
@@ -38,6 +41,7 @@ from planck_nb.ai.messages import (
     encode_message,
 )
 from planck_nb.ai.models import Model, PriceStep, Pricing
+from planck_nb.ai.registry import Provider, register
 from planck_nb.ai.request import Context, Options, ToolSpec
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.shortcuts import complete, default_client, stream
@@ -57,19 +61,27 @@ from planck_nb.ai.stream_events import (
 __all__ = [
     "AssistantMessage",
     "AssistantPart",
+    "Auth",
     "Cassette",
     "Client",
     "Context",
+    "Decoder",
+    "Dialect",
     "FilePart",
     "Finish",
     "ImagePart",
+    "LocalModel",
     "Message",
     "Model",
     "Options",
+    "OutgoingRequest",
     "Part",
     "PartEnd",
+    "Pause",
     "PriceStep",
     "Pricing",
+    "Provider",
+    "RequestPreview",
     "RetryPolicy",
     "StopReason",
     "Stream",
@@ -92,6 +104,7 @@ __all__ = [
     "UsageUpdate",
     "UserMessage",
     "UserPart",
+    "WireRequest",
     "add_models",
     "complete",
     "decode_message",
@@ -101,8 +114,11 @@ __all__ = [
     "get_model",
     "list_models",
     "list_providers",
+    "register",
     "stream",
 ]
+
+register_builtin_providers()
 
 _RENAMED = {
     "Retry": "StreamRetry",

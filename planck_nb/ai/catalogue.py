@@ -14,24 +14,32 @@ from importlib import resources
 from typing import Any
 
 from planck_nb.ai import discovery
+from planck_nb.ai.auth import Auth
 from planck_nb.ai.models import Model, PriceStep, Pricing
-from planck_nb.ai.providers import PROVIDERS, api_of, is_first_party, provider
+from planck_nb.ai.providers import api_of, is_first_party, provider
+from planck_nb.ai.registry import REGISTRY
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_you_mean
 
 _TOO_CLOSE = 0.85
 """Ids more alike than this are taken for a slip of the pen."""
 
-_LOCAL_MODELS = {"demo": ("demo", "script")}
-
-
 _own: dict[str, Model] = {}
 """What `add_models` made known to the whole process, by the names of `by_name`."""
 
 
 def list_providers() -> list[str]:
-    """The names of all providers."""
-    return sorted(PROVIDERS)
+    """The names of all providers, the built-in ones, those that were registered and those of installed packages.
+
+    Returns:
+        The names in alphabetical order. A package whose provider cannot be loaded is left out with a warning.
+
+    Example:
+        >>> from planck_nb import ai
+        >>> {"anthropic", "demo", "ollama"} <= set(ai.list_providers())
+        True
+    """
+    return [known.name for known in REGISTRY.load_all()]
 
 
 def add_models(models: Iterable[Model]) -> None:
@@ -66,10 +74,10 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
     known = provider(provider_name)
     own = {model.alias or model.id: model for model in _own.values() if model.provider == provider_name}
     template = Model(provider_name, "", api_of(provider_name, base_url), base_url=base_url, api_key=api_key)
-    if known.discovered or (provider_name == "openai" and not is_first_party(template)):
+    if known.discovered or (known.foreign_api is not None and not is_first_party(template)):
         found = discovery.ask(template)
     else:
-        ids = (*_LOCAL_MODELS.get(provider_name, ()), *_snapshot().get(provider_name, {}))
+        ids = (*known.models, *_snapshot().get(provider_name, {}))
         found = [get_model(provider_name, model_id, base_url=base_url, api_key=api_key) for model_id in ids]
     mine = [] if base_url else list(own.values())
     taken = {model.id for model in mine if model.base_url is None}
@@ -90,6 +98,7 @@ def get_model(
     identifier: str | None = None,
     has_api_key: bool = True,
     api: str | None = None,
+    auth: Auth | None = None,
     own: Iterable[Model] = (),
 ) -> Model:
     """A model by provider and id, by "provider:id", or by the alias of a model of one's own: `own` or `add_models`.
@@ -107,11 +116,12 @@ def get_model(
             api=api or described.api,
             api_key=api_key or described.api_key,
             identifier=identifier or described.identifier,
+            auth=auth or described.auth,
             has_api_key=has_api_key and bool(described.has_api_key or api_key or identifier),
         )
     if model_id is None:
         provider_name, _, model_id = provider_name.partition(":")
-    if provider_name not in PROVIDERS and (
+    if REGISTRY.find(provider_name) is None and (
         found := [*_providers_of(provider_name), *_near_aliases(provider_name, mine)]
     ):
         raise UnknownProviderError(f"There is no provider {provider_name!r}. Did you mean {' or '.join(found)}?")
@@ -124,6 +134,7 @@ def get_model(
         api_key=api_key,
         identifier=identifier,
         has_api_key=has_api_key,
+        auth=auth,
     )
     return model if is_first_party(model) else replace(model, pricing=None)
 
@@ -151,28 +162,33 @@ def catalogued(provider_name: str, model_id: str) -> Model:
 
 def _checked(provider_name: str, model_id: str, *, guess: bool) -> str:
     """The id, or the one that stands for none given. Raises `UnknownModelError`."""
-    if local := _LOCAL_MODELS.get(provider_name):
-        if model_id and model_id not in local:
-            raise UnknownModelError(f"{provider_name} has no model {model_id!r}. {did_you_mean(model_id, local)}")
-        return model_id or local[0]
+    known = provider(provider_name)
+    if not model_id and known.default_model is not None:
+        return known.default_model
+    if known.models:
+        if model_id not in known.models:
+            raise UnknownModelError(
+                f"{provider_name} has no model {model_id!r}. {did_you_mean(model_id, known.models)}"
+            )
+        return model_id
     if model_id:
         ids = _snapshot().get(provider_name, {})
         near = get_close_matches(model_id, ids, n=3, cutoff=_TOO_CLOSE) if guess and model_id not in ids else []
         if near:
             raise UnknownModelError(f"{provider_name} has no model {model_id!r}. Did you mean {' or '.join(near)}?")
         return model_id
-    if provider_name == "llama_cpp":
-        return "default"  # its server answers with the one model it has loaded, whatever the request names
     raise UnknownModelError(f"Name a model of {provider_name}, as in {provider_name}:{_example(provider_name)}.")
 
 
 def _example(provider_name: str) -> str:
-    return next(reversed(_snapshot().get(provider_name, {})), "llama3.2")
+    own = [model.alias or model.id for model in _own.values() if model.provider == provider_name]
+    listed = next(reversed(_snapshot().get(provider_name, {})), None)
+    return listed or next(iter(own), "llama3.2" if provider_name == "ollama" else "NAME")
 
 
 def _providers_of(model_id: str) -> list[str]:
     """The "provider:id" names of a model given without its provider."""
-    return [f"{name}:{model_id}" for name, table in _snapshot().items() if name in PROVIDERS and model_id in table]
+    return [f"{name}:{model_id}" for name, table in _snapshot().items() if model_id in table]
 
 
 def _near_aliases(name: str, mine: Iterable[str]) -> list[str]:

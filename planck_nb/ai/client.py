@@ -6,12 +6,16 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
+from pydantic_core import from_json
+
 from planck_nb.ai import discovery
+from planck_nb.ai.auth import Authenticator, secrets_in
 from planck_nb.ai.cassettes.cassette import Cassette, Exchange
+from planck_nb.ai.cassettes.request_key import neutral_request
 from planck_nb.ai.dialect import Decoder, Dialect, Pause, WireRequest
 from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.framing import splitter
@@ -19,20 +23,30 @@ from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Message
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import without_signatures
-from planck_nb.ai.providers import address_of, base_url_of, dialect, is_loopback, key_variable_of, local_model, provider
+from planck_nb.ai.providers import (
+    address_of,
+    auth_of,
+    base_url_of,
+    dialect,
+    is_loopback,
+    key_variables_of,
+    local_model,
+    provider,
+)
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.status_errors import is_about_thinking
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import (
+    AuthenticationError,
     MissingCredentialError,
     ModelError,
     ProviderError,
     ProviderProtocolError,
     StreamTruncated,
 )
-from planck_nb.base.secrets import SHORTEST
+from planck_nb.base.json_types import JsonObject
 
 if TYPE_CHECKING:
     import httpx
@@ -40,6 +54,7 @@ if TYPE_CHECKING:
     from planck_nb.ai.transport import HttpResponse, Transport
 
 _OK = 200
+_UNAUTHORIZED = 401
 _DRAIN = 0.2
 """Seconds that a server may take to end its answer after the message is complete, to keep the connection."""
 
@@ -48,6 +63,26 @@ _MOST_PAUSES = 20
 """Times that a server may pause in one answer; each is a request that is paid for."""
 
 _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content-type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPreview:
+    """A request as `Client.stream` would send it.
+
+    Args:
+        method: The HTTP method.
+        url: The whole URL; None for a model that needs no server.
+        headers: The headers by their lower-case names, with "[key]" in place of each secret. Those that an `auth`
+            function would add are missing.
+        body: The JSON body; for a model that needs no server, what it is given.
+        warnings: Sentences about options that the model does not accept and that are left out.
+    """
+
+    method: str
+    url: str | None
+    headers: Mapping[str, str]
+    body: JsonObject = field(repr=False)
+    warnings: tuple[str, ...] = ()
 
 
 class Client:
@@ -89,6 +124,31 @@ class Client:
                 pass
             return stream.message
 
+    async def preview(self, model: Model, context: Context, options: Options | None = None) -> RequestPreview:
+        """Build the request that `stream` would send, without sending it.
+
+        No key is needed. An Ollama server is asked for the model's context length, as before a real request.
+
+        Args:
+            model: The model to ask.
+            context: The conversation and the tools.
+            options: How the model should answer; the model's own options hold where these name nothing.
+
+        Returns:
+            The request, without secrets.
+
+        Raises:
+            ModelError: The model or its wire format cannot express a part of the request.
+        """
+        options = (options or Options()).over(model.options)
+        if local_model(model) is not None:
+            return RequestPreview("", None, {}, neutral_request(model, context, options))
+        pending = await self._pending(model, context, options, MessageBuilder(model), needs_key=False)
+        url, headers, body = pending.encoded()
+        secrets = {*secrets_in(headers), *((pending.key,) if pending.key else ())}
+        shown = {name: _concealed(value, secrets) for name, value in headers.items()}
+        return RequestPreview("POST", _concealed(url, secrets), shown, from_json(body), pending.request.warnings)
+
     async def aclose(self) -> None:
         """Close all connections. The client may be used again and then opens new ones."""
         if self._transport is not None:
@@ -116,20 +176,21 @@ class Client:
         """
         if not model.has_api_key:
             return None
-        variable = key_variable_of(model)
+        if auth_of(model) is not None and not model.api_key:
+            return None
+        variables = key_variables_of(model)
         key = _checked(model.api_key, "api_key")
-        if not key and variable:
-            key = _checked(self._credentials.get(variable), variable)
-        if not key and not model.identifier and (other := provider(model.provider).other_key_variable):
-            key = _checked(self._credentials.get(other), other)
-        if key or variable is None:
+        for variable in () if key else variables:
+            if key := _checked(self._credentials.get(variable), variable):
+                break
+        if key or not variables:
             return key
         if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
             raise MissingCredentialError(
-                f"{variable} is not set, so {model} cannot be asked; set it where Jupyter starts, or choose another "
-                "model.",
+                f"{variables[0]} is not set, so {model} cannot be asked; set it where Jupyter starts, or choose "
+                "another model.",
                 provider=model.provider,
-                variable=variable,
+                variable=variables[0],
             )
         return None
 
@@ -147,24 +208,24 @@ class Client:
                 if isinstance(replies, AsyncGenerator):
                     await replies.aclose()
             return
-        cassette = None if self.cassette is None or self.cassette.mode == "off" else self.cassette
-        exchange = self._exchange(model, context, options, builder, cassette)
-        model = await self._with_context_window(model, exchange.key, cassette)
-        question = _Question(model, context, options, builder, key=exchange.key, refused=self._refused)
-        if question.request.warnings:
-            notice: list[StreamEvent] = [StreamWarning(text) for text in question.request.warnings]
+        cassette = self._active_cassette
+        pending = await self._pending(model, context, options, builder, needs_key=cassette is None)
+        if pending.request.warnings:
+            notice: list[StreamEvent] = [StreamWarning(text) for text in pending.request.warnings]
             builder.feed(notice)
             yield notice
+        exchange = pending.exchange
         paused = False
         while True:
-            request = question.request
-            headers, body = {**_STREAM_HEADERS, **request.headers}, write_json(request.body)
+            url, headers, body = pending.encoded()
             try:
                 post = self._open_transport().post
-                reply = await post(model, request.url, headers, body, cassette=cassette, exchange=exchange)
+                reply = await post(
+                    pending.model, url, headers, body, auth=pending.auth, cassette=cassette, exchange=exchange
+                )
                 async with aclosing(reply):
-                    await _check(reply, question.wire, model, question.secret)
-                    async with aclosing(_decode(reply, question.wire, model)) as batches:
+                    await _check(reply, pending.wire, pending.model, pending.secrets)
+                    async with aclosing(_decode(reply, pending.wire, pending.model)) as batches:
                         async for received in batches:
                             paused = received[-1].type == "pause"
                             events = cast("list[StreamEvent]", received[:-1] if paused else received)
@@ -172,32 +233,35 @@ class Client:
                             yield events
                     exchange.paused = paused
             except ProviderError as error:
-                _conceal(error, question.secret)
-                event, delay = question.after(error, self._retries)
+                _conceal(error, pending.secrets)
+                event, delay = pending.after(error, self._retries)
             else:
                 if not paused:
                     return
-                question.go_on()
+                pending.go_on()
                 continue
             builder.feed([event])
             yield [event]
             await asyncio.sleep(0 if exchange.at_once else delay)
 
-    def _exchange(
-        self,
-        model: Model,
-        context: Context,
-        options: Options,
-        builder: MessageBuilder,
-        cassette: Cassette | None,
-    ) -> Exchange:
-        """What is asked. With a cassette, a missing key matters only when the request has to be sent."""
+    @property
+    def _active_cassette(self) -> Cassette | None:
+        return None if self.cassette is None or self.cassette.mode == "off" else self.cassette
+
+    async def _pending(
+        self, model: Model, context: Context, options: Options, builder: MessageBuilder, *, needs_key: bool
+    ) -> _PendingRequest:
+        """The request to send. Without `needs_key`, a missing key matters only if it has to be sent."""
+        key, missing = None, None
         try:
-            return Exchange(model, context, options, builder, key=self.key_for(model))
+            key = self.key_for(model)
         except MissingCredentialError as error:
-            if cassette is None:
+            if needs_key:
                 raise
-            return Exchange(model, context, options, builder, missing=error)
+            missing = error
+        exchange = Exchange(model, context, options, builder, key=key, missing=missing)
+        model = await self._with_context_window(model, key, self._active_cassette)
+        return _PendingRequest(model, context, options, builder, exchange=exchange, refused=self._refused)
 
     async def _with_context_window(self, model: Model, key: str | None, cassette: Cassette | None) -> Model:
         """The model; one of Ollama with its context length, without which the server cuts a conversation silently.
@@ -224,11 +288,10 @@ class Client:
         return self._transport
 
 
-class _Question:
-    """What a server is asked for one message: a request, and what to ask next when that did not end it.
+class _PendingRequest:
+    """The request for one message, and the next one when that did not complete it.
 
-    `secret` is the key, unless it is so short that it is none, such as the "none" that servers without keys are given.
-    `refused` are the digests of thinking that a server did not take back; it is added to.
+    `refused` are the digests of thinking that a server did not accept back; it is added to.
     """
 
     def __init__(
@@ -238,13 +301,16 @@ class _Question:
         options: Options,
         builder: MessageBuilder,
         *,
-        key: str | None,
+        exchange: Exchange,
         refused: set[str],
     ) -> None:
+        self.model = model
         self.wire = dialect(model)
-        self.key = key
-        self.secret = key if key and len(key) >= SHORTEST else None
-        self._model, self._context, self._options = model, context, options
+        self.exchange = exchange
+        self.key = exchange.key
+        auth = None if self.key else auth_of(model)
+        self.auth = None if auth is None else Authenticator(auth, str(model))
+        self._context, self._options = context, options
         self._builder = builder
         self._refused = refused
         self._attempt = 1
@@ -252,6 +318,16 @@ class _Question:
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self.request = self._request(self._messages)
         builder.prefix = self.request.prefix
+        exchange.auth = self.auth
+
+    @property
+    def secrets(self) -> set[str]:
+        """What must not appear in messages."""
+        return self.exchange.secrets
+
+    def encoded(self) -> tuple[str, dict[str, str], bytes]:
+        """URL, headers and body as they are sent."""
+        return self.request.url, {**_STREAM_HEADERS, **self.request.headers}, write_json(self.request.body)
 
     def after(self, error: ProviderError, retries: RetryPolicy) -> tuple[StreamEvent, float]:
         """What to say and how many seconds to wait before asking again. Raises the error where that cannot help."""
@@ -260,6 +336,9 @@ class _Question:
         if (delay := retries.delay(error, self._attempt)) is not None:
             self._attempt += 1
             return StreamRetry(self._attempt - 1, delay, str(error)), delay
+        if self.auth is not None and not self.auth.rejected and _is_unauthorized(error):
+            self.auth.rejected = True
+            return StreamRetry(self._attempt, 0.0, str(error)), 0.0
         if not is_about_thinking(error):
             raise error
         self._messages, found = without_signatures(self._messages)
@@ -269,17 +348,19 @@ class _Question:
         self.request = self._request(self._messages)
         self._builder.prefix = self.request.prefix
         return StreamWarning(
-            f"{self._model} did not take back its earlier thinking; it is asked again without that."
+            f"{self.model} did not take back its earlier thinking; it is asked again without that."
         ), 0.0
 
     def go_on(self) -> None:
         """Ask for the rest of a message in which the server paused. Raises `ProviderProtocolError` at some point."""
         self._pauses += 1
+        if self.auth is not None:
+            self.auth.rejected = False
         if self._pauses > _MOST_PAUSES:
             raise ProviderProtocolError(
-                f"{self._model} paused {self._pauses} times without an end to its answer; ask again.",
-                provider=self._model.provider,
-                model=self._model.id,
+                f"{self.model} paused {self._pauses} times without an end to its answer; ask again.",
+                provider=self.model.provider,
+                model=self.model.id,
             )
         self.request = self._request([*self._messages, self._builder.build("stop")])
         self._builder.resume()
@@ -287,7 +368,11 @@ class _Question:
 
     def _request(self, messages: Sequence[Message]) -> WireRequest:
         context = self._context if messages is self._context.messages else replace(self._context, messages=messages)
-        return self.wire.request(self._model, context, self._options, self.key)
+        return self.wire.request(self.model, context, self._options, self.key)
+
+
+def _is_unauthorized(error: ProviderError) -> bool:
+    return isinstance(error, AuthenticationError) and error.status == _UNAUTHORIZED
 
 
 def _checked(key: str | None, source: str) -> str | None:
@@ -298,7 +383,7 @@ def _checked(key: str | None, source: str) -> str | None:
     return key or None
 
 
-async def _check(reply: HttpResponse, wire: Dialect, model: Model, secret: str | None) -> None:
+async def _check(reply: HttpResponse, wire: Dialect, model: Model, secrets: set[str]) -> None:
     """Raise what an answer that is not a stream means."""
     kind = reply.headers.get("content-type", "")
     if reply.status == _OK and "json" not in kind and "html" not in kind:
@@ -306,7 +391,7 @@ async def _check(reply: HttpResponse, wire: Dialect, model: Model, secret: str |
     if reply.status == _OK and "ndjson" in kind:
         return
     body = await reply.body()
-    if secret:  # here already, because a sentence may quote the beginning of it only
+    for secret in secrets:  # here already, because a sentence may quote the beginning of it only
         body = body.replace(secret.encode(), b"[key]")
     if reply.status != _OK:
         raise wire.error(model, reply.status, reply.headers, body)
@@ -371,9 +456,15 @@ def _request_id(reply: HttpResponse) -> str | None:
     return reply.headers.get("request-id") or reply.headers.get("x-request-id")
 
 
-def _conceal(error: ProviderError, secret: str | None) -> None:
-    if secret and secret in str(error):
-        error.args = (str(error).replace(secret, "[key]"),)
+def _conceal(error: ProviderError, secrets: set[str]) -> None:
+    if (text := _concealed(str(error), secrets)) != str(error):
+        error.args = (text,)
+
+
+def _concealed(text: str, secrets: set[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[key]")
+    return text
 
 
 class Stream:

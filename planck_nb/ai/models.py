@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from planck_nb.ai.auth import Auth
 from planck_nb.ai.messages import Usage
 from planck_nb.ai.request import Options
 
@@ -66,6 +67,7 @@ class Model:
     `context_window` and `max_output` are in tokens. `modalities` are the kinds of content it can be given,
     `thinking_levels` the levels of thinking it knows. What is None is unknown. `options` hold where a request names
     none. `alias` is the short name its user gave it. `settings` are the wire format's own.
+    `auth` returns the credentials of each request in place of a key; it is never stored.
     """
 
     provider: str
@@ -85,6 +87,7 @@ class Model:
     thinking_levels: tuple[str, ...] | None = None
     options: Options = field(default_factory=Options, repr=False)
     alias: str = ""
+    auth: Auth | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.id}"

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import address_of, key_variable_of
+from planck_nb.ai.providers import address_of, key_variables_of
 from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,
@@ -67,7 +67,7 @@ def status_error(
         "id": model.id,
         "who": model.provider,
         "url": address_of(model),
-        "key": (key_variable_of(model) or "it") if model.has_api_key else "whether it needs one",
+        "key": (next(iter(key_variables_of(model)), "it")) if model.has_api_key else "whether it needs one",
         "pause": f"{wait:.0f} seconds" if wait else "a while",
     }
     quote = _quote(words)

@@ -20,6 +20,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
+from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.cassettes.cassette import EXTENSION, Cassette, Exchange
 from planck_nb.ai.cassettes.cassette_transport import CassetteTransport
 from planck_nb.ai.connection_errors import failure
@@ -103,16 +104,20 @@ class Transport:
         headers: Mapping[str, str],
         body: bytes,
         *,
+        auth: Authenticator | None = None,
         cassette: Cassette | None = None,
         exchange: Exchange | None = None,
     ) -> HttpResponse:
         """The answer to one request, as soon as its head is there.
 
-        With a `cassette` it is recorded or played back; the `exchange` tells the cassette what the request asks.
+        `auth` adds credentials. With a `cassette` it is recorded or played back; the `exchange` tells the cassette what
+        the request asks.
         """
         try:
             request = _request(_parsed(url), headers, body, self._extensions)
             transport = await self._route(url)
+            if auth is not None:
+                transport = _AuthenticatedTransport(auth, transport)
             if cassette is not None:
                 request.extensions[EXTENSION] = exchange
                 transport = CassetteTransport(cassette, transport, self._timeouts.first_byte)
@@ -169,6 +174,19 @@ class Transport:
             if (connector := session.connector) is not None:
                 session.detach()
                 connector._close()  # noqa: SLF001 - the public close() needs the loop that is gone
+
+
+class _AuthenticatedTransport(httpx.AsyncBaseTransport):
+    """Adds credentials to a request that is really sent: inside of a cassette, which may answer without them."""
+
+    def __init__(self, auth: Authenticator, inner: httpx.AsyncBaseTransport) -> None:
+        self._auth = auth
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        headers = dict(request.headers)
+        request.headers.update(await self._auth.headers(request.method, str(request.url), headers, request.content))
+        return await self._inner.handle_async_request(request)
 
 
 def _explain(error: Exception, model: Model) -> NoReturn:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.cassettes.cassette_file import CassetteEntry, append, read_entries
 from planck_nb.ai.cassettes.request_key import differences, key_of, neutral_request
 from planck_nb.ai.message_builder import MessageBuilder
@@ -46,6 +47,13 @@ class Exchange:
     missing: MissingCredentialError | None = None
     paused: bool = False
     at_once: bool = False
+    auth: Authenticator | None = None
+
+    @property
+    def secrets(self) -> set[str]:
+        """The credentials that the request is sent with. A short word such as "none" is not one."""
+        key = {self.key} if self.key and len(self.key) >= SHORTEST else set[str]()
+        return key if self.auth is None else key | self.auth.secrets
 
     @property
     def whole(self) -> bool:
@@ -177,8 +185,7 @@ class Cassette:
             )
 
     def _secrets(self, exchange: Exchange) -> dict[str, str]:
-        own = {exchange.key: "the API key"} if exchange.key and len(exchange.key) >= SHORTEST else {}
-        return {**own, **known_secrets(self._environment)}
+        return {**dict.fromkeys(exchange.secrets, "the API key"), **known_secrets(self._environment)}
 
     def _miss(self, request: JsonObject, key: str, occurrence: int, exchange: Exchange) -> str:
         """The sentence for a request that has no recorded answer."""

@@ -1,0 +1,81 @@
+"""The providers that planck_nb has by itself, registered as those of other packages are."""
+
+from __future__ import annotations
+
+from planck_nb.ai.registry import REGISTRY, Provider
+
+_BUILTIN = (
+    (
+        Provider(
+            "anthropic",
+            "messages",
+            base_url="https://api.anthropic.com/v1",
+            path="/v1",
+            key_variables=("ANTHROPIC_API_KEY",),
+            needs_key=True,
+        ),
+        "planck_nb.ai.dialects.anthropic_messages:DIALECT",
+    ),
+    (
+        Provider(
+            "openai",
+            "responses",
+            base_url="https://api.openai.com/v1",
+            path="/v1",
+            key_variables=("OPENAI_API_KEY",),
+            needs_key=True,
+            foreign_api="chat",
+        ),
+        "planck_nb.ai.dialects.openai_responses:DIALECT",
+    ),
+    (
+        Provider(
+            "google",
+            "generate_content",
+            base_url="https://generativelanguage.googleapis.com/v1beta",
+            path="/v1beta",
+            key_variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+            needs_key=True,
+        ),
+        "planck_nb.ai.dialects.google_generate_content:DIALECT",
+    ),
+    (
+        Provider(
+            "ollama",
+            base_url="http://127.0.0.1:11434",
+            path="/v1",
+            key_variables=("OLLAMA_API_KEY",),
+            discovered=True,
+        ),
+        "planck_nb.ai.dialects.ollama:DIALECT",
+    ),
+    (
+        Provider(
+            "llama_cpp",
+            "chat",
+            base_url="http://127.0.0.1:8080/v1",
+            path="/v1",
+            key_variables=("LLAMA_CPP_API_KEY",),
+            discovered=True,
+            # Its server answers with the one model it has loaded, whatever the request names.
+            default_model="default",
+        ),
+        "planck_nb.ai.dialects.openai_chat:DIALECT",
+    ),
+    (
+        Provider("demo", models=("demo", "script"), default_model="demo"),
+        "planck_nb.ai.dialects.demo:DEMO",
+    ),
+)
+
+_MORE_FORMATS = {"interactions": "planck_nb.ai.dialects.google_interactions:DIALECT"}
+"""Wire formats that no provider speaks unless a model names them."""
+
+
+def register_builtin_providers() -> None:
+    """Register them, and protect their names."""
+    for provider, dialect in _BUILTIN:
+        REGISTRY.register(provider, dialect)
+    for api, dialect in _MORE_FORMATS.items():
+        REGISTRY.add_format(api, dialect)
+    REGISTRY.seal()
