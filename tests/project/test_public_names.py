@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from types import ModuleType
 from typing import get_args
 
 import pytest
+from support.public_api import FACES, face
 
 import planck_nb
 from planck_nb import errors, events
-
-FACES = ["", ".ai", ".errors", ".events", ".resources", ".sessions", ".testing", ".workspace"]
-"""The public modules, as they follow "planck_nb"."""
 
 SAME_NAME = {
     "Message": "events.Message says that a message was appended; ai.Message is any message.",
@@ -50,10 +47,6 @@ RENAMED = {
 
 HIDDEN_MODULES = {"planck_nb.sessions.query", "planck_nb.sessions.search"}
 """Modules that a function of the same name hides; to be renamed."""
-
-
-def face(suffix: str) -> ModuleType:
-    return importlib.import_module(f"planck_nb{suffix}")
 
 
 @pytest.mark.parametrize("suffix", FACES)
