@@ -1,4 +1,4 @@
-"""`python -m planck_nb NOTEBOOK`: run a notebook and print what its cells show, or open it in JupyterLab."""
+"""`python -m planck_nb NOTEBOOK`: run a notebook in the terminal, or open it in JupyterLab."""
 
 from __future__ import annotations
 

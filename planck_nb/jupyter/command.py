@@ -1,32 +1,52 @@
-"""The command line: a notebook from top to bottom in the terminal, or live in JupyterLab."""
+"""The command line: run a notebook in the terminal, or open it in JupyterLab."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from planck_nb.base.errors import PlanckError, UsageError
 
+_PACKAGE = Path(__file__).parents[1]
+
+QUICKSTARTS = (_PACKAGE / "quickstart.ipynb", _PACKAGE.parent / "notebooks" / "01_quickstart.ipynb")
+"""The quickstart notebook in an installed package, and in a clone of the project, from which the former is built."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the process's exit status."""
+    """Run the command.
+
+    Args:
+        arguments: The arguments of the command line, by default those of the process.
+
+    Returns:
+        The exit status of the process.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m planck_nb", description="Run a notebook and print what its cells show."
     )
-    parser.add_argument("notebook", type=Path, help="the .ipynb file; it is not changed")
-    parser.add_argument("--lab", action="store_true", help="open it in JupyterLab instead, live")
-    parser.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
+    parser.add_argument("notebook", type=Path, nargs="?", help="the .ipynb file; running it does not change it")
+    parser.add_argument("--demo", action="store_true", help="run the quickstart notebook that comes with planck_nb")
+    parser.add_argument("--lab", action="store_true", help="open the notebook in JupyterLab instead")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
+    if options.demo == (options.notebook is not None):
+        parser.error("name a notebook, or give --demo")
     try:
-        if not options.notebook.is_file():
+        if options.demo:
+            run_quickstart(in_lab=options.lab)
+        elif not options.notebook.is_file():
             raise UsageError(f"There is no notebook {options.notebook}.")
-        if options.lab:
+        elif options.lab:
             open_in_lab(options.notebook)
-        run_in_terminal(options.notebook)
+        else:
+            run_in_terminal(options.notebook)
     except PlanckError as error:
         if options.debug:
             raise
@@ -35,15 +55,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def run_quickstart(*, in_lab: bool) -> None:
+    """Run a copy of the quickstart notebook: in the terminal, or as `quickstart.ipynb` of this folder in JupyterLab.
+
+    Args:
+        in_lab: Whether to open it in JupyterLab. A copy that is there already is opened as it is.
+    """
+    source = next(path for path in QUICKSTARTS if path.is_file())
+    if in_lab:
+        _require("jupyterlab")
+        copy = Path("quickstart.ipynb")
+        if not copy.exists():
+            shutil.copyfile(source, copy)
+        open_in_lab(copy)
+    with tempfile.TemporaryDirectory(prefix="planck-") as folder:
+        run_in_terminal(Path(shutil.copyfile(source, Path(folder) / "quickstart.ipynb")))
+
+
 def open_in_lab(notebook: Path) -> None:
-    """Become JupyterLab with this notebook open. Raises `UsageError` where it is not installed."""
+    """Replace this process by JupyterLab with a notebook open.
+
+    Args:
+        notebook: The notebook.
+
+    Raises:
+        UsageError: JupyterLab is not installed.
+    """
     _require("jupyterlab")
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # in containers, mostly
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *as_root, str(notebook)])  # noqa: S606 - no shell wanted
 
 
 def run_in_terminal(notebook: Path) -> None:
-    """Execute all cells and print them with what they show, one by one. Raises `UsageError` for a cell that fails."""
+    """Execute all cells of a notebook and print each with what it shows.
+
+    Args:
+        notebook: The notebook; its folder is the working directory.
+
+    Raises:
+        UsageError: A cell fails, the file is not a notebook, or nbclient is not installed.
+    """
     _require("nbclient")
     import nbformat  # noqa: PLC0415 - belongs to the `lab` extra
     from jupyter_client.kernelspec import NoSuchKernel  # noqa: PLC0415

@@ -6,12 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+from planck_nb.jupyter.command import QUICKSTARTS, main
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -52,6 +56,30 @@ def test_the_command_line_runs_a_notebook_in_a_directory_with_spaces(tmp_path: P
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "`convert` returned `230.0`." in done.stdout
+
+
+def test_the_demo_runs_the_quickstart_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "planck_nb", "--demo"]
+    environment = {**os.environ, "PLANCK_NB_DEMO_PACE": "0"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "`convert` returned `230.0`." in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_wheel_contains_the_quickstart() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    installed, in_a_clone = (path.relative_to(ROOT).as_posix() for path in QUICKSTARTS)
+    assert included == {in_a_clone: installed}
+    assert (ROOT / in_a_clone).is_file()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--demo", "some.ipynb"]])
+def test_the_command_line_needs_one_notebook(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "name a notebook, or give --demo" in capsys.readouterr().err
 
 
 def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:

@@ -11,19 +11,36 @@ from planck_nb.config import SETTINGS
 from planck_nb.jupyter.verbs import VERBS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "planck_nb").glob("*/README.md")), ROOT / "labextension" / "README.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "planck_nb").glob("*/README.md")),
+    ROOT / "labextension" / "README.md",
+]
+REPOSITORY = "https://github.com/planck-nb/planck-nb/blob/main/"
 NOT_SETTINGS = {"PLANCK_NB_COMMAND"}
 FOR_TESTS = {"PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK", "PLANCK_NB_TESTDATA"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", prose)
     assert [link for link in links if not (page.parent / link).exists()] == []
+    ours = re.findall(rf"{re.escape(REPOSITORY)}([^)\s#]+)", prose)
+    assert [path for path in ours if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_links_of_the_first_page_work_on_the_package_index() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert re.findall(r"\]\((?!https?:)[^)]+", text) == []
+    defined = set(re.findall(r"^\[([^\]]+)\]: https://", text, re.MULTILINE))
+    assert len(defined) > 10
+    prose = re.sub(r"```.*?```|`[^`]*`|^\[.*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert set(re.findall(r"(?<!\])\[([^\]]+)\](?![\[(])", prose)) - defined == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_variables_are_settings(page: Path) -> None:
     known = {setting.variable for setting in SETTINGS} | NOT_SETTINGS | FOR_TESTS
     assert set(re.findall(r"PLANCK_NB_[A-Z_]+", page.read_text())) - known == set()
@@ -47,7 +64,7 @@ def test_the_readme_and_the_help_name_the_same_verbs() -> None:
     assert set(VERBS) - named == {"help"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_modules_that_a_page_lists_are_there(page: Path) -> None:
     listed = re.findall(r"^\| `([\w/]+\.\w+)`", page.read_text(), re.MULTILINE)
     assert [name for name in listed if not (page.parent / name).exists()] == []
