@@ -35,7 +35,7 @@ from planck_nb.ai.providers import (
 )
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retry import RetryPolicy, Timeouts
-from planck_nb.ai.status_errors import is_about_thinking
+from planck_nb.ai.status_errors import is_about_thinking, truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import (
@@ -44,7 +44,6 @@ from planck_nb.base.errors import (
     ModelError,
     ProviderError,
     ProviderProtocolError,
-    StreamTruncated,
 )
 from planck_nb.base.json_types import JsonObject
 
@@ -501,11 +500,7 @@ class Stream:
             return await anext(self._batches)
         except StopAsyncIteration:
             if self._builder.stop_reason is None:
-                error = StreamTruncated(
-                    f"The answer of {self.model} ended before it was complete; ask again.",
-                    provider=self.model.provider,
-                    model=self.model.id,
-                )
+                error = truncated(self.model)
                 self._message = self._builder.build("error", str(error))
                 raise error from None
             self._message = self._builder.build()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -15,6 +15,12 @@ Modality: TypeAlias = Literal["text", "image", "pdf"]
 
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 """How much a model may think, from not at all upward."""
+
+
+def nearest_level(level: str, known: Collection[str]) -> str:
+    """The level among `known` that is nearest to one of `LEVELS`; of two equally near ones the lower."""
+    rank = LEVELS.index(level)
+    return min((name for name in LEVELS if name in known), key=lambda name: abs(LEVELS.index(name) - rank))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Turns what a server says went wrong into one of our errors, with a sentence that says what to do.
 
-The same for every dialect: a dialect finds the status and the vendor's words, this module finds class and sentence.
+The same for every dialect: a dialect finds the status and the vendor's message, this module finds class and sentence.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from planck_nb.base.errors import (
     ProviderUnavailableError,
     QuotaExceededError,
     RateLimitError,
+    StreamTruncated,
 )
 
 _LONGEST_QUOTE = 300
@@ -139,6 +140,17 @@ def body_error(model: Model, status: int, headers: Mapping[str, str], body: byte
         return status_error(model, status, plain_words(body), headers=headers)
     words, kind = words_and_kind(data)
     return status_error(model, status, words, kind=kind, headers=headers)
+
+
+def truncated(model: Model) -> StreamTruncated:
+    """The error for a stream that ended before its terminal event.
+
+    Args:
+        model: The model that was asked.
+    """
+    return StreamTruncated(
+        f"The answer of {model} ended before it was complete; ask again.", provider=model.provider, model=model.id
+    )
 
 
 def words_and_kind(data: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON value

@@ -1,1 +1,23 @@
-"""The wire formats, one module each; `planck_nb.ai.providers` says who speaks which."""
+"""The wire formats, one module each, and what the module of another package needs to add one."""
+
+from __future__ import annotations
+
+from planck_nb.ai.dialect import Decoder, Dialect, LocalModel, Pause, WireRequest
+from planck_nb.ai.dialects.json_wire import read_object
+from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.status_errors import body_error, status_error, truncated
+
+__all__ = [
+    "Decoder",
+    "Dialect",
+    "LocalModel",
+    "Pause",
+    "WireRequest",
+    "base_url_of",
+    "body_error",
+    "prepare",
+    "read_object",
+    "status_error",
+    "truncated",
+]

@@ -32,7 +32,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import Prefix, prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
+from planck_nb.ai.status_errors import body_error, status_error, truncated, words_and_kind
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -44,7 +44,7 @@ from planck_nb.ai.stream_events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
+from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
 
 _DEFAULT_MAX_TOKENS = 8192
@@ -288,11 +288,7 @@ class MessagesDecoder:
     def end(self) -> Iterable[StreamEvent]:
         """Nothing more to come. Raises `StreamTruncated` when the message was not stopped."""
         if not self._finished:
-            raise StreamTruncated(
-                f"The answer of {self._model} ended before it was complete; ask again.",
-                provider=self._model.provider,
-                model=self._model.id,
-            )
+            raise truncated(self._model)
         return ()
 
     def _start(self, index: int, block: JsonObject) -> Iterable[StreamEvent]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planck_nb.ai.dialects.request_checks import check_choice
-from planck_nb.ai.models import LEVELS, Model
+from planck_nb.ai.models import LEVELS, Model, nearest_level
 from planck_nb.ai.providers import is_first_party
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.json_types import JsonObject
@@ -146,10 +146,9 @@ def _add_thinking(body: JsonObject, model: Model, level: str | None, warnings: l
 
 
 def _effort(model: Model, level: str, warnings: list[str]) -> str:
-    """The effort that is nearest to a level, and not above it where there is a choice."""
+    """The effort that is nearest to a level."""
     known = [effort for effort in _EFFORTS if model.thinking_levels is None or effort in model.thinking_levels]
-    below = [effort for effort in known if LEVELS.index(effort) <= LEVELS.index(level)]
-    effort = below[-1] if below else known[0]
+    effort = nearest_level(level, known)
     if effort != level and level not in (model.thinking_levels or ("minimal",)):
         warnings.append(f"{model} does not know thinking={level!r}; {effort!r} was sent instead.")
     return effort

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from planck_nb.ai.models import LEVELS, Model
+from planck_nb.ai.models import LEVELS, Model, nearest_level
 from planck_nb.ai.request import Options
 from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
 from planck_nb.base.errors import ProviderError, ProviderStatusError
@@ -62,8 +62,7 @@ def level_for(model: Model, wanted: str) -> tuple[str | None, str | None]:
     known = [level for level in LEVELS if names.get(level)]
     if wanted not in LEVELS or not known:
         return None, f"{model} knows no level of thinking called {wanted!r}, so it was not sent."
-    rank = LEVELS.index(wanted)
-    nearest = min(known, key=lambda level: abs(LEVELS.index(level) - rank))
+    nearest = nearest_level(wanted, known)
     sentence = None if nearest == wanted else f"{model} cannot think at level {wanted!r}; {nearest!r} was sent instead."
     return str(names[nearest]), sentence
 

@@ -43,6 +43,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.status_errors import truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -54,7 +55,7 @@ from planck_nb.ai.stream_events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.base.errors import ProviderError, StreamTruncated
+from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -308,11 +309,7 @@ class GenerateContentDecoder:
         """The last events. Raises `StreamTruncated` without a finish reason, and what a bad one means."""
         reason = self._reason
         if reason is None:
-            raise StreamTruncated(
-                f"The answer of {self._model} ended before it was complete; ask again.",
-                provider=self._model.provider,
-                model=self._model.id,
-            )
+            raise truncated(self._model)
         if reason in _FAILURES:
             words = f"{reason}: {self._words}" if self._words else reason
             raise failure(self._model, _FAILURES[reason], {"message": words, "status": reason})

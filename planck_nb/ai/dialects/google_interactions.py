@@ -34,6 +34,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.status_errors import truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -45,7 +46,7 @@ from planck_nb.ai.stream_events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.base.errors import ProviderError, StreamTruncated
+from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 REVISION = "2026-05-20"
@@ -246,11 +247,7 @@ class InteractionsDecoder:
     def end(self) -> Iterable[StreamEvent]:
         """Nothing more to come. Raises `StreamTruncated` when the interaction was not completed."""
         if not self._finished:
-            raise StreamTruncated(
-                f"The answer of {self._model} ended before it was complete; ask again.",
-                provider=self._model.provider,
-                model=self._model.id,
-            )
+            raise truncated(self._model)
         return ()
 
     def _start(self, index: int, start: JsonObject, events: list[StreamEvent]) -> None:

@@ -16,7 +16,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
+from planck_nb.ai.status_errors import body_error, status_error, truncated, words_and_kind
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -27,7 +27,7 @@ from planck_nb.ai.stream_events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
+from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
 
 _STOP_REASONS: Mapping[str, StopReason] = {"length": "length"}
@@ -202,11 +202,7 @@ class OllamaDecoder:
     def end(self) -> Iterable[StreamEvent]:
         """Nothing more to come. Raises `StreamTruncated` when no line said that the reply is done."""
         if not self._finished:
-            raise StreamTruncated(
-                f"The answer of {self._model} ended before it was complete; ask again.",
-                provider=self._model.provider,
-                model=self._model.id,
-            )
+            raise truncated(self._model)
         return ()
 
     def _line(self, line: JsonObject, message: JsonObject) -> Iterable[StreamEvent]:

@@ -37,7 +37,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error
+from planck_nb.ai.status_errors import body_error, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -48,7 +48,7 @@ from planck_nb.ai.stream_events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.base.errors import ProviderError, StreamTruncated, UnsupportedFeatureError
+from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
 
 _STOP_REASONS: Mapping[str, StopReason] = {
@@ -238,11 +238,7 @@ class ChatDecoder:
         if self._finished:
             return ()
         if self._reason is None:
-            raise StreamTruncated(
-                f"The answer of {self._model} ended before it was complete; ask again.",
-                provider=self._model.provider,
-                model=self._model.id,
-            )
+            raise truncated(self._model)
         return self._finish()
 
     def _mixed(self, chunk: JsonObject, choice: JsonObject, delta: JsonObject) -> Iterable[StreamEvent]:

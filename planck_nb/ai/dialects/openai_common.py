@@ -11,7 +11,7 @@ from typing import Any
 
 from planck_nb.ai.dialects.request_checks import check_choice, check_media, unreadable
 from planck_nb.ai.messages import FilePart, ImagePart, ToolResultPart
-from planck_nb.ai.models import LEVELS, Model
+from planck_nb.ai.models import LEVELS, Model, nearest_level
 from planck_nb.ai.providers import is_first_party
 from planck_nb.ai.request import Context, Options, ToolSpec
 from planck_nb.ai.status_errors import status_error, words_and_kind
@@ -103,8 +103,7 @@ def effort(model: Model, options: Options, warnings: list[str]) -> str | None:
         return None
     known = model.thinking_levels
     if known and level not in known and level in LEVELS:
-        wanted = LEVELS.index(level)
-        near = min((name for name in known if name != "off"), key=lambda name: abs(LEVELS.index(name) - wanted))
+        near = nearest_level(level, [name for name in known if name != "off"])
         warnings.append(f"{model} does not know thinking {level!r}; {near!r} was sent.")
         level = near
     return "none" if level == "off" else level

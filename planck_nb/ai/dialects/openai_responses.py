@@ -41,7 +41,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error
+from planck_nb.ai.status_errors import body_error, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -52,7 +52,7 @@ from planck_nb.ai.stream_events import (
     ToolCallStart,
     UsageUpdate,
 )
-from planck_nb.base.errors import ProviderError, StreamTruncated
+from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 _SMALLEST_MAX = 16
@@ -327,11 +327,7 @@ class ResponsesDecoder:
     def end(self) -> Iterable[StreamEvent]:
         """Nothing more to come. Raises `StreamTruncated` when the response did not end."""
         if not self._finished:
-            raise StreamTruncated(
-                f"The answer of {self._model} ended before it was complete; ask again.",
-                provider=self._model.provider,
-                model=self._model.id,
-            )
+            raise truncated(self._model)
         return ()
 
     def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent]:
