@@ -72,7 +72,7 @@ class Registry:
         self._providers: dict[str, Provider] = {}
         self._formats: dict[str, Dialect | LocalModel | str] = {}
         self._builtin: frozenset[str] = frozenset()
-        self._tried: set[str] = set()
+        self._failed: set[str] = set()
         self._lock = threading.RLock()  # the function of an entry point calls `register`
 
     def register(
@@ -168,19 +168,19 @@ class Registry:
     def _unloaded(self) -> Iterator[EntryPoint]:
         # Scanned at each call, because a notebook may have installed a package since. Only unknown names come here.
         for point in entry_points(group=ENTRY_POINTS):
-            if point.name not in self._providers and point.name not in self._tried:
+            if point.name not in self._providers and point.name not in self._failed:
                 yield point
 
     def _load(self, name: str) -> None:
         with self._lock:
             for point in [point for point in self._unloaded() if point.name == name]:
-                self._tried.add(name)
                 try:
                     point.load()()
                     problem = "" if name in self._providers else f"{point.value} did not register it"
                 except Exception as error:  # noqa: BLE001 - another package's; the other providers must go on working
                     problem = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
                 if problem:
+                    self._failed.add(name)
                     warnings.warn(
                         f"The provider {name!r} of another package is not available: {problem.rstrip('.')}.",
                         stacklevel=2,
