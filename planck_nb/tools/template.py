@@ -12,17 +12,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias
 
 from planck_nb.base.errors import ConfigError, ToolError
-
-Quotes: TypeAlias = Literal["bare", "single", "double"]
+from planck_nb.base.shell import Lexeme, Quotes, lex
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _PLAIN_EXPANSION = re.compile(r"\$(?:\w+|\{\w+\}|[?#$!@*-]|\((?![^)]*\bcase\b)[^(){}\"'`\\#<]*\))|`[^`{}\"'\\#<]*`")
 """Expansions whose end is beyond doubt and that hold no placeholder."""
 
-_SEPARATORS = ";|&\n()"
 _REDIRECTIONS = {"<", ">"}
 _CODE_FLAG = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-[\w.]*[cdeEpr]|--(?:command|eval|execute|print|run)")
 _CODE_IN_FLAG = re.compile(r"(?:-[\w.]*[cdeEpr]|--(?:command|eval|execute|print|run)=).*\{\{", re.DOTALL)
@@ -83,7 +80,7 @@ def _escaped(place: Placeholder, value: object) -> str:
 
 
 class _TemplateReader:
-    """Walks over a command line as the shell does, as far as quoting and words go."""
+    """Follows a command line as the shell does, as far as quoting and words go."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -97,81 +94,102 @@ class _TemplateReader:
 
     def read(self) -> tuple[str | Placeholder, ...]:
         position = 0
-        while position < len(self._command):
-            position = self._step(position)
-        self._end_command(self._command[:0])
-        if self._quotes != "bare":
-            raise ConfigError(f"The command has a {self._quotes} quote that is never closed; close it.")
+        for lexeme in lex(self._command):
+            if lexeme.end > position:  # else it is part of an expansion that was read as a whole
+                self._quotes = lexeme.quotes
+                position = self._read(lexeme, max(lexeme.start, position))
+        self._end_command("")
         self._flush()
         return tuple(self._parts)
 
-    def _step(self, at: int) -> int:
-        """Take what begins at `at`; where the next begins."""
-        command, character = self._command, self._command[at]
-        if match := _PLACEHOLDER.match(command, at):
+    def _read(self, lexeme: Lexeme, at: int) -> int:
+        """Read a lexeme from `at` on, and return the offset of what has not been read."""
+        text = self._command[at : lexeme.end]
+        match lexeme.kind:
+            case "text":
+                self._text(text)
+            case "quote":
+                self._word = self._word or []
+                self._literal.append(text)
+            case "unclosed":
+                quotes = "single" if text == "'" else "double"
+                raise ConfigError(f"The command has a {quotes} quote that is never closed; close it.")
+            case "escape" | "continuation":
+                self._refuse_next(at + 1, "behind a backslash")
+                self._literal.append(text)
+                if lexeme.kind == "escape":
+                    self._add_to_word(lexeme.value)
+            case "expansion":
+                return self._expansion(lexeme.quotes, at)
+            case "control":
+                return self._control(text, at)
+            case _:
+                return self._gap(text, at)
+        return lexeme.end
+
+    def _text(self, text: str) -> None:
+        position = 0
+        for match in _PLACEHOLDER.finditer(text):
+            self._characters(text[position : match.start()])
             self._place(match[1])
-            return match.end()
-        if self._quotes == "single":
-            self._keep(character, closes=character == "'")
-        elif character == "\\":
-            self._refuse_next(at + 1, "behind a backslash")
-            self._escaped(command[at : at + 2])
-            return at + 2
-        elif character in "$`":
-            return self._expansion(at)
-        elif self._quotes == "double":
-            self._keep(character, closes=character == '"')
-        else:
-            return self._bare(at)
-        return at + 1
+            position = match.end()
+        self._characters(text[position:])
 
-    def _bare(self, at: int) -> int:
-        command, character = self._command, self._command[at]
-        if character in "'\"":
-            self._quotes = "single" if character == "'" else "double"
-            self._word = self._word or []
-            self._literal.append(character)
-        elif character == "#" and self._word is None:
+    def _characters(self, text: str) -> None:
+        if text.startswith("#") and self._word is None and self._quotes == "bare":
             self._unclear = "in or after a comment"
-            self._literal.append(character)
-        elif command.startswith("<<", at):
-            self._unclear = "in or after a here-document"
-            self._literal.append("<<")
-            return at + 2
-        elif command.startswith("((", at):
-            self._unclear = "in or after arithmetic"
-            self._literal.append("((")
-            return at + 2
-        elif character in _SEPARATORS and command[at - 1 : at] not in _REDIRECTIONS:
-            self._end_command(character)
-            self._literal.append(character)
-        elif character in _SEPARATORS or character in " \t<>":
+            comment = text.lstrip("#")
+            self._literal.append(text[: len(text) - len(comment)])  # not a word: `sh # x` has no argument
+            text = comment
+        if text:
+            self._keep(text)
+
+    def _control(self, character: str, at: int) -> int:
+        if self._command.startswith("((", at):
+            return self._arithmetic(at)
+        if self._command[at - 1 : at] in _REDIRECTIONS:
             self._end_word()
-            self._literal.append(character)
         else:
-            self._keep(character)
+            self._end_command(character)
+        self._literal.append(character)
         return at + 1
 
-    def _expansion(self, at: int) -> int:
-        """Take an expansion; one that is not plain makes all quoting after it uncertain."""
+    def _gap(self, text: str, at: int) -> int:
+        """Read blanks, a redirection, or the beginning of a process substitution."""
+        if "<<" in text:
+            self._unclear = "in or after a here-document"
+        if text != "<<":
+            self._end_word()
+        end = at + len(text)
+        if text.endswith("(") and self._command.startswith("((", end - 1):
+            self._literal.append(text[:-1])
+            return self._arithmetic(end - 1)
+        self._literal.append(text)
+        return end
+
+    def _arithmetic(self, at: int) -> int:
+        self._unclear = "in or after arithmetic"
+        self._literal.append("((")
+        return at + 2
+
+    def _expansion(self, quotes: Quotes, at: int) -> int:
+        """Read an expansion; one that is not plain makes all quoting after it uncertain."""
         dollar = self._command[at] == "$"
         if dollar:
             self._refuse_next(at + 1, "behind a dollar sign")
         match = _PLAIN_EXPANSION.match(self._command, at)
-        if match is None and dollar and self._lone_dollar(at + 1):
-            self._keep("$")
-            return at + 1
-        if match is None:
+        if match is not None:
+            self._keep(match[0])
+            return match.end()
+        if not dollar or not self._lone_dollar(quotes, at + 1):
             self._unclear = "in or after an involved expansion"
-            self._keep(self._command[at])
-            return at + 1
-        self._keep(match[0])
-        return match.end()
+        self._keep(self._command[at])
+        return at + 1
 
-    def _lone_dollar(self, after: int) -> bool:
+    def _lone_dollar(self, quotes: Quotes, after: int) -> bool:
         """Whether the character at `after` leaves the dollar sign before it a plain character."""
         follows = self._command[after : after + 1]
-        return not follows.strip('%/:.,=+ \n"') and (self._quotes == "double" or follows != '"')
+        return not follows.strip('%/:.,=+ \n"') and (quotes == "double" or follows != '"')
 
     def _place(self, name: str) -> None:
         if self._unclear:
@@ -179,24 +197,18 @@ class _TemplateReader:
         self._flush()
         self._filled = True
         self._parts.append(Placeholder(name, self._quotes))
-        self._word = [*(self._word or []), f"{{{{{name}}}}}"]
+        self._add_to_word(f"{{{{{name}}}}}")
 
     def _refuse_next(self, at: int, where: str) -> None:
         if match := _PLACEHOLDER.match(self._command, at):
             raise ConfigError(f"{{{{{match[1]}}}}} stands {where}, where no value is safe; {_ADVICE}.")
 
-    def _keep(self, text: str, *, closes: bool = False) -> None:
+    def _keep(self, text: str) -> None:
         self._literal.append(text)
-        if closes:
-            self._quotes = "bare"
-        else:
-            self._word = [*(self._word or []), text]
+        self._add_to_word(text)
 
-    def _escaped(self, text: str) -> None:
-        """Keep a backslash and what it escapes; a continued line is no part of a word."""
-        self._literal.append(text)
-        if text != "\\\n":
-            self._word = [*(self._word or []), text[1:]]
+    def _add_to_word(self, text: str) -> None:
+        self._word = [*(self._word or []), text]
 
     def _end_word(self) -> None:
         if self._word is not None:

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from planck_nb.base.shell import lex
+
 BLANKS = " \t\n"
 
 LONGEST = 10_000
 """Characters up to which a command is read; a longer one is in doubt, for reading it would hold up everything else."""
 
-_PLAIN = re.compile(
-    r"""(?P<words>(?:'[^'\0]*'|"[^"$`\\\0]*"|[^\s;&|'"<>()$`\\#\x00-\x1f\x7f])+)|(?P<blank>[ \t]+)|(?P<end>[;&|\n]+)"""
-)
-_TOKEN = re.compile(
-    r"""(?P<joined>\\\n)|(?P<word>'[^']*'|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\\.|[\w./=-]++)"""
-    r"""|(?P<end>[;&|\n()`]|\$\(|[<>]\()|(?P<redirect>[<>]+[&|]?)|(?P<blank>[ \t]+)|(?P<other>.)""",
-    re.DOTALL,
-)
+_NUL = re.compile("\0")
+_DOUBTFUL = re.compile(r"[\s#\x00-\x1f\x7f]")
+"""Characters outside of quotes that some shells take for blanks or comments."""
+
 _ASSIGNMENT = re.compile(r"\w+\+?=")
 _PREFIXES = frozenset("! { builtin command do doas else env elif exec if nice nohup sudo then time until while".split())
 _INTERPRETERS = frozenset(". bash dash eval fish ksh sh source trap zsh".split())
@@ -40,17 +38,20 @@ def simple_commands(command: str) -> tuple[str, ...] | None:
     """
     if len(command) > LONGEST:
         return None
-    found, current, position = [], "", 0
-    while position < len(command):
-        token = _PLAIN.match(command, position)
-        if token is None:
-            return None
-        if token["end"]:
-            found.append(current)
-            current = ""
-        else:
-            current += token["words"] or " "
-        position = token.end()
+    found, current = [], ""
+    for lexeme in lex(command):
+        match lexeme.kind:
+            case "blank":
+                current += " "
+            case "control" if lexeme.text not in "()":
+                found.append(current)
+                current = ""
+            case "quote":
+                current += lexeme.text
+            case "text" if not (_NUL if lexeme.quotes != "bare" else _DOUBTFUL).search(lexeme.text):
+                current += lexeme.text
+            case _:
+                return None
     return tuple(part.strip(BLANKS) for part in (*found, current) if part.strip(BLANKS))
 
 
@@ -148,32 +149,27 @@ def _hides(command: str) -> bool:
 def _segments(command: str) -> Iterator[list[str]]:
     """The words between what ends a command, without redirections; a substitution leaves a `$` where it starts."""
     words: list[str] = []
-    word, behind_redirection = "", False
-    for token in _TOKEN.finditer(f"{command}\n"):
-        if token["joined"]:
+    word: str | None = None  # None until a word begins; an empty one is written as two quotes
+    number = behind_redirection = False
+    for lexeme in lex(f"{command}\n"):
+        kind = lexeme.kind
+        if kind == "continuation":
             continue
-        if token["word"] or token["other"]:
-            word += token[0]
+        backtick = kind == "expansion" and lexeme.quotes == "bare" and lexeme.text == "`"
+        ends_command = kind in ("control", "substitution") or backtick
+        if not ends_command and kind not in ("blank", "redirection"):
+            number = kind == "text" and lexeme.quotes == "bare" and (number or word is None) and lexeme.text.isdigit()
+            word = (word or "") + lexeme.value
             continue
-        if token["end"] in ("$(", "`"):
-            word += "$"
-        if word and not behind_redirection and not (token["redirect"] and word.isdigit()):
-            words.append(_unquoted(word))
-        behind_redirection = bool(token["redirect"]) or (behind_redirection and not word and not token["end"])
-        word = ""
-        if token["end"]:
+        if backtick:
+            word = (word or "") + "$"
+        if word is not None and not behind_redirection and not (kind == "redirection" and number):
+            words.append(word)
+        behind_redirection = kind == "redirection" or (behind_redirection and word is None and not ends_command)
+        word = None
+        if ends_command:
             yield words
             words = []
-
-
-def _unquoted(word: str) -> str:
-    """A word as the program gets it."""
-    return re.sub(
-        r"""'([^']*)'|"([^"\\]*+(?:\\.[^"\\]*+)*+)"|\\(.)""",
-        lambda found: found[1] or re.sub(r"\\(.)", r"\1", (found[2] or "").replace("\\\n", "")) or found[3] or "",
-        word,
-        flags=re.DOTALL,
-    )
 
 
 def _program(words: list[str]) -> str:
