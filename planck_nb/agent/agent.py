@@ -28,7 +28,7 @@ from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.state import AgentState, Entry, Status
 from planck_nb.agent.turn import Turn
 from planck_nb.ai.catalogue import get_model
-from planck_nb.ai.client import Client, Stream
+from planck_nb.ai.client import Client, RequestPreview, Stream
 from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, Usage, UserMessage, UserPart, as_parts
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
@@ -358,6 +358,18 @@ class Agent:
         if self._work is None:
             self._refresh_prompt_parts()
         return self._context()
+
+    async def preview(self) -> RequestPreview:
+        """Build the HTTP request that the next turn would begin with, without sending it.
+
+        Returns:
+            Method, URL, headers without secrets, JSON body, and warnings about options that would be left out.
+
+        Raises:
+            ModelError: The model or its wire format cannot express a part of the request.
+        """
+        client = self._client or default_client()
+        return await client.preview(self._model, self.request(), self._options)
 
     # What the log needs of its agent (log.LogFollower).
 

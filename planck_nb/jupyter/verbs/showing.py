@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,12 +11,11 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import ACTIONS
 from planck_nb.agent.context.tokens import estimate, estimate_request, estimate_text
 from planck_nb.agent.limits import Limits
-from planck_nb.ai.messages import Message, Part
-from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
-from planck_nb.ai.request import Context, ToolSpec
+from planck_nb.ai.request import Context
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.base.json_types import JsonObject
 from planck_nb.config import Config, Scope, read_limits, write_setting
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb, table, takes_nothing
@@ -27,70 +25,60 @@ from planck_nb.tools.changes import Changes
 if TYPE_CHECKING:
     import pandas as pd
 
+_LONG_DATA = 2_000
+"""Characters without white space from which on a text is taken for encoded data."""
+
 
 async def _show(controller: Controller, argument: str, _notebook: Notebook) -> Text:
     what, _, name = argument.partition(" ")
     if what != "request":
         raise UsageError("Write `%planck show request [AGENT]`: what the next request sends.")
-    return Text(describe_request(await controller.agent_to_show(name.strip())))
+    return Text(await describe_request(await controller.agent_to_show(name.strip())))
 
 
-def describe_request(agent: Agent) -> str:
-    """What the agent's next request sends: system prompt, tools and messages, with the tokens of each, estimated."""
-    asked = agent.request()
-    request = Context(asked.system, _messages(asked, agent.model), asked.tools)
+async def describe_request(agent: Agent) -> str:
+    """Describe the agent's next request: the estimated tokens of its parts, and then exactly what is sent."""
+    context, preview = agent.request(), await agent.preview()
+    messages = prepare(context.messages, agent.model)
     window = f" of {agent.model.context_window:,}" if agent.model.context_window else ""
-    blocks = [f"{agent.model}, about {estimate_request(request):,} tokens{window}"]
-    if request.system:
-        blocks += [_rule("system", estimate_text(request.system)), request.system]
-    for tool in request.tools:
-        blocks += [_rule(f"tool {tool.name}", _size(tool)), tool.description, json.dumps(tool.parameters)]
-    for message in request.messages:
-        blocks += [_rule(message.type, estimate(message)), *_parts(message)]
-    return "\n".join(blocks)
+    total = estimate_request(replace(context, messages=messages))
+    lines = [f"{agent.model}, about {total:,} tokens{window}"]
+    if context.system:
+        lines.append(_estimated("system", estimate_text(context.system)))
+    lines += [_estimated(f"tool {tool.name}", estimate_request(Context(tools=[tool]))) for tool in context.tools]
+    lines += [_estimated(message.type, estimate(message)) for message in messages]
+    lines += ["", f"{preview.method} {preview.url}" if preview.url else f"{agent.model} needs no server; it receives:"]
+    lines += [f"{name}: {value}" for name, value in preview.headers.items()]
+    lines += [*(["", *preview.warnings] if preview.warnings else []), "", _as_yaml(preview.body)]
+    return "\n".join(lines)
 
 
-def _messages(asked: Context, model: Model) -> list[Message]:
-    """The messages as they are sent: without thinking that the model would not take back."""
-    from planck_nb.ai.dialects.anthropic_messages import prefix_of  # noqa: PLC0415 - one wire format of several
-
-    signed = model.api == "messages"
-    sent: list[Message] = []
-    for message in prepare(asked.messages, model, prefix_of(model, asked) if signed else None):
-        if message.type == "assistant" and model.api != "ollama":  # which takes thinking back without a seal
-            content = tuple(part for part in message.content if part.type != "thinking" or part.provider_state)
-            if content:
-                sent.append(replace(message, content=content))
-        else:
-            sent.append(message)
-    return sent
+def _estimated(title: str, tokens: int) -> str:
+    return f"── {title} · about {tokens:,} tokens"
 
 
-def _rule(title: str, tokens: int) -> str:
-    return f"\n── {title} · about {tokens:,} tokens"
+def _as_yaml(body: JsonObject) -> str:
+    """JSON data as YAML, in which texts of several lines are readable."""
+    import yaml  # noqa: PLC0415 - needed for this verb only
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the base class's
+            return True
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        shown = _without_data(value)
+        return dumper.represent_scalar("tag:yaml.org,2002:str", shown, style="|" if "\n" in shown else None)
+
+    Dumper.add_representer(str, text)
+    written = yaml.dump(body, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+    return str(written).rstrip("\n")
 
 
-def _size(tool: ToolSpec) -> int:
-    return estimate_request(Context(tools=[tool]))
-
-
-def _parts(message: Message) -> Iterable[str]:
-    parts: Iterable[Part] = message.content
-    for part in parts:
-        match part.type:
-            case "text":
-                yield part.text
-            case "thinking":
-                yield f"[thinking] {part.text}" if part.text else "[thinking, sealed by the provider]"
-            case "tool_call":
-                yield f"[call {part.id}] {part.name}({json.dumps(part.args, ensure_ascii=False)})"
-            case "tool_result":
-                pictures = f" and {len(part.images)} images" if part.images else ""
-                yield f"[result {part.id}{', failed' if part.is_error else ''}{pictures}] {part.text}"
-            case "image":
-                yield f"[image {part.mime}]"
-            case "file":
-                yield f"[file {part.name}]"
+def _without_data(value: str) -> str:
+    """The text; of encoded data, such as an image, its beginning and length."""
+    if len(value) < _LONG_DATA or any(map(str.isspace, value)):
+        return value
+    return f"{value[:40]}… ({len(value):,} characters)"
 
 
 async def _skills(controller: Controller, argument: str, _notebook: Notebook) -> object:

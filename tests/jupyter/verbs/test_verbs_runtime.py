@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 from support.kernel import Kernel, running_kernel
 from support.wire import CHAT_HELLO, MESSAGES, chat_chunk, client, sse
 
-from planck_nb import Agent, Config, Workspace
+from planck_nb import Agent, Config, Workspace, ai
 from planck_nb.agent.approval import Rule
 from planck_nb.ai.messages import AssistantMessage, TextPart, ThinkingPart
 from planck_nb.base.errors import UsageError
@@ -267,7 +267,7 @@ def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
         "[e.message.text for e in workspace().agents['planck'].state.messages if e.message.type == 'summary'][0]",
     )
     request = said(kernel, "%planck show request")
-    assert summary in request
+    assert json.dumps(summary)[1:-1] in json.dumps(yaml.safe_load(request.split("\n\n", 2)[2]))
     assert "add 0 and 1" not in request
     assert "add 8 and 1" in request
 
@@ -529,16 +529,32 @@ async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path)
         await (await controller.start("and now?", {}, notebook.names)).run
     sent = seen[2]
     assert sent["messages"].pop() == {"role": "user", "content": "and now?"}
-    blocks = [rule_and_text(message) for message in sent["messages"]]
-    tools = [tool["function"] for tool in sent["tools"]]
-    blocks[1:1] = [
-        (f"tool {tool['name']}", f"{tool['description']}\n{json.dumps(tool['parameters'])}") for tool in tools
-    ]
-    assert re.sub(r" · about [\d,]+ tokens$", "", shown.partition("\n")[2], flags=re.MULTILINE) == re.sub(
-        r" · about [\d,]+ tokens$", "", "".join(f"\n── {rule}\n{text}\n" for rule, text in blocks), flags=re.MULTILINE
-    ).rstrip("\n")
-    assert blocks[0][1] in empty
-    assert {tool["name"] for tool in tools} == {"add", "list_skills", "load_skill"}
+    estimates, head, body = shown.split("\n\n", 2)
+    assert yaml.safe_load(body) == sent
+    assert head.splitlines()[0] == "POST http://127.0.0.1:9/v1/chat/completions"
+    assert [line.split(" · about ")[0] for line in estimates.splitlines()[1:]] == [
+        "── system", *(f"── tool {tool['function']['name']}" for tool in sent["tools"]), "── user", "── assistant",
+        "── tool_result", "── assistant",
+    ]  # fmt: skip
+    assert yaml.safe_load(empty.split("\n\n", 2)[2])["system"] == sent["messages"][0]["content"]
+
+
+async def test_the_request_is_shown_with_its_options_and_without_what_is_left_out() -> None:
+    model = ai.get_model("openai:gpt-5")
+    image = ai.ImagePart(data="A" * 10_000, mime="image/png")
+    async with (
+        ai.Client(credentials={"OPENAI_API_KEY": "sk-0123456789"}) as asking,
+        Agent(model=model, client=asking, options=ai.Options(max_tokens=77, temperature=0.5)) as agent,
+    ):
+        await agent.append(ai.UserMessage([ai.TextPart("one\ntwo"), image]))
+        shown = await describe_request(agent)
+    assert "max_output_tokens: 77" in shown
+    assert "openai:gpt-5 takes no temperature, so it was not sent." in shown
+    assert "temperature: 0.5" not in shown
+    assert "authorization: Bearer [key]" in shown
+    assert "sk-0123456789" not in shown
+    assert "characters)" in shown
+    assert len(shown) < 2_000
 
 
 THOUGHTFUL: list[dict[str, Any]] = [
@@ -568,27 +584,16 @@ async def test_thinking_that_is_not_sent_back_is_not_shown() -> None:
 
     async with client(httpx.MockTransport(answer)) as asking, Agent(model=MESSAGES, client=asking) as agent:
         await agent.prompt("one")
-        assert "[thinking] Hm." in describe_request(agent)
+        assert "thinking: Hm." in await describe_request(agent)
         await agent.prompt("two")
         assert sent_thoughts() == ["Hm."]
         cut = AssistantMessage(
             (ThinkingPart("Cut."), TextPart("So")), "aborted", provider="anthropic", model="some-model"
         )
         await agent.append(cut)
-        assert describe_request(agent).count("[thinking]") == 2  # of what was said, not of what was cut
+        assert (await describe_request(agent)).count("type: thinking") == 2  # not of what was cut
         agent.system_prompt = "Be brief."  # for which no thinking was signed
-        shown = describe_request(agent)
+        shown = await describe_request(agent)
         await agent.prompt("three")
-    assert "[thinking]" not in shown
+    assert "type: thinking" not in shown
     assert sent_thoughts() == []
-
-
-def rule_and_text(message: dict[str, Any]) -> tuple[str, str]:
-    """A message of a request, as it is shown."""
-    text = message.get("content") or ""
-    if message["role"] == "tool":
-        return "tool_result", f"[result {message['tool_call_id']}] {text}"
-    for call in message.get("tool_calls", ()):
-        asked = json.dumps(json.loads(call["function"]["arguments"]), ensure_ascii=False)
-        text += f"\n[call {call['id']}] {call['function']['name']}({asked})"
-    return message["role"], text
