@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -13,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ToolError
-from planck_nb.tools.file_access import write_atomically
+from planck_nb.base.jsonl import append_line, read_lines
 
 _VERSION = 1
 _INDEX = "changes.jsonl"
@@ -137,7 +137,7 @@ class FolderArchive:
                 write_atomically(content, before, mode=0o600)
             self._uses[change.before] += 1
         try:
-            self._write(_line(change=_fields(change)))
+            append_line(self._index, _line(change=_fields(change)), durable=True)
         except OSError:
             self._release(change)
             raise
@@ -152,15 +152,11 @@ class FolderArchive:
     def end(self, change: Change, ending: Ending) -> None:
         """Let the change go. Raises OSError."""
         self._prepare()
-        self._write(_line(**{ending: change.number}))
+        append_line(self._index, _line(**{ending: change.number}), durable=True)
         self._release(change)
 
     def _entries(self) -> Iterator[dict[str, Any]]:
-        try:
-            lines = self._index.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return
-        for line in lines:
+        for line in read_lines(self._index):
             with suppress(ValueError):
                 if isinstance(entry := json.loads(line), dict) and entry.get("v") == _VERSION:
                     yield entry
@@ -174,19 +170,10 @@ class FolderArchive:
         for entry in self._directory.iterdir():
             if _OURS.fullmatch(entry.name) and entry.name not in self._uses:
                 entry.unlink()
-        if self._index.exists() and (data := self._index.read_bytes()):
-            if data.count(b"\n") > 2 * len(changes) + _DEAD_LINES:
-                lines = [_line(change=_fields(change)) for change in changes]
-                write_atomically(self._index, b"".join([*lines, _line(last=last)]), mode=0o600)
-            elif not data.endswith(b"\n"):
-                self._write(b"\n")  # so that the next line does not go on where a torn one ends
+        if sum(1 for _ in read_lines(self._index)) > 2 * len(changes) + _DEAD_LINES:
+            lines = [_line(change=_fields(change)) for change in changes]
+            write_atomically(self._index, b"".join([*lines, _line(last=last)]), mode=0o600)
         self._prepared = True
-
-    def _write(self, data: bytes) -> None:
-        with os.fdopen(os.open(self._index, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
 
     def _release(self, change: Change) -> None:
         if change.before is None:

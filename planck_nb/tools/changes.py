@@ -10,7 +10,7 @@ from pathlib import Path
 
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.archive import Archive, Change, Ending, FolderArchive, MemoryArchive, digest
-from planck_nb.tools.file_access import lock_of, read_bytes, write_atomically
+from planck_nb.tools.file_access import lock_of, read_bytes, write_file
 
 KEPT_BYTES = 64_000_000
 """Contents that are kept for undoing, in bytes; the oldest changes are forgotten beyond it."""
@@ -100,7 +100,7 @@ class Changes:
                 path.unlink()
                 return
             content = self._archive.content(change)
-            write_atomically(path, content)
+            write_file(path, content)
         except OSError as error:
             raise ToolError(f"{path} cannot be restored: {error.strerror or error}; mend that first.") from error
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
 
 from planck_nb.agent.approval.paths import LONGEST
+from planck_nb.base.atomic import write_atomically
 
 _LOCKS = tuple(threading.Lock() for _ in range(64))
 
@@ -45,29 +45,9 @@ def require_regular(status: os.stat_result) -> None:
         raise OSError(0, "Not a regular file")
 
 
-def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Replace the file, or make it with the folders above it; a reader sees all of it or nothing. Raises OSError.
-
-    Mode and, where allowed, owner of a file that was there stay; a new one gets `mode`, less the process's umask.
-    """
+def write_file(path: Path, content: bytes) -> None:
+    """Replace the file, or make it with the folders above it; a reader sees all of it or nothing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        old = path.stat()
-        require_regular(old)
-    except FileNotFoundError:
-        old = None
-    temporary = path.parent / f".planck-{secrets.token_hex(6)}.tmp"
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            if old is not None:
-                with suppress(OSError, AttributeError):
-                    os.chown(temporary, old.st_uid, old.st_gid)
-                temporary.chmod(stat.S_IMODE(old.st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    with suppress(FileNotFoundError):
+        require_regular(path.stat())
+    write_atomically(path, content)

@@ -17,7 +17,7 @@ from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESUL
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.changes import Changes
 from planck_nb.tools.edits import TextDiff, replace_once, text_diff, utf8
-from planck_nb.tools.file_access import lock_of, read_bytes, require_regular, resolve, write_atomically
+from planck_nb.tools.file_access import lock_of, read_bytes, require_regular, resolve, write_file
 
 _REMEMBERED = 10_000
 """Files, over all agents, whose versions are remembered; the ones not touched for longest are forgotten beyond it."""
@@ -85,7 +85,7 @@ class Files:
         tool, agent_id, call_id = who
         lines = (changed.added, changed.removed)
         with self.changes.recording(path, before, data, tool=tool, agent_id=agent_id, call_id=call_id, lines=lines):
-            write_atomically(path, data)
+            write_file(path, data)
         self._remember(agent_id, path, _version(path.stat()))
 
     def _remember(self, agent_id: str, path: Path, version: Version) -> None:

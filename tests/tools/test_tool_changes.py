@@ -226,12 +226,12 @@ import os, signal, sys
 from pathlib import Path
 from planck_nb.tools import files
 from planck_nb.tools.changes import Changes
-put = files.write_atomically
+put = files.write_file
 def die(path, data):
     if sys.argv[2] == "after":
         put(path, data)
     os.kill(os.getpid(), signal.SIGKILL)
-files.write_atomically = die
+files.write_file = die
 known = files.Files(Changes(Path(sys.argv[1])))
 known.write("f", "new", cwd=None, agent_id="", call_id="")
 """

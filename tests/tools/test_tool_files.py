@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from planck_nb import BuiltinTools, ToolError
-from planck_nb.tools.file_access import write_atomically
+from planck_nb.base.atomic import write_atomically
 from planck_nb.tools.files import Files
 
 

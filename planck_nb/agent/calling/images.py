@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import re
 from typing import Any
 
 from planck_nb.ai.messages import ImagePart
@@ -13,11 +12,6 @@ MAX_IMAGE_BYTES = 3_750_000
 """The largest picture that every provider takes: 5 MB as base64."""
 
 _FORMATS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
-_HEADER = 30
-"""Bytes within which all formats but JPEG tell the size."""
-
-_JPEG_FRAME = re.compile(rb"[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]")
-"""The markers of a JPEG segment that tells the size."""
 
 
 def picture_of(value: object) -> ImagePart | None:
@@ -61,46 +55,13 @@ def format_of(data: bytes) -> str | None:
 
 
 def size_of(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels, None where the data does not tell."""
-    if len(data) < _HEADER:
+    """Width and height in pixels, None if the data does not contain them."""
+    import imagesize  # noqa: PLC0415 - it loads much that only files and addresses need
+
+    if format_of(data) is None:
         return None
-    match format_of(data):
-        case "png":
-            return _big(data[16:20]), _big(data[20:24])
-        case "gif":
-            return _little(data[6:8]), _little(data[8:10])
-        case "jpeg":
-            return _jpeg_size(data)
-        case "webp":
-            return _webp_size(data)
-    return None
-
-
-def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    at = 2
-    while data.startswith(b"\xff", at):
-        if _JPEG_FRAME.match(data, at + 1):
-            return _big(data[at + 7 : at + 9]), _big(data[at + 5 : at + 7])
-        at += 2 + _big(data[at + 2 : at + 4])
-    return None
-
-
-def _webp_size(data: bytes) -> tuple[int, int] | None:
-    chunk = data[12:16]
-    if chunk == b"VP8X":
-        return _little(data[24:27]) + 1, _little(data[27:30]) + 1
-    if chunk == b"VP8L":
-        bits = _little(data[21:25])
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    return (_little(data[26:28]) & 0x3FFF, _little(data[28:30]) & 0x3FFF) if chunk == b"VP8 " else None
-
-
-def _big(data: bytes) -> int:
-    return int.from_bytes(data, "big")
-
-
-def _little(data: bytes) -> int:
-    return int.from_bytes(data, "little")
+    width, height = imagesize.get(io.BytesIO(data), exif_rotation=False)
+    return (width, height) if width > 0 and height > 0 else None
 
 
 def _shown(value: object) -> ImagePart | None:

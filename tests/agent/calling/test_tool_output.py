@@ -187,7 +187,7 @@ def test_the_size_of_a_picture_is_read(data: bytes) -> None:
     assert as_output(data).images == (ImagePart(data, f"image/{kind}"),)
     for length in range(len(data)):
         size_of(data[:length])
-    assert as_output(data[:16]).text == f"[image {kind}]"
+    assert as_output(data[: 8 if kind == "gif" else 16]).text == f"[image {kind}]"
 
 
 def test_text_and_pictures_may_be_mixed() -> None:
