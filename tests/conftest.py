@@ -7,7 +7,11 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from support.llama import llama_server
+
+settings.register_profile("planck", deadline=None)  # a slow machine is no defect; pytest-timeout bounds each test
+settings.load_profile("planck")
 
 _OURS = {"PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
 
