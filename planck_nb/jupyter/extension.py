@@ -78,7 +78,7 @@ class Extension:
         self._shell = shell
         self._controller = controller
         self._magics = PlanckMagics(shell, controller)
-        self._completion = matcher(controller, self._magics.notebook_names)
+        self._completion = matcher(lambda: self._magics.notebook(self._magics.notebook_names()))
         self._thread = threading.get_ident()
 
     @property

@@ -16,9 +16,10 @@ from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView
-from planck_nb.jupyter.options import parse, parse_header
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.options import read_header, read_line
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of
-from planck_nb.jupyter.verbs import VERBS, Notebook
+from planck_nb.jupyter.verbs import VERBS, Verb
 
 E = TypeVar("E", bound=BaseException)
 
@@ -47,34 +48,37 @@ class PlanckMagics:
         hidden = self._shell.user_ns_hidden
         return {name: value for name, value in self._shell.user_ns.items() if hidden.get(name) is not value}
 
-    def _notebook(self, names: Mapping[str, object]) -> Notebook:
-        return Notebook(names, put=lambda name, value: self._shell.push({name: value}))
+    def notebook(self, names: Mapping[str, object]) -> Notebook:
+        """The notebook with these variables, as verbs see it."""
+        return Notebook(self._controller, names, put=lambda name, value: self._shell.push({name: value}))
 
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object]) -> object:
-        verb, _, argument = line.strip().partition(" ")
-        if verb == "sql" and cell is not None:
-            return await VERBS[verb].answer(self._controller, f"{argument}\n{cell}", self._notebook(namespace))
-        if cell is None:
-            if verb in VERBS:
-                return await self._answer(verb, argument.strip(), namespace)
-            _refuse_misspelt(line.strip())
-            parsed = parse(line)
-            if not parsed.rest and not parsed.options:
-                return await VERBS["help"].answer(self._controller, "", self._notebook(namespace))
-            options, prompt = parsed.options, parsed.rest
+        notebook = self.notebook(namespace)
+        word, _, argument = line.strip().partition(" ")
+        verb = VERBS.get(word)
+        if verb is not None and cell is None:
+            return await self._run_verb(verb, argument.strip(), notebook)
+        if verb is not None and verb.cell:
+            return await verb.run(notebook, argument, cell)
+        if cell is not None:
+            options, prompt = read_header(line), cell
+        elif line.strip() in {"", "--", "--help"}:
+            return await VERBS["help"].run(notebook)
         else:
-            options, prompt = parse_header(line), cell
+            _refuse_misspelt(line.strip())
+            read = read_line(line, self._controller.workspace.agents)
+            options, prompt = read.options, read.text
         return await self._follow(await self._controller.start(prompt, options, namespace), options)
 
-    async def _answer(self, verb: str, argument: str, namespace: Mapping[str, object]) -> object:
-        """Answer a verb; what it cannot make sense of may have been meant as a prompt."""
+    async def _run_verb(self, verb: Verb, argument: str, notebook: Notebook) -> object:
+        """Run a verb. If it cannot be, the line may have been meant as a prompt."""
         try:
-            answer = await VERBS[verb].answer(self._controller, argument, self._notebook(namespace))
+            answer = await verb.run(notebook, argument)
             return await self._follow(answer, {}) if isinstance(answer, Started) else answer
         except (UsageError, AgentError) as error:
             if " " not in argument or " -" in f" {argument}":
                 raise
-            raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb} {argument}`.") from None
+            raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb.name} {argument}`.") from None
 
     async def _follow(self, started: Started, options: Mapping[str, Any]) -> object:
         if started.notice:

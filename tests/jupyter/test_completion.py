@@ -1,59 +1,81 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.kernel import TIMEOUT, Kernel, running_kernel
 
-from planck_nb.jupyter.completion import Known, suggest
+from planck_nb import Config, Workspace
+from planck_nb.jupyter.completion import suggest
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.sessions import Session
 
-KNOWN: Known = {
-    "verb": lambda: VERBS,
-    "agent": lambda: ["ann", "bob"],
-    "session": lambda: ["calm-fox", "calm-owl"],
-    "provider": lambda: ["demo", "google"],
-    "provider:model": lambda: ["demo:small", "google:big"],
-    "level": lambda: ["low", "high"],
-    "view": lambda: ["messages", "sessions", "orders"],
-    "tools": lambda: ["add"],
-    "notebook": lambda: ["add", "orders"],
-}
+
+def add() -> None:
+    """A function of the notebook."""
+
+
+@pytest.fixture
+async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
+    """A notebook with three agents, two stored sessions, a function and a table."""
+    for name in ("calm-owl", "calm-fox"):
+        with Session.create(tmp_path, name=name):
+            pass
+    async with Workspace(Config(tmp_path, root=tmp_path)) as workspace:
+        for name in ("ann", "bob", "data cruncher"):
+            workspace.add_agent(name, model=workspace.model("demo"))
+        yield Notebook(Controller(workspace), {"add": add, "orders": pd.DataFrame({"price": [1]})})
 
 
 @pytest.mark.parametrize(
     ("cell", "word", "found"),
     [
-        ("%planck sql -", "-", ["--output", "--as", "--limit", "--debug"]),
+        ("%planck sql -", "-", ["--output", "--as", "--limit", "--debug", "--help"]),
         ("%planck exp", "exp", ["export"]),
         ("x = %planck compact-", "compact-", ["compact-store"]),
         ("rows['a'], y = %planck compact-", "compact-", ["compact-store"]),
         ("for i in range(2):\n    %planck ag", "ag", ["agents"]),
-        ("%planck abort ", "", ["ann", "bob"]),
+        ("%planck abort ", "", ["ann", "bob", '"data cruncher"']),
+        ("%planck abort da", "da", ['"data cruncher"']),
+        ("%planck abort 'da", "'da", ['"data cruncher"']),
+        ("%planck show ", "", ["request"]),
+        ("%planck show request b", "b", ["bob"]),
+        ("%planck skills ", "", []),
         ("%planck delete calm-f", "calm-f", ["calm-fox"]),
-        ("%planck delete calm-fox --", "--", ["--yes", "--debug"]),
-        ("%planck export ", "", ["calm-fox", "calm-owl"]),
+        ("%planck delete calm-fox ", "", []),
+        ("%planck delete calm-fox --", "--", ["--yes", "--debug", "--help"]),
+        ("%planck fork --before 3 --", "--", ["--before", "--debug", "--help"]),
+        ("%planck export calm-f", "calm-f", ["calm-fox"]),
         ("%planck help mod", "mod", ["model", "models"]),
-        ("%planck models g", "g", ["google"]),
-        ("%planck model demo:", "demo:", ["demo:small"]),
-        ("%planck search pump --session ", "", ["calm-fox", "calm-owl"]),
-        ("%planck search pump -a ", "", ["ann", "bob"]),
+        ("%planck help pro", "pro", ["prompt"]),
+        ("%planck models goo", "goo", ["google"]),
+        ("%planck policy ", "", ["allow", "ask", "deny"]),
+        ("%planck cassette re", "re", ["record", "replay"]),
+        ("%planck search pump --session calm-o", "calm-o", ["calm-owl"]),
+        ("%planck search pump -a ", "", ["ann", "bob", '"data cruncher"']),
         ("%planck sql --as ", "", ["df", "pl", "arrow"]),
         ("%planck sql --as=a", "--as=a", ["--as=arrow"]),
         ("%planck sql --limit ", "", []),
-        ("%planck sql SELECT * FROM m", "m", ["messages"]),
+        ("%planck sql SELECT * FROM mes", "mes", ["messages"]),
+        ("%planck sql --limit 3 SELECT * FROM ord", "ord", ["orders"]),
         ("%planck --mod", "--mod", ["--model"]),
-        ("%planck --thinking ", "", ["low", "high"]),
+        ("%planck --thinking l", "l", ["low"]),
         ("%planck --tools a", "a", ["add"]),
         ("%planck --new what is @o", "@o", ["@orders"]),
         ("%planck what is ex", "ex", []),
+        ("%planck an", "an", ["ann"]),
+        ("%planck --quiet an", "an", ["ann"]),
+        ("%planck ann --mod", "--mod", ["--model"]),
         ("%%planck a", "a", ["ann"]),
         ("%%planck s", "s", ["sql"]),
         ("%%planck help ", "", []),
-        ("%%planck --quiet -m demo ", "", ["ann", "bob", "sql"]),
-        ("%%planck ann --model d", "d", ["demo:small"]),
+        ("%%planck --quiet -m demo ", "", ["ann", "bob", '"data cruncher"', "sql"]),
+        ("%%planck ann --model demo:d", "demo:d", ["demo:demo"]),
         ("%%planck sql --a", "--a", ["--as"]),
         ("%%planck\nlook at @", "@", ["@add", "@orders"]),
         ("%%planck\nlook at or", "or", []),
@@ -64,12 +86,21 @@ KNOWN: Known = {
         ("", "", []),
     ],
 )
-def test_a_word_may_become(cell: str, word: str, found: list[str]) -> None:
-    assert suggest(cell, cell.count("\n"), cell.rpartition("\n")[2], KNOWN) == (word, found)
+async def test_a_word_may_become(notebook: Notebook, cell: str, word: str, found: list[str]) -> None:
+    begun, offered = suggest(cell, cell.count("\n"), cell.rpartition("\n")[2], notebook)
+    assert (begun, list(offered)) == (word, found)
 
 
-def test_a_verb_completes_wherever_a_verb_may_stand() -> None:
-    assert suggest("%planck ", 0, "%planck ", KNOWN) == ("", list(VERBS))
+async def test_every_verb_and_every_option_is_offered_with_a_description(notebook: Notebook) -> None:
+    _, offered = suggest("%planck ", 0, "%planck ", notebook)
+    assert list(offered) == [*VERBS, "ann", "bob", '"data cruncher"']
+    assert offered["abort"] == VERBS["abort"].summary
+    assert offered["ann"] == "demo:demo, idle"
+    for name, verb in VERBS.items():
+        line = f"%planck {name} --"
+        _, options = suggest(line, 0, line, notebook)
+        assert all(options.values())
+        assert set(options) >= {f"--{option.name}" for option in verb.options} | {"--debug", "--help"}
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +128,8 @@ def test_tab_in_a_kernel(kernel: Kernel) -> None:
     assert reply["matches"] == ["compact-store"]
     assert (reply["cursor_start"], reply["cursor_end"]) == (8, 16), "the whole word gives way"
     assert "calm-fox" in tab(kernel, "%planck delete ")["matches"]
+    (described,) = tab(kernel, "%planck delete calm-fox --y")["metadata"]["_jupyter_types_experimental"]
+    assert (described["text"], described["type"]) == ("--yes", "delete it, instead of showing what would be deleted")
     assert tab(kernel, "%planck abort ")["matches"] == ["ann"]
     reply = tab(kernel, "x = %planck model demo:")
     assert reply["matches"], reply

@@ -7,24 +7,62 @@ import pytest
 from planck_nb import Config
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.namespace import describe, mentioned, tools_named
-from planck_nb.jupyter.options import OPTIONS, parse, parse_header
-from planck_nb.jupyter.verbs import VERBS
+from planck_nb.jupyter.options import OPTIONS, Prompt, read_header, read_line
+from planck_nb.jupyter.verbs.help import prompts
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.toolbox import Toolbox
 
 
 def test_options_come_first_and_the_prompt_stays_as_written() -> None:
-    parsed = parse("--model demo -t f,@g --new what's {this} --model?")
-    assert parsed.options == {"model": "demo", "tools": ("f", "g"), "new": True}
-    assert parsed.rest == "what's {this} --model?"
-    assert parse("-- --model x").rest == "--model x"
-    assert parse("--system='be brief' hi").options == {"system": "be brief"}
+    read = read_line("--model demo -t f,@g --new what's {this} --model?")
+    assert read.options == {"model": "demo", "tools": ("f", "g"), "new": True}
+    assert read.text == "what's {this} --model?"
+    assert read_line("-- --model x").text == "--model x"
+    assert read_line("--system='be brief' hi").options == {"system": "be brief"}
+
+
+AGENTS = ["ann", "data cruncher"]
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "text"),
+    [
+        ("a0 --model demo hi", {"agent": "a0", "model": "demo"}, "hi"),
+        ("a0 -q --new what's this?", {"agent": "a0", "quiet": True, "new": True}, "what's this?"),
+        ("--new a0 --quiet hi", {"new": True, "agent": "a0", "quiet": True}, "hi"),
+        ("'big one' --model=demo hi", {"agent": "big one", "model": "demo"}, "hi"),
+        ("ann hi", {"agent": "ann"}, "hi"),
+        ("--quiet ann hi", {"quiet": True, "agent": "ann"}, "hi"),
+        ("'data cruncher' add  it", {"agent": "data cruncher"}, "add  it"),
+        ("ann -- --model is what?", {"agent": "ann"}, "--model is what?"),
+        ("what is this?", {}, "what is this?"),
+        ("what's this? --model", {}, "what's this? --model"),
+        ("ann", {}, "ann"),
+        ("data cruncher add it", {}, "data cruncher add it"),
+        ("'quoted' word", {}, "'quoted' word"),
+        ("git --force does what?", {}, "git --force does what?"),
+        ("explain - in words", {}, "explain - in words"),
+        ("-- ann hi", {}, "ann hi"),
+        ("-- a0 --model demo hi", {}, "a0 --model demo hi"),
+        ("--agent bob ann hi", {"agent": "bob"}, "ann hi"),
+        ("", {}, ""),
+    ],
+)
+def test_the_first_word_names_an_agent_if_that_exists_or_options_follow(
+    line: str, options: dict[str, object], text: str
+) -> None:
+    assert read_line(line, AGENTS) == Prompt(options, text)
+
+
+@pytest.mark.parametrize("header", ["a0 --model demo", "--quiet a0 -m demo --new", "'big one' -t f,g", "ann", "ann -q"])
+def test_a_line_is_read_as_a_cell_is(header: str) -> None:
+    assert read_line(f"{header} hi there", AGENTS) == Prompt(read_header(header), "hi there")
 
 
 def test_a_header_takes_a_name_and_options_in_any_order() -> None:
-    assert parse_header("ann --max-tokens 5") == {"agent": "ann", "max-tokens": 5}
-    assert parse_header("-q ann --temperature=0.5") == {"quiet": True, "agent": "ann", "temperature": 0.5}
-    assert parse_header("") == {}
+    assert read_header("ann --max-tokens 5") == {"agent": "ann", "max-tokens": 5}
+    assert read_header("-q ann --temperature=0.5") == {"quiet": True, "agent": "ann", "temperature": 0.5}
+    assert read_header("") == {}
 
 
 @pytest.mark.parametrize(
@@ -42,12 +80,13 @@ def test_a_header_takes_a_name_and_options_in_any_order() -> None:
 )
 def test_a_mistake_says_what_is_wrong(line: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence.replace(".", r"\.")):
-        parse(line)
+        read_line(line)
 
 
-def test_help_names_every_option_and_every_verb_has_a_help_line() -> None:
+def test_help_explains_every_option_of_a_prompt() -> None:
     assert len({option.name for option in OPTIONS}) == len(OPTIONS)
-    assert all(verb.usage.split()[0] == name and verb.help for name, verb in VERBS.items())
+    assert all(f"--{option.name}" in prompts() and option.help in prompts() for option in OPTIONS)
+    assert all(len(line) <= 120 for line in prompts().splitlines())
 
 
 def test_mentions_are_names_of_the_notebook() -> None:

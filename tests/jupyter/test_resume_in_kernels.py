@@ -102,7 +102,10 @@ def test_after_a_clean_end_everything_goes_on(place: Place) -> None:
     said(first, "%unload_ext planck_nb")
 
     second = place.kernel()
-    assert said(second, "%planck resume") == f"{name} goes on with planck (8 messages), helper (2 messages)."
+    assert (
+        said(second, "%planck resume")
+        == f"This notebook continues {name} with planck (8 messages), helper (2 messages)."
+    )
     assert value(second, "totals(agent().state)") == before
     assert value(second, "agent().system_prompt") == "Be brief."
     assert value(second, "[as_stored(one) for one in workspace().agents.values()]") == [True, True]
@@ -130,7 +133,7 @@ def test_a_turn_that_a_crash_cut_off_is_told_once(place: Place, how: str) -> Non
         first.client.wait_for_ready(timeout=60)
 
     second = place.kernel()
-    assert "goes on with planck (7 messages)." in said(second, "%planck resume")
+    assert "with planck (7 messages)." in said(second, "%planck resume")
     notice = "[text for text in texts() if text.startswith('Session resumed after interruption')]"
     assert value(second, f"len({notice})") == 1
     assert value(second, "as_stored(agent())")
@@ -139,12 +142,12 @@ def test_a_turn_that_a_crash_cut_off_is_told_once(place: Place, how: str) -> Non
     said(second, "%unload_ext planck_nb")
 
     third = place.kernel()
-    assert "goes on with planck (9 messages)." in said(third, "%planck resume")
+    assert "with planck (9 messages)." in said(third, "%planck resume")
     assert value(third, f"len({notice})") == 1
     third.kill()
 
     fourth = place.kernel()
-    assert "goes on with planck (9 messages)." in said(fourth, "%planck resume")
+    assert "with planck (9 messages)." in said(fourth, "%planck resume")
     assert value(fourth, f"len({notice})") == 1
 
 
@@ -158,7 +161,7 @@ def test_what_is_missing_is_said_and_comes_back_where_it_is_there(place: Place) 
 
     second = place.kernel(tools=False)
     lines = said(second, f"%planck resume {name}").splitlines()
-    assert lines[0] == f"{name} goes on with planck (2 messages)."
+    assert lines[0] == f"This notebook continues {name} with planck (2 messages)."
     assert "planck lacks add, work; hand them over again with `--tools`." in lines
     assert any(line.startswith("planck goes on with demo:demo: There is no provider 'closed'.") for line in lines)
     assert value(second, "[tool.name for tool in agent().tools]") == ["read"]
@@ -167,7 +170,7 @@ def test_what_is_missing_is_said_and_comes_back_where_it_is_there(place: Place) 
     said(second, "%unload_ext planck_nb")
 
     third = place.kernel()
-    assert said(third, "%planck resume") == f"{name} goes on with planck (6 messages)."
+    assert said(third, "%planck resume") == f"This notebook continues {name} with planck (6 messages)."
     assert value(third, "sorted(tool.name for tool in agent().tools)") == ["add", "read", "work"]
     assert "`add` returned `42`." in said(third, "%planck add 20 and 22 with add")
 
@@ -214,7 +217,7 @@ def test_an_open_session_is_refused_and_everything_stays(place: Place) -> None:
     assert value(other, "len(texts())") == 4
     assert "`add` returned `5`." in said(owner, "%planck add 2 and 3 with @add")
     said(owner, "%unload_ext planck_nb")
-    assert said(other, "%planck resume") == f"{name} goes on with planck (8 messages)."
+    assert said(other, "%planck resume") == f"This notebook continues {name} with planck (8 messages)."
     assert value(other, f"workspace().session.name == {name!r}")
 
 
@@ -245,8 +248,8 @@ def test_the_newest_that_nobody_has_open_is_resumed(place: Place) -> None:
         names.append(value(kernel, "workspace().session.name"))
     said(kernels[0], "%unload_ext planck_nb\n%load_ext planck_nb")
     said(kernels[1], "%unload_ext planck_nb\n%load_ext planck_nb")
-    assert said(kernels[0], "%planck resume") == f"{names[1]} goes on with planck (2 messages)."
-    assert said(kernels[1], "%planck resume") == f"{names[0]} goes on with planck (2 messages)."
+    assert said(kernels[0], "%planck resume") == f"This notebook continues {names[1]} with planck (2 messages)."
+    assert said(kernels[1], "%planck resume") == f"This notebook continues {names[0]} with planck (2 messages)."
     assert "no other session" in kernels[1].run("%planck resume").error
     assert "is the one that is open here" in kernels[1].run(f"%planck resume {names[0]}").error
 

@@ -1,30 +1,89 @@
-"""`%planck verb`: what each one answers, without IPython. A module for each subject, gathered here."""
+"""`%planck VERB`. A verb is an async function with a declaration; other packages add theirs by an entry point.
+
+from planck_nb.jupyter.verbs import AGENT, Notebook, Parameter, Text, verb
+
+@verb("greet", "Running agents", "say hello to an agent", Parameter("agent", AGENT, "whom to greet"))
+async def greet(notebook: Notebook, agent: Agent) -> Text:
+return Text(f"Hello, {agent.name}.")
+"""
 
 from __future__ import annotations
 
-from planck_nb.jupyter.verbs import basics, showing, steering, travel
-from planck_nb.jupyter.verbs import drawing as pictures
-from planck_nb.jupyter.verbs import searching as finding
-from planck_nb.jupyter.verbs import session_files as store
-from planck_nb.jupyter.verbs import sql as history
-from planck_nb.jupyter.verbs.help import manual
-from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb
+from planck_nb.jupyter.kinds import AGENT, AGENT_NAME, MODEL, PROVIDER, QUERY, SESSION
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import FILE, INTEGER, TEXT, WORD, WORDS, Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.verbs import (
+    agents,
+    changes,
+    charts,
+    navigation,
+    running,
+    search,
+    session_files,
+    settings,
+    sql,
+)
+from planck_nb.jupyter.verbs.declaration import Text, Verb, table, verb
+from planck_nb.jupyter.verbs.registry import Registry
 
-__all__ = ["VERBS", "Notebook", "Text", "Verb"]
+__all__ = [
+    "AGENT",
+    "AGENT_NAME",
+    "FILE",
+    "INTEGER",
+    "MODEL",
+    "PROVIDER",
+    "QUERY",
+    "SESSION",
+    "TEXT",
+    "VERBS",
+    "WORD",
+    "WORDS",
+    "Extent",
+    "Kind",
+    "Notebook",
+    "Option",
+    "Parameter",
+    "Registry",
+    "Text",
+    "Verb",
+    "choice",
+    "table",
+    "verb",
+]
 
-VERBS: dict[str, Verb] = {}
-"""All verbs by name, in the order that help shows them."""
-
-SUBJECTS: dict[str, dict[str, Verb]] = {
-    "Models, agents and their tools": basics.VERBS,
-    "What agents are told and given, and what they changed": showing.VERBS,
-    "What runs": steering.VERBS,
-    "What was said": history.VERBS | pictures.VERBS | finding.VERBS,
-    "Back, and on to other sessions": travel.VERBS,
-    "Files of sessions": store.VERBS,
-}
-"""The verbs under the headings that help shows."""
-
-VERBS |= {"help": manual(VERBS, SUBJECTS)}
-for subject in SUBJECTS.values():
-    VERBS |= subject
+VERBS = Registry(
+    (
+        agents.agents,
+        agents.model,
+        agents.models,
+        agents.tools,
+        agents.skills,
+        agents.show,
+        agents.remove,
+        running.steer,
+        running.abort,
+        running.approve,
+        running.deny,
+        running.compact,
+        sql.sql,
+        search.search,
+        charts.usage,
+        charts.timeline,
+        changes.changes,
+        changes.undo,
+        navigation.rewind,
+        navigation.branches,
+        navigation.fork,
+        navigation.resume,
+        session_files.sessions,
+        session_files.export,
+        session_files.import_,
+        session_files.delete,
+        session_files.compact_store_,
+        settings.config,
+        settings.policy,
+        settings.cassette,
+    )
+)
+"""All verbs by name, in the order of help."""

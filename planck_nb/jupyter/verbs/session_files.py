@@ -1,16 +1,19 @@
-"""Verbs about the files of sessions: out, in, away, smaller."""
+"""Verbs about stored sessions and their files."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planck_nb.base.aio import run_in_thread
+from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
-from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.options import Option, Words, parse_words
-from planck_nb.jupyter.verbs.verb import Notebook, Text, Verb, takes_nothing
+from planck_nb.jupyter.kinds import SESSION
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import FILE, WORD, Option, Parameter
+from planck_nb.jupyter.verbs.declaration import Text, verb
 from planck_nb.sessions import (
     SessionInfo,
     compact_store,
@@ -23,72 +26,118 @@ from planck_nb.sessions import (
 from planck_nb.sessions.directory import session_files
 from planck_nb.sessions.export import Format
 
-FORMATS: dict[str, Format] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".ipynb": "ipynb"}
-"""What the end of a file's name says about what goes into it."""
+if TYPE_CHECKING:
+    import pandas as pd
 
-EXPORT = (Option("overwrite", None, None, "replace the file if it is there"),)
-IMPORT = (Option("name", None, "NAME", "what the session is called from now on"),)
-DELETE = (Option("yes", "y", None, "do it"),)
+SUBJECT = "Sessions"
+
+FORMATS: dict[str, Format] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".ipynb": "ipynb"}
+"""The format of an export, by the ending of the file's name."""
+
 _THOUSAND = 1000
 
 
-async def _export(controller: Controller, argument: str, _notebook: Notebook) -> Text:
-    parsed = parse_words(argument, EXPORT, of="%planck export")
-    usage = f"Write `%planck export FILE`, or `%planck export SESSION FILE`, with a file that ends in {_endings()}."
-    if len(parsed.words) not in {1, 2}:
-        raise UsageError(usage)
-    file = _path(parsed.words[-1])
-    form = FORMATS.get(file.suffix.lower())
-    if form is None:
-        raise UsageError(usage)
-    session = _named(controller, parsed.words[0]) if len(parsed.words) > 1 else _current(controller)
+@verb("sessions", SUBJECT, "list the stored sessions, and where they are open")
+async def sessions(notebook: Notebook) -> pd.DataFrame:
+    """Return a table of the sessions."""
+    workspace = notebook.workspace
+    found = await workspace.query_async(
+        "SELECT session_name AS session, agents, messages, "
+        "coalesce(input_tokens, 0) + coalesce(output_tokens, 0) AS tokens, cost_usd, created, last, session_id "
+        "FROM sessions ORDER BY greatest(created, last) DESC, session_id"
+    )
+    owners = await run_in_thread(partial(_owners, workspace.sessions()))
+    if workspace.session_id is not None:
+        owners[workspace.session_id] = "this notebook"
+    found["open_in"] = [owners.get(session_id, "") for session_id in found["session_id"]]
+    return found
+
+
+def _owners(stored: Sequence[SessionInfo]) -> dict[str, str]:
+    """Where the open ones of these sessions are open, by their ids."""
+    return {session.id: owner for session in stored if (owner := open_in(session)) is not None}
+
+
+@verb(
+    "export",
+    SUBJECT,
+    "write a session to a file, in the format of its ending",
+    Parameter("session", SESSION, "the session, by default this notebook's", optional=True),
+    Parameter("file", FILE, "a file name that ends in .jsonl, .md, .html or .ipynb"),
+    Option("overwrite", None, None, "replace the file if it exists"),
+    example="export calm-fox 'my analysis.html'",
+)
+async def export(notebook: Notebook, session: str | None, file: Path, overwrite: bool) -> Text:
+    """Write the file and say how large it is."""
+    chosen = FORMATS.get(file.suffix.lower())
+    if chosen is None:
+        *endings, last = FORMATS
+        raise UsageError(
+            f"{file} has no known format; write `%planck export [SESSION] FILE` with a FILE that ends in "
+            f"{', '.join(endings)} or {last}."
+        )
+    exported = _named(notebook, session) if session else _current(notebook)
     missing = ""
-    if session.id == controller.workspace.session_id:
+    if exported.id == notebook.workspace.session_id:
         try:
-            await controller.workspace.session.flush()
-        except SessionError as error:  # on a full disk it should still be possible to take out what there is
+            await notebook.workspace.session.flush()
+        except SessionError as error:  # on a full disk it should still be possible to export what is there
             missing = f" What is not on disk yet is missing: {error}"
-    text = await run_in_thread(partial(export_session, session, form))
-    await run_in_thread(partial(_write, file, text, overwrite="overwrite" in parsed.options))
-    return Text(f"{session.name} is in {file} ({_size(file.stat().st_size)}).{missing}")
+    text = await run_in_thread(partial(export_session, exported, chosen))
+    size = await run_in_thread(partial(_write, file, text, overwrite=overwrite))
+    return Text(f"{exported.name} is in {file} ({_size(size)}).{missing}")
 
 
-async def _import(controller: Controller, argument: str, _notebook: Notebook) -> Text:
-    parsed = parse_words(argument, IMPORT, of="%planck import")
-    file = _path(_only(parsed, "Write `%planck import FILE`, with a .jsonl file that `%planck export` wrote."))
-    directory = controller.workspace.sessions_dir
-    session = await run_in_thread(partial(import_session, directory, file, name=parsed.options.get("name")))
+@verb(
+    "import",
+    SUBJECT,
+    "create a session from an exported .jsonl file",
+    Parameter("file", FILE, "a file that `%planck export` wrote"),
+    Option("name", None, WORD, "the name of the new session"),
+    example="import 'my analysis.jsonl' --name back",
+)
+async def import_(notebook: Notebook, file: Path, name: str | None) -> Text:
+    """Create the session and say its name."""
+    directory = notebook.workspace.sessions_dir
+    session = await run_in_thread(partial(import_session, directory, file, name=name))
     return Text(f"{file} is session {session.name} now, with the id {session.id}.")
 
 
-async def _delete(controller: Controller, argument: str, _notebook: Notebook) -> Text:
-    parsed = parse_words(argument, DELETE, of="%planck delete")
-    word = _only(parsed, "Write `%planck delete SESSION`; `%planck sessions` lists them.")
-    session = _named(controller, word)
-    if session.id == controller.workspace.session_id:
+@verb(
+    "delete",
+    SUBJECT,
+    "delete a session for good",
+    Parameter("session", SESSION, "the name or the id of the session"),
+    Option("yes", "y", None, "delete it, instead of showing what would be deleted"),
+    example="delete calm-fox --yes",
+)
+async def delete(notebook: Notebook, session: str, yes: bool) -> Text:
+    """Delete the session, or say what it has."""
+    found = _named(notebook, session)
+    if found.id == notebook.workspace.session_id:
         raise SessionLockedError(
-            f"{session.name} is the session of this notebook, which cannot be deleted while it is open."
+            f"{found.name} is the session of this notebook, which cannot be deleted while it is open."
         )
-    if owner := open_in(session):
-        raise SessionLockedError(f"{session.name} is open in {owner}; close it there before you delete it.")
-    files = session_files(session)
-    size = _size(sum(file.stat().st_size for file in files))
-    if "yes" not in parsed.options:
-        rows = await controller.workspace.query_async(
-            f"SELECT messages, agents, created FROM sessions WHERE session_id = '{session.id}'"  # noqa: S608 - hex
+    if owner := open_in(found):
+        raise SessionLockedError(f"{found.name} is open in {owner}; close it there before you delete it.")
+    size = _size(sum(file.stat().st_size for file in session_files(found)))
+    if not yes:
+        rows = await notebook.workspace.query_async(
+            f"SELECT messages, agents, created FROM sessions WHERE session_id = '{found.id}'"  # noqa: S608 - hex
         )
         held = f"{_number(rows.messages[0], 'message')} of {_number(rows.agents[0], 'agent')}"
         return Text(
-            f"{session.name} has {held}, begun {rows.created[0]:%Y-%m-%d %H:%M} UTC, and takes {size}. "
-            f"Nothing was deleted yet: `%planck delete {word} --yes` deletes it for good."
+            f"{found.name} has {held}, begun {rows.created[0]:%Y-%m-%d %H:%M} UTC, and takes {size}. "
+            f"Nothing was deleted yet: `%planck delete {session} --yes` deletes it for good."
         )
-    await run_in_thread(partial(delete_session, session, confirm=session.name))
-    return Text(f"{session.name} is deleted, which freed {size}.")
+    await run_in_thread(partial(delete_session, found, confirm=found.name))
+    return Text(f"{found.name} is deleted, which freed {size}.")
 
 
-async def _compact_store(controller: Controller, argument: str, _notebook: Notebook) -> Text:
-    takes_nothing("compact-store", argument)
-    workspace = controller.workspace
+@verb("compact-store", SUBJECT, "make the files of sessions smaller; nothing is lost")
+async def compact_store_(notebook: Notebook) -> Text:
+    """Compact the files and say how much that freed."""
+    workspace = notebook.workspace
     freed = await run_in_thread(partial(compact_store, workspace.sessions_dir))
     in_use = [session.name for session in workspace.sessions() if open_in(session)]
     said = f"Freed {_size(freed)}." if freed > 0 else "There was nothing to free."
@@ -96,28 +145,15 @@ async def _compact_store(controller: Controller, argument: str, _notebook: Noteb
     return Text(said + left)
 
 
-def _path(word: str) -> Path:
-    try:
-        return Path(word).expanduser()
-    except RuntimeError:
-        raise UsageError(f"There is no home folder for {word}; write the whole path.") from None
-
-
-def _only(parsed: Words, usage: str) -> str:
-    if len(parsed.words) != 1 or not parsed.words[0]:
-        raise UsageError(usage)
-    return parsed.words[0]
-
-
-def _current(controller: Controller) -> SessionInfo:
-    if controller.workspace.session_id is None:
+def _current(notebook: Notebook) -> SessionInfo:
+    if notebook.workspace.session_id is None:
         raise UsageError("This notebook has no session yet; name one that `%planck sessions` lists.")
-    return controller.workspace.session.info
+    return notebook.workspace.session.info
 
 
-def _named(controller: Controller, word: str) -> SessionInfo:
+def _named(notebook: Notebook, word: str) -> SessionInfo:
     """The session with this id or name. Raises `SessionError` where none or several have it."""
-    workspace = controller.workspace
+    workspace = notebook.workspace
     found = find_session(workspace.sessions_dir, word)
     same = [session.id for session in workspace.sessions() if session.name == word]
     if found.id != word and len(same) > 1:
@@ -125,27 +161,20 @@ def _named(controller: Controller, word: str) -> SessionInfo:
     return found
 
 
-def _write(file: Path, text: str, *, overwrite: bool) -> None:
-    """Write the whole file or nothing. Raises `SessionError` where it is there already or cannot be."""
-    part = file.with_name(f".{file.name}.part")
+def _write(file: Path, text: str, *, overwrite: bool) -> int:
+    """Write the whole file or nothing, and return its size. Raises `SessionError` if it exists or cannot be written."""
+    content = text.encode("utf-8", "replace")
     try:
         if file.exists() and not overwrite:
             raise SessionError(f"{file} is there already; add --overwrite to replace it.")
-        part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-        part.replace(file)
+        write_atomically(file, content)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise SessionError(f"{file} cannot be written ({error.strerror}).") from error
+    return len(content)
 
 
-def _endings() -> str:
-    *first, last = FORMATS
-    return f"{', '.join(first)} or {last}"
-
-
-def _number(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+def _number(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(size: float) -> str:
@@ -155,13 +184,3 @@ def _size(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= _THOUSAND
     return f"{size:.1f} GB"
-
-
-VERBS = {
-    "export": Verb(
-        "export [session] FILE", "write a session to a file, as its name ends: .jsonl .md .html .ipynb", _export, EXPORT
-    ),
-    "import": Verb("import FILE", "make a session from an exported .jsonl file", _import, IMPORT),
-    "delete": Verb("delete SESSION", "delete a session for good, once you say --yes", _delete, DELETE),
-    "compact-store": Verb("compact-store", "make the files of sessions smaller; nothing is lost", _compact_store),
-}

@@ -72,7 +72,7 @@ def test_the_notebooks_own_session_and_the_frame_behind_the_picture(kernel: Kern
     ("typed", "said"),
     [
         ("usage adda", "Did you mean ada"),
-        ("usage ada bob", "takes one session"),
+        ("usage ada bob", "`%planck usage` does not accept 'bob'; write `%planck usage [SESSION]`."),
         ("timeline ada --agent Bob", "nothing of an agent Bob. Known are: Ada."),
         ("timeline --table", "has no option --table"),
     ],

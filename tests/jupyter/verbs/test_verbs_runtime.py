@@ -17,11 +17,11 @@ from support.wire import CHAT_HELLO, MESSAGES, chat_chunk, client, sse
 from planck_nb import Agent, Config, Workspace, ai
 from planck_nb.agent.approval import Rule
 from planck_nb.ai.messages import AssistantMessage, TextPart, ThinkingPart
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import ConfigError, UsageError
 from planck_nb.config import SETTINGS
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs import VERBS, Notebook
-from planck_nb.jupyter.verbs.showing import describe_request
+from planck_nb.jupyter.verbs.request import describe_request
 
 PRELUDE = """
 import asyncio, threading
@@ -107,21 +107,30 @@ def test_verbs_that_need_no_session_make_none(kernel: Kernel, tmp_path: Path) ->
 
 
 NONSENSE = [
-    ("steer", "UsageError: Write `%planck steer TEXT`"),
-    ("steer faster please", "No agent runs that could be steered; say it in a prompt."),
+    ("steer", "UsageError: `%planck steer` needs TEXT; write `%planck steer TEXT`."),
+    ("steer faster please", "No agent runs that could be steered; write it as a prompt."),
     ("approve call_9", "AgentError: No call call_9 waits for approval; `%planck approve` lists those that do."),
     ("deny call_9 too risky", "No call call_9 waits for approval"),
-    ("policy allow", "UsageError: Write `%planck policy`, or `%planck policy allow RULES`"),
-    ("policy permit bash", "UsageError: Write `%planck policy`"),
+    ("policy allow", "UsageError: `%planck policy allow` needs RULES, such as"),
+    (
+        "policy permit bash",
+        "UsageError: `%planck policy` does not accept 'permit'; write `%planck policy [allow|ask|deny]",
+    ),
     ("policy deny write:src/**, a b:c", "UsageError: 'a b' cannot be a tool's name"),
     ("compact nobody", "No agent is named nobody."),
-    ("show", "UsageError: Write `%planck show request [AGENT]`"),
-    ("show reqest", "UsageError: Write `%planck show request [AGENT]`"),
+    ("abort big one", "No agent is named big one."),
+    ("show", "UsageError: `%planck show` needs request; write `%planck show request [AGENT]`."),
+    ("show reqest", "UsageError: `%planck show` does not accept 'reqest'; write `%planck show request [AGENT]`."),
     ("show request nobody", "No agent is named nobody."),
-    ("skills all", "UsageError: `%planck skills` takes nothing more."),
-    ("changes all", "UsageError: `%planck changes` takes nothing more."),
-    ("undo everything", "UsageError: Write `%planck undo`, `undo all`, or `undo NUMBER`"),
-    ("config rounds", "UsageError: `%planck config rounds`: it takes NAME=NUMBER for cost, rounds"),
+    ("skills all", "UsageError: `%planck skills` does not accept 'all'; write `%planck skills`."),
+    ("changes all", "UsageError: `%planck changes` does not accept 'all'; write `%planck changes`."),
+    ("undo everything", "UsageError: `%planck undo` does not accept 'everything'; write `%planck undo [NUMBER|all]`."),
+    ("undo -1", "UsageError: %planck undo has no option -1."),
+    ("cassette off x.jsonl", "UsageError: `%planck cassette off` needs no file."),
+    ("cassette auto", "UsageError: `%planck cassette auto` needs FILE"),
+    ("config rounds", "UsageError: `%planck config rounds` needs VALUE"),
+    ("config rounds 3", "ConfigError: There is no setting rounds."),
+    ("config rounds=3 --user", "UsageError: `%planck config --user` needs NAME VALUE"),
     (
         "config rounds=inf",
         "UsageError: `%planck config rounds=inf`: it must be a whole number above 0 for rounds, or none.",
@@ -132,17 +141,17 @@ NONSENSE = [
     ("rewind 99", "UsageError: There is no prompt 99 to go back to; `%planck rewind` lists them with their ids."),
     ("rewind -1", "UsageError: There is no prompt -1 to go back to"),
     ("rewind the clock", "To send it as a prompt write `%planck -- rewind the clock`."),
-    ("branches main", "UsageError: Write `%planck branches`, or `%planck branches --return BRANCH`"),
-    ("branches --return last", "UsageError: Nothing was taken back in this session"),
+    ("branches main", "UsageError: `%planck branches` does not accept 'main'"),
+    ("branches --return last", "UsageError: Nothing was undone in this session"),
     ("branches --return 7", "UsageError: There is no branch 7 in this session"),
     ("branches --return x", "UsageError: --return cannot be 'x'"),
-    ("fork a b", "UsageError: Write `%planck fork [NAME]`, with a name in one word."),
+    ("fork a b", "UsageError: `%planck fork` does not accept 'b'; write `%planck fork [NAME]`."),
     ("fork ../up", "SessionError: '../up' cannot name a session"),
     ("fork --before x", "UsageError: --before cannot be 'x'"),
     ("resume nothing", "SessionNotFoundError: No session in"),
-    ("resume a b", "UsageError: Write `%planck resume [SESSION]`"),
+    ("resume a b", "UsageError: `%planck resume` does not accept 'b'; write `%planck resume [SESSION]`."),
     ("resume", "SessionNotFoundError: There is no other session to go on with"),
-    ("remove", "UsageError: Write `%planck remove AGENT`"),
+    ("remove", "UsageError: `%planck remove` needs AGENT; write `%planck remove AGENT`."),
     ("remove nobody", "No agent is named nobody."),
 ]
 
@@ -187,7 +196,7 @@ def test_it_is_the_one_that_runs_that_is_steered(kernel: Kernel) -> None:
     said(kernel, "two = %planck --agent other --background work 2 with @work\nawait inside()")
     said(kernel, "%planck --agent quick hello")
     error = kernel.run("%planck steer hurry").error
-    assert error == "AgentError: slow one, other run; talk to one of them first, or steer it in its live view."
+    assert error == "AgentError: slow one, other run; prompt one of them first, or steer it in its live view."
     said(kernel, "gate.set()\nawait one\nawait two")
 
 
@@ -226,8 +235,8 @@ def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_
     assert "bob.txt" in listed
     (call,) = set(value(kernel, "list(waiting['call'])"))
     error = kernel.run(f"%planck approve {call}").error
-    assert error == f"AgentError: 2 calls that wait are meant by {call}; write its agent and its id."
-    assert "UsageError: Write `%planck approve`" in kernel.run("%planck approve bob now").error
+    assert error == f"AgentError: 2 waiting calls are called {call}; write the agent and the id of one."
+    assert "No call bob now waits for approval" in kernel.run("%planck approve bob now").error
     assert said(kernel, f"%planck approve bob {call}") == "write runs."
     said(kernel, "await bob")
     assert (tmp_path / "bob.txt").exists()
@@ -259,7 +268,7 @@ def test_a_long_conversation_becomes_a_summary(kernel: Kernel) -> None:
     assert said(kernel, "%planck compact").startswith("planck has nothing to shorten")
     said(kernel, "%planck --tools add hello")
     said(kernel, "for n in range(9):\n    await workspace().agents['planck'].prompt(f'add {n} and 1 with add')")
-    assert said(kernel, "%planck compact").startswith("planck goes on from a summary: about ")
+    assert said(kernel, "%planck compact").startswith("planck continues from a summary: about ")
     kinds = value(kernel, "[entry.message.type for entry in workspace().agents['planck'].state.messages]")
     assert kinds.count("summary") == 1
     summary = value(
@@ -347,7 +356,7 @@ def test_going_back_drops_what_came_later_and_says_something_else(kernel: Kernel
     assert prompts(kernel) == ["one", "two", "add 20 and 22 with @add"]
     second = value(kernel, "rows = %planck rewind\nint(rows['id'][1])")
     assert said(kernel, f"%planck rewind {second}") == (
-        f"Back to before prompt {second}. `%planck branches` has what was taken back."
+        f"Back to before prompt {second}. `%planck branches` lists what was undone."
     )
     assert prompts(kernel) == ["one"]
     assert value(kernel, "[entry.message.text for entry in workspace().agents['planck'].state.messages][0]") == "one"
@@ -421,7 +430,7 @@ def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
     second = value(kernel, "rows = %planck rewind\nint(rows['id'][1])")
     before = value(kernel, "workspace().session.name")
     assert said(kernel, f"%planck fork trial --before {second}") == (
-        f"trial goes on from here; {before} stays as it is."
+        f"This notebook continues in trial; {before} stays as it is."
     )
     assert value(kernel, "list(workspace().agents)") == ["planck"]
     said(kernel, "%planck other")
@@ -429,8 +438,10 @@ def test_a_fork_goes_on_elsewhere(kernel: Kernel) -> None:
     assert sorted(value(kernel, f"{texts}rows.values.tolist()")) == sorted(
         [[before, "one"], [before, "two"], [before, "add 1 and 2 with @add"], ["trial", "one"], ["trial", "other"]]
     )
-    assert said(kernel, f"%planck resume {before}") == f"{before} goes on with planck (4 messages), later (4 messages)."
-    assert said(kernel, "%planck fork --before 1 empty").startswith("empty goes on from here")
+    assert said(kernel, f"%planck resume {before}") == (
+        f"This notebook continues {before} with planck (4 messages), later (4 messages)."
+    )
+    assert said(kernel, "%planck fork --before 1 empty").startswith("This notebook continues in empty;")
     assert value(kernel, "list(workspace().agents)") == []
     said(kernel, "%planck hello")
 
@@ -445,19 +456,27 @@ def test_a_thousand_agents(kernel: Kernel) -> None:
     name = value(kernel, "workspace().session.name")
     said(kernel, "%unload_ext planck_nb\n%load_ext planck_nb")
     shown = said(kernel, "%planck resume")
-    assert shown.startswith(f"{name} goes on with planck (2 messages), agent 0 (0 messages), ")
+    assert shown.startswith(f"This notebook continues {name} with planck (2 messages), agent 0 (0 messages), ")
     assert shown.endswith(" and 981 other agents.")
 
 
 def test_help_reads_well(kernel: Kernel) -> None:
     lines = said(kernel, "%planck help").splitlines()
     assert all(len(line) <= 120 for line in lines), max(lines, key=len)
-    described = [line for line in lines if line.startswith("  %planck ")]
-    assert len(described) == len(VERBS) + 1  # and the prompt
-    column = max(len(verb.usage) for verb in VERBS.values()) + len("  %planck   ")
-    assert all(line[column - 2 : column] == "  " and line[column] != " " for line in described)
-    assert "What runs:" in lines
-    assert all(str(kernel.run(f"%planck help {verb}").plain).startswith(f"%planck {verb}") for verb in VERBS)
+    assert "Running agents:" in lines
+    for name, verb in VERBS.items():
+        assert f"  {name:<{len('%planck AGENT --option … PROMPT')}}  {verb.summary}" in lines
+    assert lines == said(kernel, "%planck").splitlines() == said(kernel, "%planck --help").splitlines()
+    assert "--max-tokens N" in said(kernel, "%planck help prompt")
+
+
+def test_each_verb_explains_itself(kernel: Kernel) -> None:
+    for name, verb in VERBS.items():
+        page = said(kernel, f"%planck help {name}")
+        assert page.startswith(f"%planck {name}")
+        assert page == said(kernel, f"%planck {name} --help")
+        assert verb.example.startswith(name) or not (verb.parameters or verb.options)
+        assert all(len(line) <= 120 for line in page.splitlines())
 
 
 REPLIES = (
@@ -477,24 +496,33 @@ async def test_every_variable_is_shown_with_its_value(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text("{}")
     config = Config.load(environment={"PLANCK_NB_MODELS_FILE": "mine.json"}, directory=tmp_path)
     async with Workspace(config) as place:
-        shown: Any = await VERBS["config"].answer(Controller(place), "", Notebook({}, lambda _name, _value: None))
+        shown: Any = await VERBS["config"].run(Notebook(Controller(place)))
     values = dict(zip(shown["variable"], shown["value"], strict=True))
     assert set(values) == {setting.variable for setting in SETTINGS}
     assert values["PLANCK_NB_MODELS_FILE"] == str(tmp_path / "mine.json")
 
 
-async def test_a_setting_is_shown_with_its_source_and_can_be_written(tmp_path: Path) -> None:
+async def test_a_setting_is_shown_with_its_source_and_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
     config = Config.load(environment={"PLANCK_NB_DEMO_PACE": "0"}, directory=tmp_path)
 
     async def ask(place: Workspace, argument: str) -> Any:
-        return await VERBS["config"].answer(Controller(place), argument, Notebook({}, lambda _name, _value: None))
+        return await VERBS["config"].run(Notebook(Controller(place)), argument)
 
     async with Workspace(config) as place:
-        written = str(await ask(place, "set compact_ratio 0.5"))
+        written = str(await ask(place, "compact_ratio 0.5"))
         assert str(tmp_path / ".planck/config.toml") in written
-        assert "goes before it" in str(await ask(place, "set demo_pace 1"))
-        with pytest.raises(UsageError, match="config set NAME VALUE"):
-            await ask(place, "set compact_ratio")
+        assert "has priority over it" in str(await ask(place, "demo_pace 1"))
+        assert "default_model is written to" in str(await ask(place, "default_model demo --user"))
+        assert 'default_model = "demo"' in (home / ".planck/config.toml").read_text()
+        with pytest.raises(UsageError, match="needs VALUE; write"):
+            await ask(place, "compact_ratio")
+        with pytest.raises(ConfigError, match="Did you mean compact_ratio"):
+            await ask(place, "compact_ration 0.5")
         await ask(place, "rounds=7")
         place.approvals.policy = place.policy().with_rule(Rule.parse("allow", "bash"))
         sources = dict(zip((shown := await ask(place, ""))["setting"], shown["source"], strict=True))
@@ -521,11 +549,11 @@ async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path)
 
     async with client(httpx.MockTransport(answer)) as asking, Workspace(config, client=asking) as place:
         controller = Controller(place)
-        notebook = Notebook({"add": add}, lambda _name, _value: None)
+        notebook = Notebook(controller, {"add": add})
         model = {"model": "openai:tested", "base-url": "http://127.0.0.1:9/v1"}
-        empty = str(await VERBS["show"].answer(controller, "request", notebook))
+        empty = str(await VERBS["show"].run(notebook, "request"))
         await (await controller.start("add 1 and 2 with @add", model, notebook.names)).run
-        shown = str(await VERBS["show"].answer(controller, "request", notebook))
+        shown = str(await VERBS["show"].run(notebook, "request"))
         await (await controller.start("and now?", {}, notebook.names)).run
     sent = seen[2]
     assert sent["messages"].pop() == {"role": "user", "content": "and now?"}

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
 from planck_nb.base.errors import UsageError, did_you_mean
-from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.options import Option, count, parse_words
-from planck_nb.jupyter.verbs.verb import Notebook, Verb
+from planck_nb.jupyter.kinds import AGENT_NAME, SESSION
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import INTEGER, WORDS, Option, Parameter
+from planck_nb.jupyter.verbs.declaration import verb
 from planck_nb.sessions import search_async, terms
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SEARCH = (
-    Option("agent", "a", "NAME", "only what this agent's conversation has"),
-    Option("session", "s", "NAME", "only what this session has"),
-    Option("limit", "n", "N", "at most so many messages: 1 or more", count),
-)
 _SHOWN = 10
 _KNOWN = {
     "session": "SELECT session_name AS name, session_id AS id FROM sessions",
@@ -58,31 +54,43 @@ class Hits:
             yield f"{session} · {agent} · {role} · {when:%Y-%m-%d %H:%M}", " ".join(excerpt.split())
 
 
-async def _search(controller: Controller, argument: str, _notebook: Notebook) -> Hits:
-    # An apostrophe is no quotation mark here, and what stands in double quotes stays together.
-    parsed = parse_words(argument, SEARCH, of="%planck search", quotes='"')
-    words = " ".join(f'"{word}"' if " " in word else word for word in parsed.words)
-    if not terms(words):
+@verb(
+    "search",
+    "History",
+    "find messages in all sessions, the best first",
+    # An apostrophe is no quotation mark here.
+    Parameter("words", replace(WORDS, quotes='"'), 'what to look for; words in double quotes "as they stand"'),
+    Option("agent", "a", AGENT_NAME, "only messages of this agent's conversation"),
+    Option("session", "s", SESSION, "only messages of this session"),
+    Option("limit", "n", INTEGER, "at most so many messages: 1 or more"),
+    example='search "burst pipe" pump --limit 5',
+)
+async def search(
+    notebook: Notebook, words: tuple[str, ...], agent: str | None, session: str | None, limit: int | None
+) -> Hits:
+    """Return the messages that have the words."""
+    wanted = " ".join(f'"{word}"' if " " in word else word for word in words)
+    if not terms(wanted):
         raise UsageError(
-            '`%planck search` needs words to look for; those in double quotes are looked for "as they stand".'
+            '`%planck search` needs words to look for; write words in double quotes to find them "as they stand".'
         )
-    options = {"limit": _SHOWN, **parsed.options}
-    options.pop("debug", None)
-    hits = Hits(words, await search_async(controller.workspace.sessions_dir, words, **options))
+    directory = notebook.workspace.sessions_dir
+    found = await search_async(directory, wanted, agent=agent, session=session, limit=limit or _SHOWN)
+    hits = Hits(wanted, found)
     if not hits:
-        await _require_known(controller, options)
+        await _require_known(notebook, {"session": session, "agent": agent})
     return hits
 
 
-async def _require_known(controller: Controller, options: Mapping[str, object]) -> None:
-    """Raise `UsageError` where nothing has the name that the search is confined to."""
+async def _require_known(notebook: Notebook, confined: dict[str, str | None]) -> None:
+    """Raise `UsageError` if the session or the agent of the search does not exist."""
     for kind, statement in _KNOWN.items():
-        wanted = options.get(kind)
+        wanted = confined[kind]
         if wanted is None:
             continue
-        known = await controller.workspace.query_async(statement)
+        known = await notebook.workspace.query_async(statement)
         if wanted not in {*known["name"], *known["id"]}:
-            hint = did_you_mean(str(wanted), set(known["name"].dropna()))
+            hint = did_you_mean(wanted, set(known["name"].dropna()))
             raise UsageError(f"The stored history has no {kind} called {wanted!r}. {hint}".strip())
 
 
@@ -93,8 +101,3 @@ def _marked(text: str, pattern: re.Pattern[str]) -> str:
         pieces += [escape(text[end : match.start()]), "<mark>", escape(match.group()), "</mark>"]
         end = match.end()
     return "".join([*pieces, escape(text[end:])])
-
-
-VERBS = {
-    "search": Verb("search WORDS", "find messages in all sessions, the best first", _search, SEARCH),
-}

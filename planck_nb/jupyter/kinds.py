@@ -1,0 +1,119 @@
+"""Kinds of parameters that name something of the notebook or of its workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.state import PendingApproval
+from planck_nb.ai import list_models, list_providers
+from planck_nb.base.errors import AgentError, UsageError, did_you_mean
+from planck_nb.base.text import one_line
+from planck_nb.jupyter.namespace import data_frames, functions
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import Extent, Kind, Suggestions
+from planck_nb.sessions import VIEWS
+from planck_nb.workspace.default_model import LOCAL
+
+_DESCRIBED = 60
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split names at their commas."""
+    return tuple(name.strip().removeprefix("@") for name in text.split(",") if name.strip())
+
+
+def _agents(notebook: Notebook) -> Suggestions:
+    return {name: f"{agent.model}, {agent.status}" for name, agent in notebook.workspace.agents.items()}
+
+
+def _agent(notebook: Notebook, name: str) -> Agent:
+    return notebook.controller.agent(name)
+
+
+def _sessions(notebook: Notebook) -> Suggestions:
+    sessions = reversed(notebook.workspace.sessions())
+    return {session.name: f"begun {session.created:%Y-%m-%d %H:%M} UTC" for session in sessions}
+
+
+def _providers(_notebook: Notebook) -> Suggestions:
+    return dict.fromkeys(list_providers(), "provider")
+
+
+def _provider(_notebook: Notebook, name: str) -> str:
+    known = list_providers()
+    if name not in known:
+        raise UsageError(f"There is no provider {name}. {did_you_mean(name, known)}")
+    return name
+
+
+def _models(notebook: Notebook) -> Suggestions:
+    """The models that can be named without asking a server."""
+    listed = (model for provider in list_providers() if provider not in LOCAL for model in list_models(provider))
+    return {
+        str(model): f"context of {model.context_window:,} tokens" if model.context_window else ""
+        for model in (*notebook.workspace.config.models, *listed)
+    }
+
+
+def _views(notebook: Notebook) -> Suggestions:
+    return dict.fromkeys(VIEWS, "view of the history") | dict.fromkeys(data_frames(notebook.names), "DataFrame")
+
+
+def _functions(notebook: Notebook) -> Suggestions:
+    return dict.fromkeys(functions(notebook.names), "function of the notebook")
+
+
+def waiting_calls(notebook: Notebook) -> list[tuple[Agent, PendingApproval]]:
+    """The calls that wait for approval, each with the agent that made it."""
+    return [(agent, call) for agent in notebook.workspace.agents.values() for call in agent.state.asking]
+
+
+def _names_of_calls(notebook: Notebook) -> Iterator[tuple[str, Agent, PendingApproval]]:
+    """Each waiting call under each of its names: its agent, its id, or both."""
+    for agent, call in waiting_calls(notebook):
+        for name in (f"{agent.name} {call.id}", agent.name, call.id):
+            yield name, agent, call
+
+
+def _calls(notebook: Notebook) -> Suggestions:
+    return {
+        name: f"{call.name} {one_line('; '.join(effect.target for effect in call.touches), _DESCRIBED)}".rstrip()
+        for name, _, call in _names_of_calls(notebook)
+    }
+
+
+def _call(notebook: Notebook, name: str) -> tuple[Agent, PendingApproval]:
+    # Ids are the model's, so two agents may have the same.
+    found = [(agent, call) for known, agent, call in _names_of_calls(notebook) if known == name]
+    if not found:
+        raise AgentError(f"No call {name} waits for approval; `%planck approve` lists those that do.")
+    if len(found) > 1:
+        raise AgentError(f"{len(found)} waiting calls are called {name}; write the agent and the id of one.")
+    return found[0]
+
+
+AGENT_NAME = Kind("AGENT", suggest=_agents)
+"""The name of an agent, whether it exists or not."""
+
+AGENT = replace(AGENT_NAME, resolve=_agent, extent=Extent.NAME)
+"""An agent of the notebook, as an `Agent`."""
+
+SESSION = Kind("SESSION", suggest=_sessions)
+"""The name or the id of a stored session, as text."""
+
+MODEL = Kind("PROVIDER:MODEL", suggest=_models)
+"""A model, as text."""
+
+PROVIDER = Kind("PROVIDER", resolve=_provider, suggest=_providers)
+"""A provider of models, as text."""
+
+QUERY = Kind("QUERY", suggest=_views, extent=Extent.TEXT)
+"""A query in SQL."""
+
+FUNCTIONS = Kind("F,G", names, suggest=_functions)
+"""Names of functions and tools, as a tuple."""
+
+CALL = Kind("CALL", resolve=_call, suggest=_calls, extent=Extent.NAME)
+"""A tool call that waits for approval, as its agent and the `PendingApproval`."""

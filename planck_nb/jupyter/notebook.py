@@ -1,0 +1,33 @@
+"""The notebook as verbs see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from planck_nb.jupyter.controller import Controller, Namespace
+from planck_nb.workspace import Workspace
+
+
+def _discard(_name: str, _value: object) -> None:
+    """Assign nothing: there is no notebook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """The notebook in which a verb was written.
+
+    Args:
+        controller: Starts runs, and knows which agent was prompted last.
+        names: The variables of the notebook by name.
+        put: Assigns a value to a variable of the notebook.
+    """
+
+    controller: Controller
+    names: Namespace = field(default_factory=dict)
+    put: Callable[[str, object], None] = _discard
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace of the notebook."""
+        return self.controller.workspace

@@ -1,0 +1,147 @@
+"""Verbs about agents, their models, tools and skills."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from planck_nb.agent.agent import Agent
+from planck_nb.ai import discover, list_providers
+from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import Kind, Option, Parameter, choice
+from planck_nb.jupyter.verbs.declaration import Text, table, verb
+from planck_nb.jupyter.verbs.request import describe_request
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUBJECT = "Agents and models"
+
+
+@verb("agents", SUBJECT, "list the agents of this notebook")
+async def agents(notebook: Notebook) -> pd.DataFrame:
+    """Return a table of the agents."""
+    states = {name: agent.state for name, agent in notebook.workspace.agents.items()}
+    rows = [
+        {
+            "agent": name,
+            "model": state.model,
+            "status": state.status,
+            "turns": state.turn + 1,
+            "messages": len(state.messages),
+            "tokens": state.usage.total_tokens,
+            "cost_usd": state.cost,
+        }
+        for name, state in states.items()
+    ]
+    return table(rows, ["agent", "model", "status", "turns", "messages", "tokens", "cost_usd"])
+
+
+@verb(
+    "model",
+    SUBJECT,
+    "show or change the model that answers",
+    Parameter("model", MODEL, "the model that answers from now on", optional=True),
+    Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
+    example="model anthropic:claude-sonnet-4-6",
+)
+async def model(notebook: Notebook, model: str | None, base_url: str | None) -> Text:
+    """Choose the model of the current agent and of those made later, or say which it is."""
+    workspace, current = notebook.workspace, notebook.controller.current
+    agent = workspace.agents.get(current)
+    if model:
+        chosen = workspace.model(model, base_url=base_url)
+        workspace.set_default_model(chosen)
+        if agent is not None:
+            agent.model = chosen
+        return Text(f"{chosen} answers from now on.")
+    asked, notice = (agent.model, "") if agent else await workspace.default_model()
+    return Text(f"{asked} answers.\n{notice}".rstrip())
+
+
+@verb(
+    "models",
+    SUBJECT,
+    "list the known models, with sizes and prices",
+    Parameter("provider", PROVIDER, "only the models of this provider", optional=True),
+    example="models google",
+)
+async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
+    """Return a table of the models."""
+    found = await asyncio.gather(*map(discover, [provider] if provider else list_providers()))
+    rows = [
+        {
+            "model": str(model),
+            "context_window": model.context_window,
+            "max_output": model.max_output,
+            "thinking": model.thinking,
+            "usd_per_mtok_in": model.pricing.input if model.pricing else None,
+            "usd_per_mtok_out": model.pricing.output if model.pricing else None,
+        }
+        for models in found
+        for model in models
+    ]
+    return table(rows, ["model", "context_window", "max_output", "thinking", "usd_per_mtok_in", "usd_per_mtok_out"])
+
+
+@verb(
+    "tools",
+    SUBJECT,
+    "list the tools that an agent can call",
+    Parameter("agent", AGENT, "the agent, by default the one prompted last", optional=True),
+    example="tools analyst",
+)
+async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
+    """Return a table of the agent's tools."""
+    agent = agent or notebook.workspace.agents.get(notebook.controller.current)
+    rows = [
+        {
+            "tool": tool.name,
+            "description": tool.description.partition("\n")[0],
+            "arguments": ", ".join(tool.parameters.get("properties", {})),
+        }
+        for tool in (agent.tools if agent else ())
+    ]
+    return table(rows, ["tool", "description", "arguments"])
+
+
+@verb("skills", SUBJECT, "list the skills that agents can load")
+async def skills(notebook: Notebook) -> object:
+    """Return a table of the skills, or a text where some cannot be used."""
+    toolbox = notebook.workspace.toolbox
+    found = toolbox.skills()
+    skipped = [f"{item.path}: {item.reason}" for item in toolbox.skipped()]
+    if not found:
+        folders = ", ".join(map(str, notebook.workspace.config.skills_dirs)) or "no folder"
+        return Text("\n".join([f"No skills. They are looked for in {folders}: <name>/SKILL.md.", *skipped]))
+    rows = [{"skill": skill.name, "description": skill.description, "path": skill.path} for skill in found.values()]
+    shown = table(rows, ["skill", "description", "path"])
+    return shown if not skipped else Text("\n".join([shown.to_string(index=False), "", "Not used:", *skipped]))
+
+
+@verb(
+    "show",
+    SUBJECT,
+    "print exactly what the next request sends, with its tokens",
+    Parameter("_what", choice("request"), "what to print"),
+    Parameter("agent", AGENT, "the agent, by default the one prompted last", optional=True),
+    example="show request analyst",
+)
+async def show(notebook: Notebook, _what: str, agent: Agent | None) -> Text:
+    """Return the text of the agent's next request."""
+    return Text(await describe_request(agent or await notebook.controller.agent_to_show()))
+
+
+@verb(
+    "remove",
+    SUBJECT,
+    "stop an agent for good",
+    Parameter("agent", AGENT, "the agent to stop"),
+    example="remove analyst",
+)
+async def remove(notebook: Notebook, agent: Agent) -> Text:
+    """Stop the agent and forget its name."""
+    await notebook.workspace.remove_agent(agent.name)
+    notebook.controller.choose_current()
+    return Text(f"{agent.name} stopped for good. What it said stays in the session.")

@@ -1,0 +1,56 @@
+"""Verbs that draw a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planck_nb.jupyter.charts import Picture, timeline_picture, usage_picture
+from planck_nb.jupyter.kinds import AGENT_NAME, SESSION
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import Option, Parameter
+from planck_nb.jupyter.verbs.declaration import verb
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUBJECT = "History"
+
+_SESSION = Parameter("session", SESSION, "the session, by default this notebook's", optional=True)
+_AGENT = Option("agent", "a", AGENT_NAME, "only this agent")
+_TOKENS = ["replies", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "thinking_tokens"]
+
+
+@verb(
+    "usage",
+    SUBJECT,
+    "draw tokens and cost by agent, model and turn",
+    _SESSION,
+    _AGENT,
+    Option("table", "t", None, "a table of agents and models instead of the picture"),
+    example="usage calm-fox --table",
+)
+async def usage(notebook: Notebook, session: str | None, agent: str | None, table: bool) -> Picture | pd.DataFrame:
+    """Return a picture of the usage, or a table of it."""
+    picture = await usage_picture(notebook.workspace, session=session, agents=_only(agent))
+    if not table:
+        return picture
+    by_agent = picture.frame.groupby(["agent_id", "agent", "model"], sort=False, dropna=False)
+    sums = by_agent[[*_TOKENS, "cost_usd"]].sum(min_count=1).reset_index().drop(columns="agent_id")
+    return sums.sort_values(["agent", "model"], ignore_index=True)
+
+
+@verb(
+    "timeline",
+    SUBJECT,
+    "draw when each agent used models and tools, and when it waited",
+    _SESSION,
+    _AGENT,
+    example="timeline --agent analyst",
+)
+async def timeline(notebook: Notebook, session: str | None, agent: str | None) -> Picture:
+    """Return a picture of the session's time."""
+    return await timeline_picture(notebook.workspace, session=session, agents=_only(agent))
+
+
+def _only(agent: str | None) -> tuple[str, ...]:
+    return () if agent is None else (agent,)

@@ -1,0 +1,166 @@
+"""Verbs that go back in a session, and from one session to another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.calling.functions import as_tool
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.kinds import SESSION
+from planck_nb.jupyter.namespace import is_function
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
+from planck_nb.jupyter.verbs.declaration import Text, table, verb
+from planck_nb.sessions.branch import Branch
+from planck_nb.workspace.workspace import ToolResolver
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUBJECT = "Going back and continuing"
+_SHOWN = 20
+_LAST = "last"
+_NEWEST = 0
+"""Stands for the newest branch."""
+
+_PROMPTS = """
+SELECT id, agents.name AS agent, text AS prompt, ts, agent_id FROM messages JOIN agents USING (session_id, agent_id)
+WHERE session_id = getvariable('session') AND role = 'user' ORDER BY id
+"""
+
+
+def _branch(text: str) -> int:
+    return _NEWEST if text == _LAST else positive_integer(text)
+
+
+@verb(
+    "rewind",
+    SUBJECT,
+    "go back to before a prompt; without one, list the prompts",
+    Parameter(
+        "prompt_id",
+        Kind("ID", suggest=lambda _notebook: {_LAST: "the newest prompt"}),
+        "the prompt, as `%planck rewind` numbers it, or `last`",
+        optional=True,
+    ),
+    Parameter("prompt", Kind("PROMPT", extent=Extent.TEXT), "a prompt to continue with", optional=True),
+    example="rewind last and in euros?",
+)
+async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) -> object:
+    """Rewind the session, or return a table of its prompts."""
+    workspace, controller = notebook.workspace, notebook.controller
+    prompts = await workspace.query_async(_PROMPTS)
+    if prompt_id is None:
+        return prompts.drop(columns="agent_id")
+    agent_ids = dict(zip(map(int, prompts["id"]), prompts["agent_id"], strict=True))
+    wanted = max(agent_ids, default=0) if prompt_id == _LAST else int(prompt_id) if prompt_id.isdecimal() else 0
+    if wanted not in agent_ids:
+        raise UsageError(f"There is no prompt {prompt_id} to go back to; `%planck rewind` lists them with their ids.")
+    notices = await workspace.rewind(wanted, find=_tool_resolver(notebook))
+    controller.choose_current()
+    if prompt:
+        name = workspace.find_agent(agent_ids[wanted]).name
+        started = await controller.start(prompt, {"agent": name}, notebook.names)
+        return replace(started, notice="\n".join([*notices, started.notice]).strip())
+    done = f"Back to before prompt {wanted}. `%planck branches` lists what was undone."
+    return Text("\n".join([done, *notices]))
+
+
+@verb(
+    "branches",
+    SUBJECT,
+    "list what rewinding undid, or return to it",
+    Option("return", "r", Kind("BRANCH", _branch), "the number of a branch to return to, or `last`"),
+    example="branches --return last",
+)
+async def branches(notebook: Notebook, return_: int | None) -> object:
+    """Return to a branch, or return a table of them."""
+    if return_ is None:
+        return _table(notebook)
+    workspace = notebook.workspace
+    known = [branch.id for branch in _known_branches(notebook)]
+    branch = max(known, default=0) if return_ == _NEWEST else return_
+    if branch not in known:
+        said = f"There is no branch {branch}" if branch else "Nothing was undone"
+        raise UsageError(f"{said} in this session; `%planck branches` lists the branches.")
+    notices = await workspace.return_to(branch, find=_tool_resolver(notebook))
+    notebook.controller.choose_current()
+    return Text("\n".join([f"Back on branch {branch}.", *notices]))
+
+
+@verb(
+    "fork",
+    SUBJECT,
+    "continue in a new session that begins like this one",
+    Parameter("name", WORD, "the name of the new session", optional=True),
+    Option("before", None, Kind("ID", positive_integer), "the first message that the new session does not have"),
+    example="fork trial --before 7",
+)
+async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text:
+    """Fork the session."""
+    workspace = notebook.workspace
+    if workspace.session_id is None:
+        raise UsageError("This notebook has no session to fork yet; the first prompt makes one.")
+    old = workspace.session.name
+    notices = await workspace.fork(name, before=before, find=_tool_resolver(notebook))
+    notebook.controller.choose_current()
+    return Text("\n".join([f"This notebook continues in {workspace.session.name}; {old} stays as it is.", *notices]))
+
+
+@verb(
+    "resume",
+    SUBJECT,
+    "continue a stored session",
+    Parameter("session", SESSION, "the session, by default the newest that is not open", optional=True),
+    example="resume calm-fox",
+)
+async def resume(notebook: Notebook, session: str | None) -> Text:
+    """Resume the session."""
+    workspace = notebook.workspace
+    notices = await workspace.resume(session, find=_tool_resolver(notebook))
+    notebook.controller.choose_current()
+    agents = _listed(workspace.agents.values())
+    return Text("\n".join([f"This notebook continues {workspace.session.name} with {agents}.", *notices]))
+
+
+def _listed(agents: Collection[Agent]) -> str:
+    shown = [f"{agent.name} ({_count(len(agent.state.messages), 'message')})" for agent in islice(agents, _SHOWN)]
+    more = len(agents) - len(shown)
+    return ", ".join(shown) + (f" and {_count(more, 'other agent')}" if more else "") or "no agent"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _tool_resolver(notebook: Notebook) -> ToolResolver:
+    """Finds the tools of restored agents among the functions of the notebook."""
+
+    def resolve(name: str) -> Tool | None:
+        value = notebook.names.get(name)
+        return as_tool(value) if is_function(value) else None
+
+    return resolve
+
+
+def _known_branches(notebook: Notebook) -> list[Branch]:
+    return notebook.workspace.session.branches() if notebook.workspace.session_id else []
+
+
+def _table(notebook: Notebook) -> pd.DataFrame:
+    rows = [
+        {
+            "branch": branch.id,
+            "before": branch.before_id,
+            "messages": branch.messages,
+            "last": branch.last_text,
+            "left_at": branch.left_at,
+        }
+        for branch in _known_branches(notebook)
+    ]
+    return table(rows, ["branch", "before", "messages", "last", "left_at"])

@@ -1,0 +1,141 @@
+"""Verbs that control running agents."""
+
+from __future__ import annotations
+
+import asyncio
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.state import PendingApproval
+from planck_nb.base.errors import AgentError
+from planck_nb.base.text import one_line
+from planck_nb.jupyter.kinds import AGENT, CALL, waiting_calls
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import TEXT, Extent, Kind, Parameter
+from planck_nb.jupyter.verbs.declaration import Text, table, verb
+
+SUBJECT = "Running agents"
+_SHOWN = 100
+
+_CALL = Parameter("call", CALL, "the agent that waits, the id of its call, or both", optional=True)
+
+
+@verb(
+    "steer",
+    SUBJECT,
+    "give the running agent a message, which it reads before its next step",
+    Parameter("text", TEXT, "the message"),
+    example="steer use the newer file instead",
+)
+async def steer(notebook: Notebook, text: str) -> Text:
+    """Send the message to the running agent."""
+    agent = _running(notebook)
+    notebook.controller.steer(agent, text)
+    return Text(f"{agent.name} reads it before its next step.")
+
+
+def _running(notebook: Notebook) -> Agent:
+    """The agent that was prompted last if it runs, else the only one that does. Raises `AgentError`."""
+    running = {name: agent for name, agent in notebook.workspace.agents.items() if agent.status != "idle"}
+    current = notebook.controller.current
+    if current in running:
+        return running[current]
+    if not running:
+        raise AgentError("No agent runs that could be steered; write it as a prompt.")
+    if len(running) > 1:
+        raise AgentError(f"{', '.join(running)} run; prompt one of them first, or steer it in its live view.")
+    return next(iter(running.values()))
+
+
+@verb(
+    "abort",
+    SUBJECT,
+    "stop running agents; the text so far is kept",
+    Parameter("agent", AGENT, "the agent to stop, by default all", optional=True),
+    example="abort analyst",
+)
+async def abort(notebook: Notebook, agent: Agent | None) -> Text:
+    """Stop the agent, or all agents."""
+    agents = [agent] if agent else list(notebook.workspace.agents.values())
+    running = [agent for agent in agents if agent.status != "idle"]
+    waiting = [agent.name for agent in running if agent.state.queue]
+    await asyncio.gather(*(agent.abort() for agent in running))
+    if not running:
+        return Text("Nothing is running.")
+    said = f"Stopped {', '.join(agent.name for agent in running)}. What was written so far is kept."
+    if waiting:
+        said += f" Prompts that waited for {', '.join(waiting)} are answered now; `%planck abort` again stops that."
+    return Text(said)
+
+
+@verb(
+    "approve",
+    SUBJECT,
+    "allow a tool call that waits for approval; if several wait, list them",
+    _CALL,
+    example="approve analyst",
+)
+async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None) -> object:
+    """Allow the call, or return a table of those that wait."""
+    call = call or _only_call(notebook)
+    if call is None:
+        return _calls(notebook)
+    agent, pending = call
+    agent.decide(pending.id, allow=True)
+    return Text(f"{pending.name} runs.")
+
+
+@verb(
+    "deny",
+    SUBJECT,
+    "refuse a tool call that waits for approval",
+    _CALL,
+    Parameter("reason", Kind("REASON", extent=Extent.TEXT), "why; the model reads it", optional=True),
+    example="deny analyst use a copy of the file instead",
+)
+async def deny(notebook: Notebook, call: tuple[Agent, PendingApproval] | None, reason: str | None) -> object:
+    """Refuse the call, or return a table of those that wait."""
+    call = call or _only_call(notebook)
+    if call is None:
+        return _calls(notebook)
+    agent, pending = call
+    agent.decide(pending.id, allow=False, reason=reason or "")
+    return Text(f"{pending.name} does not run.")
+
+
+def _only_call(notebook: Notebook) -> tuple[Agent, PendingApproval] | None:
+    waiting = waiting_calls(notebook)
+    return waiting[0] if len(waiting) == 1 else None
+
+
+def _calls(notebook: Notebook) -> object:
+    waiting = waiting_calls(notebook)
+    if not waiting:
+        return Text("Nothing waits for approval.")
+    rows = [
+        {
+            "call": pending.id,
+            "agent": agent.name,
+            "tool": pending.name,
+            "touches": "; ".join(one_line(f"{effect.kind} {effect.target}", _SHOWN) for effect in pending.touches),
+            "why": pending.reason,
+        }
+        for agent, pending in waiting
+    ]
+    return table(rows, ["call", "agent", "tool", "touches", "why"])
+
+
+@verb(
+    "compact",
+    SUBJECT,
+    "replace the conversation so far by a summary",
+    Parameter("agent", AGENT, "the agent, by default the one prompted last", optional=True),
+    example="compact analyst",
+)
+async def compact(notebook: Notebook, agent: Agent | None) -> Text:
+    """Compact the agent's conversation."""
+    agent = agent or notebook.controller.agent()
+    before = agent.context_usage().tokens
+    if not await agent.compact():
+        return Text(f"{agent.name} has nothing to shorten, or could not; the conversation stays as it was.")
+    after = agent.context_usage().tokens
+    return Text(f"{agent.name} continues from a summary: about {after:,} tokens instead of {before:,}.")

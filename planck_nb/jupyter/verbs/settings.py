@@ -1,0 +1,173 @@
+"""Verbs that show and change settings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from planck_nb.agent.approval import ACTIONS, KINDS, Action
+from planck_nb.agent.limits import Limits
+from planck_nb.ai import Cassette
+from planck_nb.ai.cassettes import Mode
+from planck_nb.base.aio import run_in_thread
+from planck_nb.base.errors import UsageError
+from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.options import rules
+from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.verbs.declaration import Text, table, verb
+from planck_nb.workspace import Workspace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUBJECT = "Settings"
+
+
+def _settings(_notebook: Notebook) -> dict[str, str]:
+    return {setting.field: setting.help for setting in SETTINGS}
+
+
+@verb(
+    "config",
+    SUBJECT,
+    "show the settings and where they come from, write one to a file, or change limits",
+    Parameter(
+        "words",
+        Kind("NAME VALUE", extent=Extent.WORDS, suggest=_settings),
+        "a setting for .planck/config.toml, `none` to remove it; or NAME=NUMBER: a new limit",
+        optional=True,
+    ),
+    Option("user", None, None, "write to the file in the home folder, which counts for all projects"),
+    example="config default_model anthropic:claude-sonnet-4-6 --user",
+)
+async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.DataFrame | Text:
+    """Return a table of the settings, or write one."""
+    workspace = notebook.workspace
+    if words and "=" not in words[0]:
+        scope: Scope = "user" if user else "project"
+        return Text(await run_in_thread(partial(_write, workspace.config, scope, words[0], " ".join(words[1:]))))
+    if user:
+        raise UsageError("`%planck config --user` needs NAME VALUE: the setting to write.")
+    if words:
+        written = " ".join(words)
+        try:
+            workspace.set_limits(read_limits(written, workspace.limits))
+        except ValueError as error:
+            raise UsageError(f"`%planck config {written}`: it {error}.") from None
+    return table(_rows(workspace), ["setting", "value", "source", "variable"])
+
+
+def _write(config: Config, scope: Scope, name: str, value: str) -> str:
+    """Write a setting to a file, and describe what was done."""
+    if not value:
+        raise UsageError(f"`%planck config {name}` needs VALUE; write `%planck config NAME VALUE`.")
+    path = write_setting(scope, name, None if value == "none" else value, directory=config.root)
+    source = config.sources.get(name, "")
+    if source.startswith("environment"):
+        return f"{name} is written to {path}, but the {source} has priority over it."
+    return f"{name} is written to {path}; new kernels use it."
+
+
+def _rows(workspace: Workspace) -> list[dict[str, object]]:
+    """Each setting with its value, its source and its variable."""
+    now, before = workspace.approvals.policy.rules, workspace.policy().rules
+    rows: list[dict[str, object]] = []
+    for setting, configured, source in workspace.config.settings():
+        value, unchanged = configured, True
+        if setting.field == "limits":
+            value = workspace.limits
+            unchanged = value == configured
+        elif setting.field in ACTIONS:
+            value = [rule for rule in now if rule.action == setting.field]
+            unchanged = value == [rule for rule in before if rule.action == setting.field]
+        origin = {"source": source if unchanged else "this session", "variable": setting.variable}
+        if isinstance(value, Limits):
+            rows += [
+                {"setting": name, "value": "none" if number is None else f"{number:,}", **origin}
+                for name, number in value.as_dict().items()
+            ]
+        else:
+            rows.append({"setting": setting.field, "value": _written(value), **origin})
+    return rows
+
+
+def _written(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+@verb(
+    "policy",
+    SUBJECT,
+    "show which tool calls are allowed, or allow, ask about or deny some",
+    Parameter("action", choice(*ACTIONS), "what happens to such calls in this session", optional=True),
+    Parameter("written", Kind("RULES", extent=Extent.TEXT), "the calls, with commas between them", optional=True),
+    example="policy allow bash:git *, write:src/**",
+)
+async def policy(notebook: Notebook, action: Action | None, written: str | None) -> pd.DataFrame:
+    """Return a table of the approval rules, with those that were written."""
+    approvals = notebook.workspace.approvals
+    if action:
+        if not written:
+            raise UsageError(f"`%planck policy {action}` needs RULES, such as `%planck policy {action} bash:git *`.")
+        for rule in rules(action)(written):
+            approvals.remember(rule)
+        await notebook.workspace.save_session_settings()
+    configured = set(notebook.workspace.policy().rules)
+    rows = [
+        {"what": str(rule), "action": rule.action, "from": "settings" if rule in configured else "session"}
+        for rule in approvals.policy.rules
+    ]
+    for kind in KINDS:
+        where = " (below the working directory)" if kind == "read" else ""
+        rows.append({"what": f"{kind}{where}", "action": approvals.policy.default.get(kind, "ask"), "from": "default"})
+    return table(rows, ["what", "action", "from"])
+
+
+@verb(
+    "cassette",
+    SUBJECT,
+    "record what models answer in a file, and replay it",
+    Parameter(
+        "mode",
+        choice(
+            record="ask models and record their answers",
+            replay="answer from the file only",
+            auto="replay what the file has and record the rest",
+            off="ask models and record nothing",
+        ),
+        "where answers come from; without it, show where",
+        optional=True,
+    ),
+    Parameter("file", Kind("FILE", extent=Extent.NAME), "the file of the recording", optional=True),
+    example="cassette auto orders.jsonl",
+)
+async def cassette(notebook: Notebook, mode: str | None, file: str | None) -> Text:
+    """Use a cassette, or say which one is used."""
+    workspace = notebook.workspace
+    if mode == "off":
+        if file:
+            raise UsageError("`%planck cassette off` needs no file.")
+        workspace.cassette = None
+    elif mode:
+        if not file:
+            raise UsageError(f"`%planck cassette {mode}` needs FILE, such as `%planck cassette {mode} orders.jsonl`.")
+        chosen = Cassette(file, cast("Mode", mode))
+        described = _describe(chosen)  # reads the file, so that one that cannot be used changes nothing
+        workspace.cassette = chosen
+        return described
+    return _describe(workspace.cassette)
+
+
+def _describe(used: Cassette | None) -> Text:
+    if used is None or used.mode == "off":
+        return Text("No cassette: models are asked and nothing is recorded.")
+    held = f"{used.answers} answer{'' if used.answers == 1 else 's'}"
+    described = {
+        "record": f"Models are asked, and their answers are recorded in {used.path}.",
+        "replay": f"Answers come from {used.path} ({held}); no model is asked.",
+        "auto": f"Answers come from {used.path} if it has them; models are asked for the others, which are recorded.",
+    }[used.mode]
+    return Text(f"{described}\n{used.problem or ''}".rstrip())

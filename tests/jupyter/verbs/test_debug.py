@@ -1,0 +1,70 @@
+"""An error of any verb is one sentence, and with `--debug` a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.kernel import Kernel, running_kernel
+
+from planck_nb.jupyter.verbs import VERBS
+
+FAILING = {
+    "agents": "all",
+    "model": "nobody:x",
+    "models": "nobody",
+    "tools": "nobody",
+    "skills": "all",
+    "show": "request nobody",
+    "remove": "nobody",
+    "steer": "faster",
+    "abort": "nobody",
+    "approve": "nothing",
+    "deny": "nothing",
+    "compact": "nobody",
+    "sql": "SELEC 1",
+    "search": "x --session nothing",
+    "usage": "nothing",
+    "timeline": "nothing",
+    "changes": "all",
+    "undo": "everything",
+    "rewind": "nowhere",
+    "branches": "--return 7",
+    "fork": "../up",
+    "resume": "nothing",
+    "sessions": "all",
+    "export": "nothing x.md",
+    "import": "nothing.jsonl",
+    "delete": "nothing",
+    "compact-store": "now",
+    "config": "rounds=-1",
+    "policy": "permit",
+    "cassette": "auto",
+    "help": "nothing",
+}
+"""What makes each verb fail."""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    folder = tmp_path_factory.mktemp("notebook")
+    with running_kernel(folder, PLANCK_NB_DEMO_PACE="0", PLANCK_NB_MODEL="demo") as kernel:
+        kernel.run("%load_ext planck_nb\n%planck --quiet hello")
+        yield kernel
+
+
+def test_every_verb_is_here() -> None:
+    assert set(FAILING) == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", FAILING)
+def test_debug_shows_the_traceback_of_a_verb(kernel: Kernel, verb: str) -> None:
+    without = kernel.run(f"%planck {verb} {FAILING[verb]}")
+    assert without.status == "error"
+    assert "\n" not in without.error
+    sentence = without.error.partition("Error: ")[2].partition(" To send it as a prompt")[0]
+    assert sentence
+    for line in (f"%planck {verb} --debug {FAILING[verb]}", f"shown = %planck {verb} --debug {FAILING[verb]}"):
+        cell = kernel.run(line)
+        assert "Traceback" in cell.error
+        assert sentence in cell.error, "the error is the same"
