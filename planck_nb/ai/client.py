@@ -37,11 +37,11 @@ from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.status_errors import is_about_thinking, truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
-from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import (
     AuthenticationError,
     MissingCredentialError,
     ModelError,
+    PlanckError,
     ProviderError,
     ProviderProtocolError,
 )
@@ -218,8 +218,7 @@ class Client:
         while True:
             url, headers, body = pending.encoded()
             try:
-                post = self._open_transport().post
-                reply = await post(
+                reply = await self._open_transport().send(
                     pending.model, url, headers, body, auth=pending.auth, cassette=cassette, exchange=exchange
                 )
                 async with aclosing(reply):
@@ -274,8 +273,8 @@ class Client:
         place = (base_url_of(model), model.id)
         if place not in self._windows:
             try:
-                self._windows[place] = await run_in_thread(lambda: discovery.context_window_of(model, key))
-            except (OSError, ValueError):
+                self._windows[place] = await discovery.context_window_of(model, key, self._open_transport())
+            except (PlanckError, OSError, ValueError):
                 return model
         return replace(model, context_window=self._windows[place])
 

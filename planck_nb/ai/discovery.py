@@ -1,67 +1,124 @@
-"""Asks servers which models they have. What does not answer as it should has none: discovery never raises.
-
-By the standard library, because it happens where no event loop runs, too.
-"""
+"""Asks servers which models they have. A server that does not answer as it should has none."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import aclosing
 from dataclasses import replace
 from threading import Thread
-from time import monotonic
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from pydantic_core import from_json
+
+from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.models import Modality, Model
-from planck_nb.ai.providers import base_url_of, is_loopback
+from planck_nb.ai.providers import auth_of, base_url_of, is_loopback
+from planck_nb.ai.retry import Timeouts
+from planck_nb.base.errors import PlanckError
+from planck_nb.base.json_types import JsonObject
 
 if TYPE_CHECKING:
-    from urllib.request import OpenerDirector, Request
+    from planck_nb.ai.transport import Transport
 
 _PATIENCE = 2.0
-"""Seconds that a server may take for all it is asked."""
+"""Seconds for all requests to one server."""
+
+_GRACE = 0.5
+"""Seconds that the thread gets beyond them, to close its connections."""
 
 _AT_ONCE = 8
 _LONGEST = 4 * 1024 * 1024
+_OK = 200
 
-_UNUSABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
-"""What it means to find no server, or another one than was thought."""
+_UNUSABLE = (PlanckError, OSError, ValueError, KeyError, TypeError, AttributeError)
+"""The errors of a server that is not there, or that is another one than expected."""
 
 
-def ask(template: Model) -> list[Model]:
-    """The models of the server that `template` names. Raises `ConfigError` for an address that is none."""
-    server = _Server(template)
-    try:
-        if template.api == "ollama":
-            return _ollama(template, server)
-        rows = server.ask("/models")["data"]
-        found = [_described(template, row) for row in rows]
-        if template.provider == "llama_cpp" and len(found) == 1:
-            found = [_running(found[0], server)]
-    except _UNUSABLE:
+def models_of(template: Model) -> list[Model]:
+    """The models of the server at the address of `template`, none if it does not answer in time.
+
+    Raises `ConfigError` for an address that is not one.
+    """
+    if not _may_answer(base_url_of(template)):
         return []
-    return found
+    from planck_nb.ai.transport import Transport  # noqa: PLC0415 - httpx and aiohttp load at the first request
+
+    found: Future[list[Model]] = Future()
+
+    def work() -> None:
+        try:
+            # Not `asyncio.run`, which nest-asyncio replaces by one that needs a loop in this thread.
+            with asyncio.Runner() as runner:
+                found.set_result(runner.run(_models(template, Transport(Timeouts()))))
+        except BaseException as error:  # noqa: BLE001 - raised where the result is waited for
+            found.set_exception(error)
+
+    # A thread that can be left behind: finding an address has no timeout, and this may be called in an event loop.
+    Thread(target=work, name="planck-discovery", daemon=True).start()
+    try:
+        return found.result(_PATIENCE + _GRACE)
+    except TimeoutError:
+        return []
 
 
-def context_window_of(model: Model, key: str | None) -> int | None:
-    """The context length of an Ollama model, None where its server does not say. Raises `OSError` and `ValueError`."""
-    facts = _Server(replace(model, api_key=key)).ask("/api/show", {"model": model.id})
+def _may_answer(url: str) -> bool:
+    """False if nothing listens at an address of this machine: then loading an HTTP client would be wasted."""
+    split = urlsplit(url)
+    if not is_loopback(url) or split.hostname is None:
+        return True
+    try:
+        with socket.create_connection(
+            (split.hostname, split.port or (443 if split.scheme == "https" else 80)), _PATIENCE
+        ):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+async def context_window_of(model: Model, key: str | None, transport: Transport) -> int | None:
+    """The context length of an Ollama model, None if its server does not name it.
+
+    Raises `PlanckError`, `OSError` and `ValueError` if the server does not answer as it should.
+    """
+    async with asyncio.timeout(_PATIENCE):
+        facts = await _Server(transport, model, key).post("/api/show", {"model": model.id})
     return _window(facts) if isinstance(facts, dict) else None
 
 
+async def _models(template: Model, transport: Transport) -> list[Model]:
+    server = _Server(transport, template, template.api_key if template.has_api_key else None)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            if template.api == "ollama":
+                return await _ollama(template, server)
+            rows = (await server.get("/models"))["data"]
+            found = [_described(template, row) for row in rows]
+            if template.provider == "llama_cpp" and len(found) == 1:
+                found = [await _running(found[0], server)]
+            return found
+    except _UNUSABLE:
+        return []
+    finally:
+        await transport.close()
+
+
 def _described(template: Model, row: Any) -> Model:  # noqa: ANN401 - somebody else's JSON
-    """A row of an OpenAI-compatible list; what a server says beyond the id has many names."""
+    """A row of an OpenAI-compatible list; what a server adds to the id has many names."""
     facts = {**row, **(row.get("meta") or {})}
     windows = (facts.get(name) for name in ("n_ctx_train", "context_window", "context_length", "max_model_len"))
     window = next((window for window in windows if isinstance(window, int) and window > 0), None)
     return replace(template, id=row["id"], name=row["id"], context_window=window)
 
 
-def _running(model: Model, server: _Server) -> Model:
-    """A llama.cpp model as its server runs it: with less context, as a rule, than it was trained for."""
+async def _running(model: Model, server: _Server) -> Model:
+    """A llama.cpp model as its server runs it: usually with less context than it was trained for."""
     try:
-        props = server.ask("/props")
+        props = await server.get("/props")
         window = props["default_generation_settings"]["n_ctx"]
         sees = (props.get("modalities") or {}).get("vision")
     except _UNUSABLE:
@@ -74,24 +131,29 @@ def _running(model: Model, server: _Server) -> Model:
     )
 
 
-def _ollama(template: Model, server: _Server) -> list[Model]:
-    names = [row["name"] for row in server.ask("/api/tags")["models"]]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        shown = pool.map(lambda name: _show(name, server), names)
-        return list(_chatting(template, zip(names, shown, strict=True)))
+async def _ollama(template: Model, server: _Server) -> list[Model]:
+    names = [row["name"] for row in (await server.get("/api/tags"))["models"]]
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def show(name: str) -> JsonObject:
+        async with slots:
+            return await _show(name, server)
+
+    shown = await asyncio.gather(*map(show, names))
+    return list(_chatting(template, zip(names, shown, strict=True)))
 
 
-def _show(name: str, server: _Server) -> dict[str, Any]:
-    """What Ollama knows of a model; nothing where it does not say."""
+async def _show(name: str, server: _Server) -> JsonObject:
+    """What Ollama knows about a model; nothing if it does not answer."""
     try:
-        shown = server.ask("/api/show", {"model": name})
+        shown = await server.post("/api/show", {"model": name})
     except _UNUSABLE:
         return {}
     return shown if isinstance(shown, dict) else {}
 
 
 def _chatting(template: Model, shown: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[Model]:
-    """The models that one can talk to; others only make embeddings."""
+    """The models that can chat; others only compute embeddings."""
     for name, facts in shown:
         model = replace(template, id=name, name=name, context_window=_window(facts))
         able = facts.get("capabilities")
@@ -107,7 +169,7 @@ def _chatting(template: Model, shown: Iterator[tuple[str, dict[str, Any]]]) -> I
 
 
 def _window(facts: dict[str, Any]) -> int | None:
-    """The context length: what the model's own parameters set, else what it was made for."""
+    """The context length: the one that the model's own parameters set, else the one it was trained for."""
     for line in str(facts.get("parameters") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == "num_ctx" and value.strip().isdigit():
@@ -120,54 +182,37 @@ def _window(facts: dict[str, Any]) -> int | None:
 
 
 class _Server:
-    """A server that is asked for JSON, which it has `_PATIENCE` seconds for in all."""
+    """A server that answers with JSON."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, transport: Transport, model: Model, key: str | None) -> None:
+        self._transport = transport
+        self._model = model
         self._root = base_url_of(model)
-        self._headers = {"accept": "application/json", "content-type": "application/json"}
-        if model.api_key and model.has_api_key:
-            self._headers["authorization"] = f"Bearer {model.api_key}"
-        self._deadline = monotonic() + _PATIENCE
+        self._headers = {"accept": "application/json"}
+        if key:
+            self._headers["authorization"] = f"Bearer {key}"
 
-    def ask(self, path: str, question: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - somebody else's JSON
-        """What it answers. Raises `OSError` and `ValueError`."""
-        from urllib.request import Request  # noqa: PLC0415 - loads much, needed rarely
+    async def get(self, path: str) -> Any:  # noqa: ANN401 - somebody else's JSON
+        """The answer to a GET request. Raises `PlanckError`, `OSError` and `ValueError`."""
+        return await self._send("GET", path, b"")
 
-        from pydantic_core import from_json  # noqa: PLC0415 - refuses deep nesting without exhausting Python's stack
+    async def post(self, path: str, body: JsonObject) -> Any:  # noqa: ANN401 - somebody else's JSON
+        """The answer to a POST request. Raises `PlanckError`, `OSError` and `ValueError`."""
+        return await self._send("POST", path, json.dumps(body).encode())
 
+    async def _send(self, method: str, path: str, body: bytes) -> Any:  # noqa: ANN401 - somebody else's JSON
         root = self._root.removesuffix("/v1") if path == "/props" else self._root
-        body = None if question is None else json.dumps(question).encode()
-        request = Request(f"{root}{path}", body, self._headers)  # noqa: S310 - the user's own base_url
-        # In a thread that can be left behind: urllib's timeout is that of one step, and finding the address has none.
-        answer: Future[bytes] = Future()
-        Thread(target=self._read, args=(request, answer), daemon=True).start()
-        return from_json(answer.result(max(0.0, self._deadline - monotonic())))
-
-    def _read(self, request: Request, answer: Future[bytes]) -> None:
-        from http.client import HTTPException  # noqa: PLC0415 - as above
-        from urllib.error import HTTPError  # noqa: PLC0415 - as above
-
-        try:
-            body = b""
-            with _opener(request.full_url).open(request, timeout=_PATIENCE) as reply:
-                while len(body) < _LONGEST and monotonic() < self._deadline and (piece := reply.read1(65536)):
-                    body += piece
-            answer.set_result(body)
-        except HTTPError as error:
-            error.close()
-            answer.set_exception(ConnectionError(str(error)))
-        except HTTPException as error:
-            answer.set_exception(ConnectionError(repr(error)))
-        except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
-            answer.set_exception(error.with_traceback(None))
-
-
-def _opener(url: str) -> OpenerDirector:
-    """Opens URLs, this machine's without a proxy, and goes nowhere else: a key is for the server that was named."""
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener  # noqa: PLC0415 - as above
-
-    class NoRedirects(HTTPRedirectHandler):
-        def redirect_request(self, *_: object) -> None:
-            return None
-
-    return build_opener(NoRedirects, *([ProxyHandler({})] if is_loopback(url) else []))
+        headers = {**self._headers, "content-type": "application/json"} if body else self._headers
+        auth = auth_of(self._model)
+        reply = await self._transport.send(
+            self._model,
+            f"{root}{path}",
+            headers,
+            body,
+            method=method,
+            auth=None if auth is None else Authenticator(auth, str(self._model)),
+        )
+        async with aclosing(reply):
+            if reply.status != _OK:
+                raise ConnectionError(f"{root}{path} answered with status {reply.status}")
+            return from_json(await reply.body(_LONGEST))  # refuses deep nesting without exhausting Python's stack

@@ -58,10 +58,10 @@ class HttpResponse:
         except Exception as error:  # noqa: BLE001 - raised again
             _explain(error, self._model)
 
-    async def body(self) -> bytes:
-        """What is left of the body, as far as an error message needs it."""
+    async def body(self, limit: int = _ENOUGH) -> bytes:
+        """The rest of the body, at least `limit` bytes of a longer one; by default what an error message needs."""
         body = b""
-        while len(body) < _ENOUGH and (piece := await self.chunk()) is not None:
+        while len(body) < limit and (piece := await self.chunk()) is not None:
             body += piece
         return body
 
@@ -97,13 +97,14 @@ class Transport:
         self._guard: AsyncGenerator[None, None] | None = None
         self._extensions = {"timeout": {"connect": timeouts.connect, "read": None, "write": None, "pool": None}}
 
-    async def post(
+    async def send(
         self,
         model: Model,
         url: str,
         headers: Mapping[str, str],
         body: bytes,
         *,
+        method: str = "POST",
         auth: Authenticator | None = None,
         cassette: Cassette | None = None,
         exchange: Exchange | None = None,
@@ -114,7 +115,7 @@ class Transport:
         the request asks.
         """
         try:
-            request = _request(_parsed(url), headers, body, self._extensions)
+            request = _request(method, _parsed(url), headers, body, self._extensions)
             transport = await self._route(url)
             if auth is not None:
                 transport = _AuthenticatedTransport(auth, transport)
@@ -213,10 +214,12 @@ def _parsed(url: str) -> httpx.URL:
     return httpx.URL(url)
 
 
-def _request(url: httpx.URL, headers: Mapping[str, str], body: bytes, extensions: JsonObject) -> httpx.Request:
+def _request(
+    method: str, url: httpx.URL, headers: Mapping[str, str], body: bytes, extensions: JsonObject
+) -> httpx.Request:
     """What `httpx.Request` makes of `content`, which costs it ten times as much."""
     named = {"host": url.netloc.decode("ascii"), **headers, "content-length": str(len(body))}
-    request = httpx.Request("POST", url, headers=named, stream=httpx.ByteStream(body), extensions=extensions)
+    request = httpx.Request(method, url, headers=named, stream=httpx.ByteStream(body), extensions=extensions)
     request.read()  # custom transports may look at its `content`
     return request
 

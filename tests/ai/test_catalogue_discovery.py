@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from concurrent.futures import Future
 from typing import Any
-from urllib.request import Request
 
 import pytest
 from support.llama import free_port
@@ -15,7 +13,7 @@ from support.loopback import Exchange, Handler, serving
 
 from planck_nb import ai
 from planck_nb.ai import discovery
-from planck_nb.base.aio import run_in_thread
+from planck_nb.ai.registry import REGISTRY
 
 SHOWN: dict[str, dict[str, Any]] = {
     "llama3.2": {
@@ -152,14 +150,30 @@ async def test_a_server_has_so_much_time_and_no_more(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_server_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "_LONGEST", 10)
-
     async def long(exchange: Exchange) -> None:
-        await exchange.answer("200 OK", '{"data": []' + " " * 100_000 + "}")
+        await exchange.head("200 OK", "application/json")
+        for piece in (b'{"data": [{"id": "a"}]', *[b" " * 100_000] * 10, b"}"):
+            await exchange.send(piece)
+        await exchange.end()
 
     async with serving(long) as server:
+        assert [model.id for model in await ai.discover("llama_cpp", server.url)] == ["a"]
+        monkeypatch.setattr(discovery, "_LONGEST", 500_000)
         assert await ai.discover("llama_cpp", server.url) == []
-        sent: Future[bytes] = Future()
-        request = Request(f"{server.url}/v1/models")
-        await run_in_thread(lambda: discovery._Server(ai.get_model("llama_cpp"))._read(request, sent))
-        assert len(sent.result()) < 100_000
+
+
+async def test_a_provider_of_another_package_is_asked_with_its_signature() -> None:
+    async def listing(exchange: Exchange) -> None:
+        assert exchange.path == "/models"
+        signed = exchange.headers.get("x-signature") == f"GET {exchange.headers['host']}"
+        await exchange.answer("200 OK" if signed else "401 Unauthorized", '{"data": [{"id": "a"}]}')
+
+    def sign(request: ai.OutgoingRequest) -> dict[str, str]:
+        return {"x-signature": f"{request.method} {request.headers['host']}"}
+
+    async with serving(listing) as server:
+        ai.register(ai.Provider("signed", "chat", base_url=server.url, auth=sign, discovered=True))
+        try:
+            assert [str(model) for model in await ai.discover("signed")] == ["signed:a"]
+        finally:
+            REGISTRY.unregister("signed")
