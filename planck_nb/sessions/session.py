@@ -36,7 +36,7 @@ from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.segments import Position
-from planck_nb.sessions.writer import Done, Writer
+from planck_nb.sessions.writer import DoneCallback, Writer
 
 _log = logging.getLogger(__name__)
 
@@ -219,7 +219,7 @@ class Session(SessionReader):
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id}{' closed' if self._closed else ''}>"
 
-    def _put(self, encode: Callable[[int], bytes], done: Done | None = None) -> int:
+    def _put(self, encode: Callable[[int], bytes], done: DoneCallback | None = None) -> int:
         with self._order:
             self._require_open()
             row_id = self._last_id + 1
@@ -231,8 +231,7 @@ class Session(SessionReader):
 
     async def _put_durably(self, encode: Callable[[int], bytes]) -> int:
         receipt = _Receipt()
-        row_id = self._put(encode, receipt.settle)
-        self._writer.hurry(receipt.loop)
+        row_id = self._put(encode, receipt.settle_threadsafe)
         await receipt.wait()
         return row_id
 
@@ -244,7 +243,7 @@ class Session(SessionReader):
         self._folder.written(lines)
 
     def _readable_end(self) -> Position:
-        return self._end if self._closed else self._writer.sync()
+        return self._end if self._closed else self._writer.write()
 
     async def _rewind(self, message_id: int, agent_id: str) -> None:
         try:
@@ -336,41 +335,39 @@ def _is_kept(event: AgentEvent) -> bool:
 
 
 class _Receipt:
-    """Tells the task that made it whether a line is on disk."""
+    """Reports to one task whether its line is on disk.
+
+    `base.aio.uninterrupted` does the same in one iteration of the event loop more.
+    """
 
     def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] = self._loop.create_future()
         self._settled = False
         self._error: SessionError | None = None
-        self._waiter: asyncio.Future[None] | None = None
 
-    def settle(self, error: SessionError | None) -> None:
-        """The line is on disk, or this prevented it. From any thread."""
-        self._error = error
-        if threading.get_ident() == self._thread:
-            self._wake()
-            return
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self.loop.call_soon_threadsafe(self._wake)
+    def settle_threadsafe(self, error: SessionError | None) -> None:
+        """Report that the line is on disk, or what prevented it."""
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
+            self._loop.call_soon_threadsafe(self._settle, error)
 
     async def wait(self) -> None:
         """Return when the line is on disk. Raises SessionError; a cancellation meanwhile comes at the next await."""
         cancelled = False
         while not self._settled:
-            self._waiter = self.loop.create_future()
             try:
                 await self._waiter
             except asyncio.CancelledError:
                 cancelled = True
+                self._waiter = self._loop.create_future()
         if cancelled:
             cancel_late()
         if self._error is not None:
             raise self._error
 
-    def _wake(self) -> None:
-        self._settled = True
-        if self._waiter is not None and not self._waiter.done():
+    def _settle(self, error: SessionError | None) -> None:
+        self._settled, self._error = True, error
+        if not self._waiter.done():
             self._waiter.set_result(None)
 
 

@@ -1,166 +1,132 @@
-"""Writes a journal: whatever is waiting goes to the disk together, on a thread of its own unless the disk is fast."""
+"""Writes a journal on a thread of its own: all lines that wait at the same time are written and synced together."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
-from typing import TypeAlias
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import pace
 from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.segments import Position, start_segment
 
-Done: TypeAlias = Callable[[SessionError | None], None]
-"""Called on the thread that writes once the line is durable, or with what prevented it."""
+T = TypeVar("T")
+
+DoneCallback: TypeAlias = Callable[[SessionError | None], None]
+"""Called on the writer's thread with None when a line is stored, or with the error that prevented it."""
 
 _GATHER = 0.02
-_SMALL = 256 * 1024
+
+
+class _Entry(NamedTuple):
+    """A line to write. `done` is called when it is in the file, or with `sync` when it is on disk."""
+
+    line: bytes
+    done: DoneCallback | None
+    sync: bool
 
 
 class Writer:
-    """Lines in the order of `put`. One `write` and one `fdatasync` cover all lines that wait at the same time.
+    """Appends lines to a journal in the order of `put`.
 
-    Lines without a `done` are not worth a sync of their own: they are written some milliseconds later and become
-    durable with the next line that has one. When the disk fails they are kept and tried again, while lines with a
-    `done` are reported and dropped. `on_written` is told the number of lines of each write, on the thread that writes.
+    One `write` and one `fdatasync` cover all lines that wait at the same time. Lines without a `done` callback do not
+    cause a sync: they are written after at most 20 milliseconds and become durable with the next line that has one. If
+    writing fails, they are kept and written with the next batch, while lines with a `done` are dropped and their
+    callbacks get the error.
+
+    Args:
+        journal: The file to append to. The writer closes it.
+        on_written: Called on the writer's thread after each write, with the number of lines written.
     """
 
     def __init__(self, journal: JournalFile, on_written: Callable[[int], None]) -> None:
         self._journal = journal
         self._on_written = on_written
-        self._pace = pace.Pace()
-        self._writing = threading.Lock()
-        self._changed = threading.Condition()
-        self._waiting: list[tuple[bytes, Done | None]] = []
-        self._size = 0
+        self._lock = threading.Lock()
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
+        self._waiting: list[_Entry] = []
         self._urgent = False
         self._closing = False
-        self._wrote_in_iteration = False
-        self._kept: list[bytes] = []
+        self._retained: list[bytes] = []
         self._thread = threading.Thread(target=self._run, name="planck-journal", daemon=True)
         self._thread.start()
 
-    def put(self, line: bytes, done: Done | None = None) -> None:
-        """Queue a line. Never blocks. To be followed by `hurry` where there is a `done`; by nothing after `close`."""
-        with self._changed:
-            first = not self._waiting
-            self._waiting.append((line, done))
-            self._size += len(line)
-            if first and done is None:
-                self._changed.notify()
+    def put(self, line: bytes, done: DoneCallback | None = None, *, sync: bool = True) -> None:
+        """Queue a line without blocking. Raises SessionError after `close`."""
+        with self._lock:
+            if self._closing or not self._thread.is_alive():  # a forked process has no threads
+                raise SessionError(f"The journal {self._journal.path.name} is closed; open the session again.")
+            urgent = done is not None
+            if not self._waiting or (urgent and not self._urgent):
+                self._wakeups.put(None)
+            self._urgent = self._urgent or urgent
+            self._waiting.append(_Entry(line, done, sync and urgent))
 
-    def hurry(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have what waits written as soon as possible; to be called on the running loop.
-
-        While the disk is fast, the first to hurry in an iteration of the loop writes at once, and those that follow
-        are written together in the next. Otherwise the thread does it.
-        """
-        if self._wrote_in_iteration:
-            loop.call_soon(self._write_on_loop)
-        else:
-            self._wrote_in_iteration = True
-            loop.call_soon(self._next_iteration)
-            self._write_on_loop()
+    def write(self) -> Position:
+        """Return when every line put before is in the file, with the end of the file. Raises SessionError."""
+        return self._call(lambda: Position(self._journal.segment, self._journal.size), sync=False)
 
     def sync(self) -> Position:
-        """Write every line put before, on the calling thread; where the journal then ends on disk.
-
-        Raises SessionError when the disk does not take them.
-        """
-        with self._writing:
-            self._write_all()
-            return Position(self._journal.segment, self._journal.durable)
+        """Return when every line put before is on disk, with the end of what is on disk. Raises SessionError."""
+        return self._call(lambda: Position(self._journal.segment, self._journal.durable), sync=True)
 
     def start_segment(self) -> None:
-        """Let the journal go on in a new segment; returns when it does. Raises SessionError."""
-        with self._writing:
-            self._write_all()
-            self._journal = start_segment(self._journal)
+        """Sync the journal and continue it in a new segment. Raises SessionError."""
+        self._call(self._start_segment, sync=True)
 
     def close(self) -> None:
-        """Write what waits, end the thread and close the file."""
-        with self._changed:
+        """Write what is queued, end the thread and close the file."""
+        with self._lock:
             self._closing = True
-            self._changed.notify()
+            self._wakeups.put(None)
         self._thread.join()
         self._journal.close()
 
-    def _suits_a_loop(self) -> bool:
-        return self._pace.fast and self._size <= _SMALL
+    def _call(self, function: Callable[[], T], *, sync: bool) -> T:
+        """Call a function on the writer's thread after every line put before, and wait for what it returns."""
+        result: Future[T] = Future()
 
-    def _next_iteration(self) -> None:
-        self._wrote_in_iteration = False
+        def done(error: SessionError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                result.set_result(function())
+            except BaseException as failure:  # noqa: BLE001 - raised in the waiting thread
+                result.set_exception(failure)
 
-    def _wake_thread(self) -> None:
-        with self._changed:
-            self._urgent = True
-            self._changed.notify()
+        self.put(b"", done, sync=sync)
+        return result.result()
 
-    def _write_on_loop(self) -> None:
-        if not self._waiting:
-            return
-        if not self._suits_a_loop() or not self._writing.acquire(blocking=False):
-            self._wake_thread()
-            return
-        try:
-            self._write_waiting()
-        finally:
-            self._writing.release()
-
-    def _write_all(self) -> None:
-        error = self._write_waiting(sync=True)
-        if error is not None:
-            raise error
+    def _start_segment(self) -> None:
+        self._journal = start_segment(self._journal)
 
     def _run(self) -> None:
         closing = False
         while not closing:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closing)
-                # What nobody waits for goes with what comes next, or with more of its kind.
-                self._changed.wait_for(lambda: self._urgent or self._closing, _GATHER)
+            self._wakeups.get()
+            if not (self._urgent or self._closing):
+                # Lines that nothing waits for are gathered, so that many events wake the thread only now and then.
+                with suppress(Empty):
+                    self._wakeups.get(timeout=_GATHER)
+            with self._lock:
                 closing = self._closing
-            with self._writing:
-                self._write_waiting()
+                batch, self._waiting, self._urgent = self._waiting, [], False
+            self._write(batch)
 
-    def _write_waiting(self, *, sync: bool = False) -> SessionError | None:
-        """Write what waits, while holding `_writing`; what prevented it."""
-        batch, size = self._take(), self._journal.size
-        try:
-            return self._write(batch, sync=sync)
-        except BaseException:
-            # Ctrl-C comes in the main thread at any moment. The thread, which it cannot reach, finishes the work.
-            written = self._journal.size > size
-            with self._changed:
-                self._waiting[:0] = [(b"" if written else line, done) for line, done in batch]
-            self._wake_thread()
-            raise
-
-    def _take(self) -> list[tuple[bytes, Done | None]]:
-        with self._changed:
-            batch, self._waiting = self._waiting, []
-            self._size = 0
-            self._urgent = False
-            return batch
-
-    def _write(self, batch: list[tuple[bytes, Done | None]], *, sync: bool) -> SessionError | None:
-        waiting = [done for _, done in batch if done is not None]
-        lines = [*self._kept, *(line for line, _ in batch)]
-        data = b"".join(lines)
-        start = pace.now()
+    def _write(self, batch: list[_Entry]) -> None:
+        lines = [line for line in (*self._retained, *(entry.line for entry in batch)) if line]
         error: SessionError | None = None
         try:
-            self._journal.append(data, sync=sync or bool(waiting))
-            self._kept = []
+            self._journal.append(b"".join(lines), sync=any(entry.sync for entry in batch))
+            self._retained = []
         except SessionError as failure:
             error = failure
-            self._kept.extend(line for line, done in batch if done is None)
-        if waiting and 0 < len(data) <= _SMALL:
-            self._pace.note(pace.now() - start, held_up=threading.current_thread() is not self._thread)
-        for done in waiting:
-            done(error)
-        if error is None and data:
-            self._on_written(sum(map(bool, lines)))
-        return error
+            self._retained += [entry.line for entry in batch if entry.done is None]
+        if error is None and lines:
+            self._on_written(len(lines))
+        for entry in batch:
+            if entry.done is not None:
+                entry.done(error)

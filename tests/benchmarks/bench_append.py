@@ -1,82 +1,91 @@
-"""How long a durable append takes beside sqlite's, one after the other in the same run.
+"""The time of a durable append beside aiosqlite's, with the event loop free during both.
 
-    python tests/benchmarks/bench_append.py [appends]
+    python tests/benchmarks/bench_append.py [appends per round]
 
-Prints medians in microseconds and their ratios; the target is at most 1.0. sqlite is timed as it comes, blocking the
-event loop, and on a thread of its own, which is what a kernel could afford. While the disk is fast, ours blocks the
-loop too and is compared with the former; while it is slow, ours must not, and is compared with the latter. Then fifty
-agents append at once. At last one agent appends two hundred messages a second for some seconds, alone and beside 10,000
-events a second: how long its appends take, and how late the event loop is.
+aiosqlite commits each row with WAL and synchronous=FULL, on its own thread. The two are measured in turn within each
+of several rounds; the target is a ratio of at most 1.0 of the medians. Then fifty agents append at once. Finally one
+agent appends two hundred messages a second for some seconds, alone and with 10,000 events a second: how long its
+appends take, and how late the event loop runs its timers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import statistics
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle, islice, permutations
+from collections.abc import Awaitable, Callable
+from itertools import cycle, islice
 from pathlib import Path
+
+import aiosqlite
 
 from planck_nb.agent import events
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, encode_message
 from planck_nb.sessions import Session
 
 MESSAGE = AssistantMessage((TextPart("x" * 800),), "stop", Usage(1000, 200), 0.001, "demo", "demo")
+ROUNDS = 7
 AGENTS = 50
 EVENTS = 10_000
 SECONDS = 8
 
 
-async def measure(directory: Path, count: int) -> tuple[dict[str, list[float]], list[bool]]:
-    """The seconds of each append, and of each of ours, whether the disk was held for fast."""
-    database = sqlite3.connect(directory / "peer.db", isolation_level=None, check_same_thread=False)
-    database.execute("pragma journal_mode = wal")
-    database.execute("pragma synchronous = full")
-    database.execute("create table messages (id integer primary key, agent_id text, data text, ts real)")
-    times: dict[str, list[float]] = {"ours": [], "sqlite": [], "sqlite on a thread": [], f"ours, {AGENTS} agents": []}
-
-    def insert() -> None:
-        data = json.dumps(encode_message(MESSAGE))
-        database.execute("insert into messages (agent_id, data, ts) values (?, ?, ?)", ("agent", data, time.time()))
-
-    loop = asyncio.get_running_loop()
-    fast: list[bool] = []
-    with ThreadPoolExecutor(1) as executor, Session.create(directory / "sessions") as session:
+async def compare(directory: Path, count: int) -> None:
+    """Print the medians and ratios of each round."""
+    database = await aiosqlite.connect(directory / "peer.db", isolation_level=None)
+    await database.execute("pragma journal_mode = wal")
+    await database.execute("pragma synchronous = full")
+    await database.execute("create table messages (id integer primary key, agent_id text, data text, ts real)")
+    with Session.create(directory / "sessions") as session:
         log = session.log("agent")
 
         async def append() -> None:
-            fast.append(session._writer._pace.fast)
             await log.append(MESSAGE, turn=0, time=time.time())
 
-        async def block() -> None:
-            insert()
+        async def insert() -> None:
+            data = json.dumps(encode_message(MESSAGE))
+            await database.execute(
+                "insert into messages (agent_id, data, ts) values (?, ?, ?)", ("agent", data, time.time())
+            )
 
-        async def thread() -> None:
-            await loop.run_in_executor(executor, insert)
-
-        # In every order, because what follows an idle moment finds cold caches and what follows its like warm ones.
-        orders = cycle(permutations({"ours": append, "sqlite": block, "sqlite on a thread": thread}.items()))
-        for order in islice(orders, count):
-            for name, write in order:
-                await asyncio.sleep(0)
+        await measure_in_turn(append, insert, count)  # warm caches
+        ratios = []
+        for number in range(1, ROUNDS + 1):
+            ours, theirs = await measure_in_turn(append, insert, count)
+            ratios.append(statistics.median(ours) / statistics.median(theirs))
+            print(f"round {number}: append {_percentiles(ours)}; aiosqlite {_percentiles(theirs)}; {ratios[-1]:.2f}x")
+        print(f"ratio: median {statistics.median(ratios):.2f}x, {min(ratios):.2f}x to {max(ratios):.2f}x (at most 1.0)")
+        together: list[list[float]] = [[], []]
+        for _ in range(20):
+            for write, times in zip((append, insert), together, strict=True):
                 start = time.perf_counter()
-                await write()
-                times[name].append(time.perf_counter() - start)
-        for _ in range(max(1, count // AGENTS)):
+                await asyncio.gather(*(write() for _ in range(AGENTS)))
+                times.append((time.perf_counter() - start) / AGENTS)
+        ours, theirs = together
+        print(f"{AGENTS} agents at once, each: append {_percentiles(ours)}; aiosqlite {_percentiles(theirs)}")
+    await database.close()
+
+
+async def measure_in_turn(
+    first: Callable[[], Awaitable[None]], second: Callable[[], Awaitable[None]], count: int
+) -> tuple[list[float], list[float]]:
+    """The seconds of each call; which of the two comes first alternates."""
+    times: tuple[list[float], list[float]] = ([], [])
+    pairs = ((first, times[0]), (second, times[1]))
+    for order in islice(cycle((pairs, pairs[::-1])), count):
+        for write, seconds in order:
+            await asyncio.sleep(0)
             start = time.perf_counter()
-            await asyncio.gather(*(log.append(MESSAGE, turn=0, time=time.time()) for _ in range(AGENTS)))
-            times[f"ours, {AGENTS} agents"].append((time.perf_counter() - start) / AGENTS)
-    database.close()
-    return times, fast
+            await write()
+            seconds.append(time.perf_counter() - start)
+    return times
 
 
 async def sustain(directory: Path, events_per_second: int) -> tuple[list[float], list[float], int]:
-    """The seconds that appends took and that the loop was late, and how many events were stored."""
+    """The seconds that appends took and that the loop was late, and the number of events stored."""
     appends: list[float] = []
     late: list[float] = []
     recorded = 0
@@ -108,19 +117,9 @@ async def sustain(directory: Path, events_per_second: int) -> tuple[list[float],
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 500
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as directory:
-        times, fast = asyncio.run(measure(Path(directory), count))
-        medians = {name: statistics.median(values) * 1e6 for name, values in times.items()}
-        for name, median in medians.items():
-            print(f"{name:>20}: {_percentiles(times[name])}, {median / medians['sqlite']:.2f}x sqlite")
-        for verdict, peer in ((True, "sqlite"), (False, "sqlite on a thread")):
-            both = zip(times["ours"], times[peer], fast, strict=True)
-            chosen = [(ours, theirs) for ours, theirs, was in both if was is verdict]
-            if chosen:
-                ours, theirs = map(statistics.median, zip(*chosen, strict=True))
-                disk = "fast" if verdict else "slow"
-                print(f"{disk} disk, {len(chosen)} appends: {ours / theirs:.2f}x {peer}")
+        asyncio.run(compare(Path(directory), count))
         for rate in (0, EVENTS):
             appends, late, recorded = asyncio.run(sustain(Path(directory), rate))
             print(
