@@ -57,7 +57,7 @@ class Writer:
     def put(self, line: bytes, done: DoneCallback | None = None, *, sync: bool = True) -> None:
         """Queue a line without blocking. Raises SessionError after `close`."""
         with self._lock:
-            if self._closing or not self._thread.is_alive():  # a forked process has no threads
+            if self._closing:
                 raise SessionError(f"The journal {self._journal.path.name} is closed; open the session again.")
             urgent = done is not None
             if not self._waiting or (urgent and not self._urgent):
@@ -97,6 +97,8 @@ class Writer:
             except BaseException as failure:  # noqa: BLE001 - raised in the waiting thread
                 result.set_exception(failure)
 
+        if not self._thread.is_alive():
+            raise SessionError("A session can only be used by the process that opened it.")
         self.put(b"", done, sync=sync)
         return result.result()
 
@@ -125,8 +127,8 @@ class Writer:
         except SessionError as failure:
             error = failure
             self._retained += [entry.line for entry in batch if entry.done is None]
-        if error is None and lines:
-            self._on_written(len(lines))
         for entry in batch:
             if entry.done is not None:
                 entry.done(error)
+        if error is None and lines:
+            self._on_written(len(lines))

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/bench_append.py [appends per round]
 
-aiosqlite commits each row with WAL and synchronous=FULL, on its own thread. The two are measured in turn within each
-of several rounds; the target is a ratio of at most 1.0 of the medians. Then fifty agents append at once. Finally one
+aiosqlite commits each row with WAL and synchronous=FULL, on its own thread: in the usual way, `execute` and `commit`,
+and in autocommit mode, which takes one change of thread less. All are measured in turn within each of several rounds;
+the target is a ratio of at most 1.0 of the medians. Then fifty agents append at once. Finally one
 agent appends two hundred messages a second for some seconds, alone and with 10,000 events a second: how long its
 appends take, and how late the event loop runs its timers.
 """
@@ -16,9 +17,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from itertools import cycle, islice
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import cycle, islice, permutations
 from pathlib import Path
+from typing import Literal
 
 import aiosqlite
 
@@ -34,53 +36,72 @@ SECONDS = 8
 
 
 async def compare(directory: Path, count: int) -> None:
-    """Print the medians and ratios of each round."""
-    database = await aiosqlite.connect(directory / "peer.db", isolation_level=None)
-    await database.execute("pragma journal_mode = wal")
-    await database.execute("pragma synchronous = full")
-    await database.execute("create table messages (id integer primary key, agent_id text, data text, ts real)")
+    """Print the median of each round and the ratios to it."""
+    usual = await _connect(directory / "usual.db", "DEFERRED")
+    autocommit = await _connect(directory / "autocommit.db", None)
     with Session.create(directory / "sessions") as session:
         log = session.log("agent")
 
         async def append() -> None:
             await log.append(MESSAGE, turn=0, time=time.time())
 
-        async def insert() -> None:
+        async def insert(database: aiosqlite.Connection) -> None:
             data = json.dumps(encode_message(MESSAGE))
             await database.execute(
                 "insert into messages (agent_id, data, ts) values (?, ?, ?)", ("agent", data, time.time())
             )
 
-        await measure_in_turn(append, insert, count)  # warm caches
-        ratios = []
+        async def insert_and_commit() -> None:
+            await insert(usual)
+            await usual.commit()
+
+        writers = {
+            "append": append,
+            "aiosqlite, commit": insert_and_commit,
+            "aiosqlite, autocommit": lambda: insert(autocommit),
+        }
+        await measure_in_turn(writers, count // 2)  # warm caches
+        ratios: dict[str, list[float]] = {name: [] for name in writers}
         for number in range(1, ROUNDS + 1):
-            ours, theirs = await measure_in_turn(append, insert, count)
-            ratios.append(statistics.median(ours) / statistics.median(theirs))
-            print(f"round {number}: append {_percentiles(ours)}; aiosqlite {_percentiles(theirs)}; {ratios[-1]:.2f}x")
-        print(f"ratio: median {statistics.median(ratios):.2f}x, {min(ratios):.2f}x to {max(ratios):.2f}x (at most 1.0)")
-        together: list[list[float]] = [[], []]
-        for _ in range(20):
-            for write, times in zip((append, insert), together, strict=True):
+            times = await measure_in_turn(writers, count)
+            ours = statistics.median(times["append"])
+            for name, seconds in times.items():
+                ratios[name].append(ours / statistics.median(seconds))
+            print(f"round {number}: " + "; ".join(f"{name} {_percentiles(times[name])}" for name in writers))
+        for name in list(writers)[1:]:
+            found = ratios[name]
+            print(f"{statistics.median(found):.2f}x {name} ({min(found):.2f}x to {max(found):.2f}x; at most 1.0)")
+        for name, write in (("append", append), ("aiosqlite, autocommit", writers["aiosqlite, autocommit"])):
+            each = []
+            for _ in range(20):
                 start = time.perf_counter()
                 await asyncio.gather(*(write() for _ in range(AGENTS)))
-                times.append((time.perf_counter() - start) / AGENTS)
-        ours, theirs = together
-        print(f"{AGENTS} agents at once, each: append {_percentiles(ours)}; aiosqlite {_percentiles(theirs)}")
-    await database.close()
+                each.append((time.perf_counter() - start) / AGENTS)
+            print(f"{AGENTS} at once, each: {name} {_percentiles(each)}")
+    await usual.close()
+    await autocommit.close()
+
+
+async def _connect(path: Path, isolation_level: Literal["DEFERRED"] | None) -> aiosqlite.Connection:
+    database = await aiosqlite.connect(path, isolation_level=isolation_level)
+    await database.execute("pragma journal_mode = wal")
+    await database.execute("pragma synchronous = full")
+    await database.execute("create table messages (id integer primary key, agent_id text, data text, ts real)")
+    await database.commit()
+    return database
 
 
 async def measure_in_turn(
-    first: Callable[[], Awaitable[None]], second: Callable[[], Awaitable[None]], count: int
-) -> tuple[list[float], list[float]]:
-    """The seconds of each call; which of the two comes first alternates."""
-    times: tuple[list[float], list[float]] = ([], [])
-    pairs = ((first, times[0]), (second, times[1]))
-    for order in islice(cycle((pairs, pairs[::-1])), count):
-        for write, seconds in order:
+    writers: Mapping[str, Callable[[], Awaitable[None]]], count: int
+) -> dict[str, list[float]]:
+    """The seconds of each call. The order changes, because each runs with the caches that the one before leaves."""
+    times: dict[str, list[float]] = {name: [] for name in writers}
+    for order in islice(cycle(permutations(writers.items())), count):
+        for name, write in order:
             await asyncio.sleep(0)
             start = time.perf_counter()
             await write()
-            seconds.append(time.perf_counter() - start)
+            times[name].append(time.perf_counter() - start)
     return times
 
 
