@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from planck_nb.base.atomic import sync_directory, write_atomically
 from planck_nb.base.errors import SessionError, SessionFormatError
+from planck_nb.base.jsonl import after_last_newline
 from planck_nb.sessions.codec import Header, check_version, decode_header, encode_header, parse_line
 
 CHUNK = 2 * 1024 * 1024
@@ -61,17 +63,10 @@ class JournalFile:
     @classmethod
     def create_filled(cls, path: Path, header: Header, content: bytes) -> Self:
         """A new journal that holds its header and the lines in `content`, all or nothing. Raises SessionError."""
-        part = path.with_suffix(".part")
-        journal = cls.create(part, header)
         try:
-            journal.append(content, sync=True)
-        except SessionError:
-            part.unlink()
-            raise
-        finally:
-            journal.close()
-        part.replace(path)
-        sync_directory(path.parent)
+            write_atomically(path, encode_header(header) + content, mode=0o600)
+        except OSError as error:
+            raise _unwritable(path, error) from error
         return cls.open(path)
 
     @classmethod
@@ -176,7 +171,7 @@ def sound_end(file: BinaryIO) -> tuple[int, int]:
     """Where the last line ends that is whole, and its id; zeros where no line is."""
     end = _blank_from(file)
     while end:
-        start = _line_start(file, end)
+        start = after_last_newline(file, end - 1)
         file.seek(start)
         record = parse_line(file.read(end - start))
         if record is not None:
@@ -199,19 +194,6 @@ def _blank_from(file: BinaryIO) -> int:
     return 0
 
 
-def _line_start(file: BinaryIO, end: int) -> int:
-    """Where the line begins that ends at `end`."""
-    position = end - 1
-    while position:
-        size = min(_BLOCK, position)
-        file.seek(position - size)
-        newline = file.read(size).rfind(b"\n")
-        if newline >= 0:
-            return position - size + newline + 1
-        position -= size
-    return 0
-
-
 def _write_at(descriptor: int, data: memoryview, offset: int) -> int:
     if hasattr(os, "pwrite"):
         return os.pwrite(descriptor, data, offset)
@@ -221,18 +203,6 @@ def _write_at(descriptor: int, data: memoryview, offset: int) -> int:
 
 def _sync(descriptor: int) -> None:
     getattr(os, "fdatasync", os.fsync)(descriptor)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make sure that the names of the files in the directory survive a power cut."""
-    # A new file survives a power cut only when its directory entry does. Windows cannot open directories.
-    if os.name != "posix":
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _unwritable(path: Path, error: OSError) -> SessionError:

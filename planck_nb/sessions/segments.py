@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from planck_nb.base.atomic import replacing, sync_directory
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions.codec import decode_header
 from planck_nb.sessions.journal import (
@@ -24,7 +25,6 @@ from planck_nb.sessions.journal import (
     read_lines,
     readable_end,
     sound_end,
-    sync_directory,
 )
 
 _SUFFIX = ".jsonl"
@@ -131,16 +131,12 @@ def compress_segment(segment: Path) -> None:
     """Compress an old segment; readers find it at every moment. Raises OSError."""
     if segment.suffix == _COMPRESSED:
         return
-    target = _compressed(segment)
-    part = target.with_name(target.name + ".part")
-    with segment.open("rb") as source, part.open("wb") as sink:
-        part.chmod(0o600)
-        with gzip.GzipFile(fileobj=sink, mode="wb") as packed:
-            shutil.copyfileobj(source, packed)
-        sink.flush()
-        os.fsync(sink.fileno())
-    part.replace(target)
-    sync_directory(target.parent)
+    with (
+        segment.open("rb") as source,
+        replacing(_compressed(segment), mode=0o600) as target,
+        gzip.GzipFile(fileobj=target, mode="wb") as packed,
+    ):
+        shutil.copyfileobj(source, packed)
     segment.unlink()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import os
 import threading
 import time
 import weakref
@@ -58,6 +59,7 @@ class Session(SessionReader):
         self._order = threading.Lock()
         self._rewinding = asyncio.Lock()
         self._closed = False
+        self._process = os.getpid()
         self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
         self._folder = Materializer(info, self._writer.sync, self._writer.start_segment)
@@ -196,7 +198,7 @@ class Session(SessionReader):
         Raises SessionError when events could not be written; the session is closed all the same.
         """
         with self._order:
-            if self._closed:
+            if self._closed or self._process != os.getpid():
                 return
             self._closed = True
         _open_sessions.discard(self)
@@ -238,11 +240,15 @@ class Session(SessionReader):
     def _require_open(self) -> None:
         if self._closed:
             raise SessionError(f"Session {self.name!r} is closed; open it again to go on.")
+        if self._process != os.getpid():  # a forked process has the object, but not the thread that writes
+            raise SessionError(f"Session {self.name!r} is open in the parent process; only that process can write it.")
 
     def _written(self, lines: int) -> None:
         self._folder.written(lines)
 
     def _readable_end(self) -> Position:
+        if self._process != os.getpid():
+            return super()._readable_end()
         return self._end if self._closed else self._writer.write()
 
     async def _rewind(self, message_id: int, agent_id: str) -> None:

@@ -90,15 +90,14 @@ class Writer:
         result: Future[T] = Future()
 
         def done(error: SessionError | None) -> None:
+            if error is not None:
+                result.set_exception(error)
+                return
             try:
-                if error is not None:
-                    raise error
                 result.set_result(function())
             except BaseException as failure:  # noqa: BLE001 - raised in the waiting thread
                 result.set_exception(failure)
 
-        if not self._thread.is_alive():
-            raise SessionError("A session can only be used by the process that opened it.")
         self.put(b"", done, sync=sync)
         return result.result()
 

@@ -91,9 +91,7 @@ async def _connect(path: Path, isolation_level: Literal["DEFERRED"] | None) -> a
     return database
 
 
-async def measure_in_turn(
-    writers: Mapping[str, Callable[[], Awaitable[None]]], count: int
-) -> dict[str, list[float]]:
+async def measure_in_turn(writers: Mapping[str, Callable[[], Awaitable[None]]], count: int) -> dict[str, list[float]]:
     """The seconds of each call. The order changes, because each runs with the caches that the one before leaves."""
     times: dict[str, list[float]] = {name: [] for name in writers}
     for order in islice(cycle(permutations(writers.items())), count):

@@ -15,7 +15,7 @@ import pytest
 
 from planck_nb.ai.messages import TextPart, UserMessage
 from planck_nb.sessions import Session, find_session, query
-from planck_nb.sessions.segments import read_rows
+from planck_nb.sessions.segments import START, read_rows
 
 TESTS = Path(__file__).parents[1]
 WRITE = """
@@ -31,6 +31,8 @@ SUMS = "select agent_id, count(*), sum(output_tokens) from messages group by 1"
 SOAK = bool(os.environ.get("PLANCK_NB_SOAK"))
 SECONDS = 600 if SOAK else 20
 RATE = 300
+LOOKS = 1500
+LOOKING = 10
 
 
 def start_writer(directory: Path, name: str, rate: float = float("inf")) -> subprocess.Popen[str]:
@@ -115,12 +117,22 @@ def test_a_reader_never_sees_a_line_without_those_before_it(tmp_path: Path) -> N
         draining = threading.Thread(target=writer.stdout.read)
         draining.start()
         path = find_session(tmp_path, "busy").path
-        for _ in range(1500):
-            lines = [line for found, _ in read_rows(path) for line in found]
-            assert all(line.startswith(b'{"v":1,"id":%d,' % number) for number, line in enumerate(lines))
-    finally:
+        # Each look begins where the last one ended, so that it takes as long however far the writer has come.
+        count, start = 0, START
+        end = time.monotonic() + LOOKING
+        for _ in range(LOOKS):
+            for lines, reached in read_rows(path, start=start):
+                for line in lines:
+                    assert line.startswith(b'{"v":1,"id":%d,' % count)
+                    count += 1
+                start = reached
+            if time.monotonic() > end:
+                break
+        assert count > LOOKS
         writer.kill()
         draining.join()
+    finally:
+        writer.kill()
         writer.communicate()
 
 

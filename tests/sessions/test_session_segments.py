@@ -185,8 +185,8 @@ async def test_queries_and_writers_do_not_mind_a_segment_that_begins(tmp_path: P
 WRITE = """
 import sys
 sys.path.insert(0, sys.argv[3])
-from planck_nb.sessions.materialize import Folder
-Folder.SEGMENT, Folder.PAUSE, Folder.ROWS = 5000, 0.01, 5
+from planck_nb.sessions.materialize import Materializer
+Materializer.SEGMENT, Materializer.PAUSE, Materializer.ROWS = 5000, 0.01, 5
 from support.stored import write_forever
 write_forever(sys.argv[1], sys.argv[2])
 """
