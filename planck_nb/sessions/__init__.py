@@ -1,4 +1,4 @@
-"""Durable sessions: a journal per session, folded into DuckDB, queried with SQL."""
+"""Durable sessions: a journal for each session, materialized in DuckDB and queried with SQL."""
 
 from planck_nb.sessions.directory import (
     SessionInfo,

@@ -1,4 +1,4 @@
-"""Which rows of a session count after it was rewound, and which ways it went before."""
+"""Computes which rows of a session rewinds hide, and which branches they leave."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import TypeAlias
 
 HiddenRange: TypeAlias = tuple[int, int]
-"""Ids from the first, included, to the second, excluded, that were taken back."""
+"""Hidden ids, from the first, included, to the second, excluded."""
 
 
 def hidden_ranges(rewinds: Iterable[tuple[int, int]]) -> list[HiddenRange]:
-    """The ids that the rewinds take back, newest range first; the ranges do not overlap.
+    """Return the ids that the rewinds hide, newest range first; the ranges do not overlap.
 
     A rewind is (its own id, the id it goes back to), and `rewinds` come in the order they were written. Going back to
-    an id gives the session as it was just before that id was written, so a rewind that lies in a range taken back
-    later has no effect any more: going back to before a rewind returns to the branch it had left.
+    an id restores the session as it was just before that id was written. So a rewind within a range that is hidden
+    later has no effect any more: going back to before a rewind returns to the branch that it had left.
     """
     ranges: list[HiddenRange] = []
     for rewind_id, before in reversed(list(rewinds)):
@@ -27,10 +27,14 @@ def hidden_ranges(rewinds: Iterable[tuple[int, int]]) -> list[HiddenRange]:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A way that the conversation went until it was rewound at `left_at`, in UTC.
+    """A part of a conversation that a rewind has hidden.
 
-    `id` is what `Session.return_to` takes. The branch shares what lies before the id `before_id` and has so many
-    `messages` of its own; `last_text` is what was said last.
+    Args:
+        id: What `Session.return_to` accepts.
+        before_id: The branch shares all rows before this id.
+        left_at: When the conversation was rewound, in UTC.
+        messages: The number of messages that only this branch has.
+        last_text: The text of its last message.
     """
 
     id: int
@@ -41,10 +45,10 @@ class Branch:
 
 
 def hidden_in_branch(rewinds: Sequence[tuple[int, int]], branch_id: int) -> list[HiddenRange]:
-    """The ids that were taken back at the moment before the rewind `branch_id`."""
+    """Return the ids that were hidden just before the rewind `branch_id`."""
     return hidden_ranges(rewind for rewind in rewinds if rewind[0] < branch_id)
 
 
 def is_hidden(row_id: int, ranges: Sequence[HiddenRange]) -> bool:
-    """Whether the row was taken back."""
+    """Return whether a row is in one of the ranges."""
     return any(first <= row_id < end for first, end in ranges)

@@ -1,7 +1,7 @@
-"""Journal lines: how a message, an event or a rewind becomes one line of JSON, and back.
+"""Encodes messages, events and rewinds as journal lines, and decodes them.
 
-A line is a row. Its keys are the columns of the table its `kind` belongs to, promoted from `data`, which is the whole
-message or event. Pure: nothing here touches a file.
+A line is a row in JSON. Its keys are the columns of the table for its `kind`, and `data`, which is the whole message or
+event. Nothing here reads or writes files.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from planck_nb.base.errors import SessionFormatError
 from planck_nb.base.json_types import JsonObject
 
 VERSION = 1
-"""The journal format that is written; lines of a higher version are not read."""
+"""The version of the journal format; lines of a higher version are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a journal's segment: whose it is. `created` is in UTC.
+    """The first line of each segment of a journal. `created` is in UTC.
 
-    `segment` counts from 1, and `last_id` is the last id in the segments before. A session that was forked from
-    another names it in `parent`; its rows up to the id `copied` are that session's.
+    `segment` counts from 1, and `last_id` is the last id in the segments before. A fork has the id of the original
+    session in `parent`, and its rows up to the id `copied` come from there.
     """
 
     session_id: str
@@ -41,7 +41,7 @@ class Header:
 
 
 def encode_header(header: Header) -> bytes:
-    """The journal line of a header. Its id is that of the row before it, 0 where there is none."""
+    """Encode a header. The id of the line is that of the row before it, or 0."""
     data: JsonObject = {"session_id": header.session_id, "name": header.name, "segment": header.segment}
     if header.parent is not None:
         data.update(parent=header.parent, copied=header.copied)
@@ -50,7 +50,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(line: bytes) -> Header:
-    """The header in a journal's first line. Raises SessionFormatError where the line is not one this version reads."""
+    """Decode the first line of a journal. Raises SessionFormatError unless it is a header that this version reads."""
     record = decode_line(line)
     try:
         data = record["data"]
@@ -63,14 +63,14 @@ def decode_header(line: bytes) -> Header:
             data.get("parent"),
             data.get("copied", 0),
         )
-        if record["kind"] == "session" and _is_sound(header):
+        if record["kind"] == "session" and _is_valid(header):
             return header
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
     raise SessionFormatError("The file does not begin like a session's journal; move it out of the sessions directory.")
 
 
-def _is_sound(header: Header) -> bool:
+def _is_valid(header: Header) -> bool:
     texts = (header.session_id, header.name, header.parent or "")
     numbers = (header.segment, header.last_id, header.copied)
     return (
@@ -82,9 +82,9 @@ def _is_sound(header: Header) -> bool:
 
 
 def encode_message_line(row_id: int, agent_id: str, message: Message, *, turn: int, time: float) -> bytes:
-    """The journal line of a message that was said at `time`, in seconds since the epoch.
+    """Encode a message that was complete at `time`, in seconds since the epoch.
 
-    `time` is kept beside `ts`, which is rounded to microseconds. Raises ValueError for what JSON cannot hold.
+    `time` is stored in addition to `ts`, which is rounded to microseconds. Raises ValueError if it is not JSON.
     """
     line: JsonObject = _row("message", row_id, agent_id, turn, time)
     line["time"] = time
@@ -108,7 +108,7 @@ def encode_message_line(row_id: int, agent_id: str, message: Message, *, turn: i
 
 
 def encode_event_line(row_id: int, event: AgentEvent) -> bytes:
-    """The journal line of an event. Raises ValueError for what JSON cannot hold."""
+    """Encode an event. Raises ValueError if it is not JSON."""
     line = _row("event", row_id, event.agent_id, event.turn, event.time)
     line["type"] = event.type
     line["data"] = encode_event(event)
@@ -119,21 +119,21 @@ def encode_event_line(row_id: int, event: AgentEvent) -> bytes:
 
 
 def encode_rewind_line(row_id: int, agent_id: str, *, before_id: int, time: float) -> bytes:
-    """The journal line that takes back every row from `before_id` on, of all agents."""
+    """Encode a rewind, which hides every row from `before_id` on, of all agents."""
     line = _row("rewind", row_id, agent_id, None, time)
     line["before_id"] = before_id
     return _encode(line)
 
 
 def encode_metadata_line(row_id: int, metadata: Mapping[str, object], *, time: float) -> bytes:
-    """The journal line that sets some of the session's metadata. Raises ValueError for what JSON cannot hold."""
+    """Encode a change of some of the session's metadata. Raises ValueError if it is not JSON."""
     line = _row("metadata", row_id, None, None, time)
     line["data"] = dict(metadata)
     return _encode(line)
 
 
 def decode_line(line: bytes) -> JsonObject:
-    """The JSON object of a line. Raises SessionFormatError for a damaged line and for one of a newer version."""
+    """Decode a line. Raises SessionFormatError for a damaged line and for one of a newer version."""
     record = parse_line(line)
     if record is None:
         raise SessionFormatError("A line of the session's journal is damaged; restore the file from a backup.")
@@ -142,7 +142,7 @@ def decode_line(line: bytes) -> JsonObject:
 
 
 def parse_line(line: bytes) -> JsonObject | None:
-    """The JSON object of a line of any version; None for a line that is torn or damaged."""
+    """Decode a line of any version; None for one that is incomplete or damaged."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -158,17 +158,17 @@ def check_version(record: JsonObject) -> None:
 
 
 def encode_record(record: JsonObject) -> bytes:
-    """The journal line of a decoded one."""
+    """Encode a decoded line again."""
     return _encode(record)
 
 
 def message_of(record: JsonObject) -> Message:
-    """The message of a decoded line of kind "message"."""
+    """Return the message in a decoded line of kind "message"."""
     return decode_message(record["data"])
 
 
 def event_of(record: JsonObject, *, session_id: str, seq: int) -> AgentEvent:
-    """The event of a decoded line of kind "event" or "message", with its place in the agent's stored events."""
+    """Return the event in a decoded line of kind "event" or "message", numbered `seq`."""
     if record["kind"] == "event":
         return replace(decode_event(record["data"]), session_id=session_id, seq=seq)
     return MessageEvent(
@@ -185,7 +185,7 @@ def _timestamp(time: float) -> str:
         second, microsecond = divmod(round(time * 1_000_000), 1_000_000)
         return f"{_whole_second(second)}.{microsecond:06d}Z"
     except (OverflowError, OSError) as error:
-        raise ValueError(f"{time} is no time") from error
+        raise ValueError(f"{time} is not a time") from error
 
 
 @lru_cache(maxsize=2)
@@ -194,12 +194,12 @@ def _whole_second(time: int) -> str:
 
 
 def _encode(line: JsonObject) -> bytes:
-    # A lone surrogate is no text: neither UTF-8 nor DuckDB can hold it, so it becomes a question mark.
+    # Neither UTF-8 nor DuckDB can represent a lone surrogate, so it becomes a question mark.
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
 def _plain_json(line: JsonObject) -> bytes:
-    """A line of JSON's own types, in a quarter of the time. Raises ValueError for half a character, and at a depth."""
+    """Encode JSON types, four times as fast. Raises ValueError for lone surrogates and for deep nesting."""
     from pydantic_core import to_json  # noqa: PLC0415 - messages have loaded pydantic when they are encoded
 
     return to_json(line)

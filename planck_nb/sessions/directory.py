@@ -1,4 +1,4 @@
-"""The sessions directory: which files a session has, which sessions there are, who has one open."""
+"""The sessions directory: the files of a session, the list of sessions, and the lock of the one that writes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,16 @@ _FILE = re.compile(rf"{_ID.pattern}_{_NAME.pattern}{re.escape(_SUFFIX)}")
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session as its files show it. `created` is in UTC, `path` the journal, `segment` the number it had.
+    """A session in a sessions directory.
 
-    A session that was forked from another has that one's id in `parent`, and its rows up to the id `copied`.
+    Args:
+        id: Sixteen hexadecimal digits.
+        name: The name, which other sessions may have, too.
+        created: When the session was created, in UTC.
+        path: The file of the journal.
+        segment: The number of the journal's active segment, from 1.
+        parent: The id of the session that it was forked from, or None.
+        copied: The id of the last row that was copied from `parent`; 0 if there is none.
     """
 
     id: str
@@ -48,7 +55,7 @@ class SessionInfo:
 
     @property
     def database(self) -> Path:
-        """The DuckDB file. It may be missing, and only DuckDB may open it: see `engine`."""
+        """The DuckDB file, which may be missing. Only DuckDB may open it: closing it in another way drops its locks."""
         return self.path.with_name(self.path.name.removesuffix(_SUFFIX) + ".duckdb")
 
     @property
@@ -58,7 +65,7 @@ class SessionInfo:
 
 
 def new_session_info(directory: Path, session_id: str, name: str) -> SessionInfo:
-    """Where the files of a new session go. Raises SessionError for an id or name that cannot be part of a file name."""
+    """Choose the files of a new session. Raises SessionError for an id or name that cannot be part of a file name."""
     if not _ID.fullmatch(session_id):
         raise SessionError(f"{session_id[:80]!r} cannot be a session's id; use sixteen of the letters 0-9 and a-f.")
     if not _NAME.fullmatch(name):
@@ -69,21 +76,31 @@ def new_session_info(directory: Path, session_id: str, name: str) -> SessionInfo
 
 
 def unused_name(directory: Path, name: str) -> str:
-    """The name, where no session in the directory has it. Raises SessionError."""
+    """Return the name. Raises SessionError if a session in the directory has it."""
     if any(session.name == name for session in list_sessions(directory)):
         raise SessionError(f"There is a session named {name!r} already; choose another name.")
     return name
 
 
 def numbered_name(directory: Path, name: str) -> str:
-    """The name, with a number where a session in the directory has it."""
+    """Return the name, with a number if a session in the directory has it."""
     taken = {session.name for session in list_sessions(directory)}
     names = chain([name], (f"{name[: 79 - len(str(number))]}-{number}" for number in count(2)))
     return next(free for free in names if free not in taken)
 
 
 def list_sessions(directory: Path) -> list[SessionInfo]:
-    """The sessions in the directory that this version can read, oldest first; none when there is no directory."""
+    """List the sessions in a directory that this version can read.
+
+    Args:
+        directory: The sessions directory, which need not exist.
+
+    Returns:
+        The sessions, oldest first.
+
+    Raises:
+        SessionError: The directory may not be read.
+    """
     found = []
     for path in _journals(directory):
         try:
@@ -94,10 +111,19 @@ def list_sessions(directory: Path) -> list[SessionInfo]:
 
 
 def find_session(directory: Path, id_or_name: str) -> SessionInfo:
-    """The session with this id, else the newest one with this name.
+    """Find a session by its id, or else by its name.
 
-    Raises SessionNotFoundError, SessionFormatError where there is only one that a newer version wrote, and SessionError
-    where its journal cannot be read.
+    Args:
+        directory: The sessions directory.
+        id_or_name: The id or the name; of several sessions with the name, the newest is returned.
+
+    Returns:
+        The session.
+
+    Raises:
+        SessionNotFoundError: There is no such session.
+        SessionFormatError: Its journal was written by a newer version.
+        SessionError: Its journal cannot be read.
     """
     sessions = list_sessions(directory)
     named = [session for session in sessions if session.name == id_or_name]
@@ -112,7 +138,20 @@ def find_session(directory: Path, id_or_name: str) -> SessionInfo:
 
 
 def find_by_id(directory: Path, session_id: str) -> SessionInfo:
-    """The session with this id. Raises SessionNotFoundError, and SessionFormatError for one of a newer version."""
+    """Find a session by its id, without reading the other sessions.
+
+    Args:
+        directory: The sessions directory.
+        session_id: Sixteen hexadecimal digits.
+
+    Returns:
+        The session.
+
+    Raises:
+        SessionNotFoundError: There is no such session.
+        SessionFormatError: Its journal was written by a newer version.
+        SessionError: Its journal cannot be read.
+    """
     for path in _journals(directory):
         if path.name.startswith(f"{session_id}_"):
             return _read_info(path)
@@ -120,7 +159,18 @@ def find_by_id(directory: Path, session_id: str) -> SessionInfo:
 
 
 def find_by_name(directory: Path, name: str) -> SessionInfo:
-    """The newest session with this name. Raises SessionNotFoundError."""
+    """Find the newest session with a name.
+
+    Args:
+        directory: The sessions directory.
+        name: The name.
+
+    Returns:
+        The session.
+
+    Raises:
+        SessionNotFoundError: There is no such session that this version can read.
+    """
     sessions = list_sessions(directory)
     for session in reversed(sessions):
         if session.name == name:
@@ -130,7 +180,7 @@ def find_by_name(directory: Path, name: str) -> SessionInfo:
 
 
 def session_files(session: SessionInfo) -> list[Path]:
-    """The files of a session that exist, with those in its folders; its lock is left out."""
+    """Return the existing files of a session, including those in its folders, but not its lock."""
     files: list[Path] = []
     for path in _own_paths(session):
         inner = path.rglob("*") if _is_folder(path) else (path,)
@@ -156,7 +206,7 @@ def _journals(directory: Path) -> list[Path]:
         raise SessionError(
             f"The sessions directory {directory} may not be read by you; choose another one or change its mode."
         ) from error
-    # To open a pipe would mean to wait for whoever writes into it.
+    # Opening a named pipe would block until another process writes to it.
     return [path for path in named if os.path.isfile(path)]  # noqa: PTH113 - Path.is_file may raise
 
 
@@ -173,16 +223,21 @@ def _read_info(path: Path) -> SessionInfo:
 
 
 def delete_session(session: SessionInfo, *, confirm: str) -> None:
-    """Delete a session and all its files for good; `confirm` is its name, to show that this is meant.
+    """Delete a session and all its files permanently.
 
-    Raises SessionError where `confirm` is something else or a file cannot be deleted, and SessionLockedError while
-    somebody has the session open.
+    Args:
+        session: The session.
+        confirm: The name of the session, to confirm that it is to be deleted.
+
+    Raises:
+        SessionLockedError: A process has the session open.
+        SessionError: `confirm` is not the name of the session, or a file cannot be deleted.
     """
     if confirm != session.name:
         raise SessionError(f"Nothing was deleted: repeat the session's name, {session.name!r}, to confirm.")
     lock = lock_session(session, "deleting")
     try:
-        # The journal goes last: as long as it is there, the session is, and deleting can be tried again.
+        # The journal is deleted last: as long as it exists, the session is listed and deleting can be tried again.
         for path in sorted(_own_paths(session), key=lambda path: path == session.path):
             if _is_folder(path):
                 shutil.rmtree(path)
@@ -196,9 +251,9 @@ def delete_session(session: SessionInfo, *, confirm: str) -> None:
 
 
 def lock_session(session: SessionInfo, owner: str) -> filelock.BaseFileLock:
-    """The held lock that makes this process the session's only writer.
+    """Acquire the lock that makes this process the session's only writer.
 
-    `owner` says in the lock file, for people, who that is. Raises SessionLockedError that names the owner.
+    `owner` is written to the lock file, for people. Raises SessionLockedError, with the owner of the lock.
     """
     lock = filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False)
     try:
@@ -208,16 +263,22 @@ def lock_session(session: SessionInfo, owner: str) -> filelock.BaseFileLock:
             f"Session {session.name!r} is open in {_owner_of(session)}; close it there, or query it with SQL from here."
         ) from error
     except OSError as error:
-        raise SessionError(f"The session's lock {session.lock} cannot be taken ({error.strerror}).") from error
+        raise SessionError(f"The session's lock {session.lock} cannot be acquired ({error.strerror}).") from error
     with suppress(OSError):  # Windows keeps a locked file from being written; the lock holds all the same
         session.lock.write_text(json.dumps({"owner": owner, "pid": os.getpid(), "host": socket.gethostname()}))
     return lock
 
 
 def open_in(session: SessionInfo) -> str | None:
-    """Who has the session open, in words for people; None where nobody has.
+    """Return which process has a session open.
 
-    Takes its lock for an instant, which is the only way to tell that does not believe what a killed process left.
+    This acquires the session's lock for an instant, because a killed process may have left a lock file.
+
+    Args:
+        session: The session.
+
+    Returns:
+        A description for people, for example "process 4711 (sales.ipynb)"; None if the session is not open.
     """
     if not session.lock.exists():
         return None

@@ -1,4 +1,4 @@
-"""What is particular to DuckDB: how to connect, and which of its failures pass."""
+"""Connections to DuckDB, and which of its errors are temporary."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _LONGEST_PAUSE = 0.1
 
 
 def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """A new in-memory database, used by the calling thread only. `threads` bounds DuckDB's own; None means all."""
+    """Connect to a new in-memory database; `threads` limits the threads of DuckDB, None means one for each core."""
     connection = duckdb.connect(config={} if threads is None else {"threads": threads})
     for setting in _SETTINGS:
         connection.execute(f"set {setting}")
     return connection
 
 
-def literal(value: str | Path) -> str:
-    """The text as an SQL literal."""
+def sql_literal(value: str | Path) -> str:
+    """Quote a text as an SQL string literal."""
     return "'" + str(value).replace("'", "''") + "'"
 
 
 def is_busy(error: duckdb.Error) -> bool:
-    """Whether another process, or another connection of this one, has the file for the moment."""
+    """Return whether another process or connection has the file open for now."""
     text = str(error)
     return isinstance(error, duckdb.ResourceInUseException) or (
         isinstance(error, duckdb.IOException)
@@ -45,7 +45,7 @@ def is_busy(error: duckdb.Error) -> bool:
 
 
 def is_refused(error: duckdb.Error) -> bool:
-    """Whether the disk is full or the file may not be written: nothing that a rebuild would mend."""
+    """Return whether the disk is full or the file may not be written, which a rebuild would not change."""
     text = str(error)
     return any(
         reason in text
@@ -53,8 +53,8 @@ def is_refused(error: duckdb.Error) -> bool:
     )
 
 
-def patiently(attempt: Callable[[], T], *, seconds: float) -> T:
-    """What `attempt` returns, tried again while the file is busy, for about so many seconds. Raises duckdb.Error."""
+def retry_while_busy(attempt: Callable[[], T], *, seconds: float) -> T:
+    """Call `attempt`, again and again for about so many seconds while the file is busy. Raises duckdb.Error."""
     deadline = time.monotonic() + seconds
     pause = _FIRST_PAUSE
     while True:

@@ -1,6 +1,6 @@
-"""A session as one file to read or to pass on, and back from the one that holds everything.
+"""Exports a session as one file, and imports it from the format that has all its data.
 
-What a rewind took back is left out. JSONL is complete and can be imported; the other formats are for reading.
+Rows hidden by a rewind are left out. JSONL is complete and can be imported; the other formats are for reading.
 """
 
 from __future__ import annotations
@@ -42,10 +42,18 @@ _STYLE = (
 
 
 def export_session(session: SessionInfo, form: Format) -> str:
-    """The session's messages as the text of a file. A session that somebody is writing can be exported, too.
+    """Export a session as text, also while a process writes it.
 
-    Raises SessionError for another format and where the session cannot be read, SessionFormatError for a journal of a
-    newer version.
+    Args:
+        session: The session.
+        form: "jsonl", "markdown", "html" or "ipynb".
+
+    Returns:
+        The content of a file in that format.
+
+    Raises:
+        SessionFormatError: The journal was written by a newer version.
+        SessionError: There is no such format, or the session cannot be read.
     """
     if form not in get_args(Format):
         raise SessionError(f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(Format))}.")
@@ -65,11 +73,23 @@ def export_session(session: SessionInfo, form: Format) -> str:
 
 
 def import_session(directory: Path, file: Path, *, name: str | None = None) -> SessionInfo:
-    """A new session in the directory from an exported JSONL file, with its name, numbered where a session has it.
+    """Create a session from an exported JSONL file.
 
-    Rows keep their ids. Where the directory has the session that was exported, the new one counts as its fork, and
-    otherwise as a fork of that one's parent, so that nothing is counted twice. Raises SessionFormatError where the file
-    is not such an export, SessionError where it cannot be read, the session cannot be written, or `name` is another's.
+    Rows keep their ids. If the directory has the session that was exported, the new one counts as its fork, and
+    otherwise as a fork of that session's parent, so that no cost is counted twice.
+
+    Args:
+        directory: The sessions directory, which is created if it does not exist.
+        file: The exported file.
+        name: The name of the new session, which no other session may have; None uses the exported name, with a number
+            if another session has it.
+
+    Returns:
+        The new session.
+
+    Raises:
+        SessionFormatError: The file is no such export, or is damaged.
+        SessionError: The file cannot be read, the session cannot be written, or `name` is in use.
     """
     try:
         lines = file.read_bytes().splitlines(keepends=True)
@@ -79,14 +99,14 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     records = [_checked(line, number, file) for number, line in enumerate(lines[1:], 2)]
     ids = [record["id"] for record in records]
     if ids != sorted(set(ids)) or any(row_id < 1 for row_id in ids):
-        raise SessionFormatError(f"The rows of {file} are out of order; export the session anew.")
+        raise SessionFormatError(f"The rows of {file} are out of order; export the session again.")
     info = new_session_info(directory, new_id(), _name(directory, header, name))
     fresh = codec.Header(info.id, info.name, header.created, **_origin(directory, header, ids))
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SessionError(f"The sessions directory {directory} cannot be made ({error.strerror}).") from error
-    JournalFile.create_filled(info.path, fresh, b"".join(map(codec.encode_record, records))).close()
+    JournalFile.create_with_content(info.path, fresh, b"".join(map(codec.encode_record, records))).close()
     return find_by_id(directory, info.id)
 
 
@@ -102,7 +122,7 @@ def _header(line: bytes, file: Path) -> codec.Header:
         return codec.decode_header(line)
     except SessionFormatError as error:
         raise SessionFormatError(
-            f"{file} does not begin like an exported session; only what was exported as .jsonl can be imported."
+            f"{file} does not begin like an exported session; only sessions exported as .jsonl can be imported."
         ) from error
 
 
@@ -115,7 +135,7 @@ def _origin(directory: Path, header: codec.Header, ids: list[int]) -> JsonObject
 def _checked(line: bytes, number: int, file: Path) -> JsonObject:
     record = codec.parse_line(line)
     if record is None:
-        raise SessionFormatError(f"Line {number} of {file} is damaged; export the session anew.")
+        raise SessionFormatError(f"Line {number} of {file} is damaged; export the session again.")
     codec.check_version(record)
     try:
         if record["kind"] == "metadata":
@@ -123,12 +143,14 @@ def _checked(line: bytes, number: int, file: Path) -> JsonObject:
         else:
             _check_row(record)
     except (KeyError, TypeError, ValueError) as error:
-        raise SessionFormatError(f"Line {number} of {file} is no row of a session; export the session anew.") from error
+        raise SessionFormatError(
+            f"Line {number} of {file} is not a row of a session; export the session again."
+        ) from error
     return record
 
 
 def _check_row(record: JsonObject) -> None:
-    """Raise what a row that readers cannot use raises. A rewind is in no export."""
+    """Raise KeyError, TypeError or ValueError for a row that readers cannot use. An export contains no rewinds."""
     datetime.fromisoformat(record["ts"])
     time = codec.event_of(record, session_id="", seq=0).time
     kinds = ((record["agent_id"], str), (record["turn"], int), (time, int | float))
@@ -138,7 +160,7 @@ def _check_row(record: JsonObject) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ExportBlock:
-    """A piece of a message for reading. `kind` is a part's type, or "error"; `label` a heading where it needs one."""
+    """A part of a message to show. `kind` is the part's type, or "error"; `label` is a heading or empty."""
 
     kind: str
     text: str
@@ -185,7 +207,7 @@ def _several(rows: Iterable[Row]) -> bool:
 
 
 def _about(session: SessionInfo) -> str:
-    return f"Session {session.id}, begun {session.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
+    return f"Session {session.id}, created {session.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
 
 
 def _markdown(session: SessionInfo, rows: list[Row]) -> str:
@@ -236,7 +258,7 @@ def _address(media: ImagePart | FilePart) -> str:
 
 
 def _notebook(session: SessionInfo, rows: list[Row]) -> str:
-    """A notebook where each prompt is a cell, with what followed it as the cell's output."""
+    """Make a notebook with a cell for each prompt, whose output is the conversation that followed."""
     several = _several(rows)
     cells = [
         _cell("markdown", f"# {session.name}\n\n{_about(session)}"),
@@ -249,7 +271,7 @@ def _notebook(session: SessionInfo, rows: list[Row]) -> str:
         if row.message.type == "user" and row.agent_id == prompted:
             answer = []
             cells.append(_cell("code", "\n\n".join(["%%planck", *texts]).replace("\n\n", "\n", 1), outputs=answer))
-        elif len(cells) == 2:  # noqa: PLR2004 - nothing was asked yet
+        elif len(cells) == 2:  # noqa: PLR2004 - there is no prompt yet
             cells.append(_cell("markdown", "\n\n".join(texts)))
         else:
             answer.extend([f"**{_speaker(row, several=several)}**", *texts])

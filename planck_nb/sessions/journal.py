@@ -1,4 +1,4 @@
-"""The journal file: one line per row, written at the end only, the truth about a session."""
+"""The journal file: one line per row, only appended to. It is the primary copy of a session."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from planck_nb.base.jsonl import after_last_newline
 from planck_nb.sessions.codec import Header, check_version, decode_header, encode_header, parse_line
 
 CHUNK = 2 * 1024 * 1024
-"""Bytes that are read at a time. DuckDB takes them in some milliseconds, for which no other thread can run."""
-WHOLE = sys.maxsize
-"""An end for a file that is read to its last line."""
+"""Bytes that are read at a time. DuckDB parses them in some milliseconds, during which no other thread can run."""
+END_OF_FILE = sys.maxsize
+"""An end offset for a file that is read to its last line."""
 
 _BLOCK = 64 * 1024
 _FLAGS = os.O_WRONLY | getattr(os, "O_BINARY", 0)
-_FILLER = (b" " * 4095 + b"\n") * 64
+_PADDING = (b" " * 4095 + b"\n") * 64
 
 
 class JournalFile:
     """A journal open for writing. Used by one thread at a time.
 
-    `size` is its length in bytes, `durable` how much of it has reached the disk, `segment` its number, `last_id` the
-    id of the line that was last when it was opened.
+    `size` is its length in bytes, `durable` the number of bytes that are on disk, `segment` its number, `last_id` the
+    id of the last line when it was opened.
 
-    While it is open the file is longer than that: blank lines wait at its end to be written over, because a sync
-    takes a third less time when the file does not grow. `open` and `close` cut them off.
+    While it is open, the file is longer than `size`: it is padded with blank lines that later lines overwrite, because
+    a sync takes a third less time when the file does not grow. `open` and `close` remove the padding.
     """
 
     def __init__(self, path: Path, descriptor: int, *, segment: int, size: int, last_id: int) -> None:
@@ -40,12 +40,12 @@ class JournalFile:
         self.durable = size
         self.last_id = last_id
         self._descriptor = descriptor
-        self._filled = size
+        self._padded_size = size
         self._broken = False
 
     @classmethod
     def create(cls, path: Path, header: Header) -> Self:
-        """A new journal that holds its header, on disk. Raises SessionError where it cannot be written."""
+        """Create a journal with its header, on disk. Raises SessionError if it cannot be written."""
         try:
             descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
@@ -61,8 +61,8 @@ class JournalFile:
         return journal
 
     @classmethod
-    def create_filled(cls, path: Path, header: Header, content: bytes) -> Self:
-        """A new journal that holds its header and the lines in `content`, all or nothing. Raises SessionError."""
+    def create_with_content(cls, path: Path, header: Header, content: bytes) -> Self:
+        """Create a journal with its header and the lines in `content`, all or nothing. Raises SessionError."""
         try:
             write_atomically(path, encode_header(header) + content, mode=0o600)
         except OSError as error:
@@ -71,9 +71,9 @@ class JournalFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The journal at `path`, without the torn line that a crash may have left at its end.
+        """Open the journal at `path` and remove an incomplete line that a crash may have left at its end.
 
-        Raises SessionFormatError where no line of it can be read, SessionError where it cannot be written.
+        Raises SessionFormatError if no line of it can be read, SessionError if it cannot be written.
         """
         try:
             descriptor = os.open(path, _FLAGS)
@@ -93,56 +93,58 @@ class JournalFile:
         return cls(path, descriptor, segment=segment, size=size, last_id=last_id)
 
     def append(self, data: bytes, *, sync: bool) -> None:
-        """Write whole lines, and with `sync` wait until the disk has them and all before.
+        """Write complete lines, and with `sync` wait until they and all before are on disk.
 
-        Raises SessionError when that fails; the file then ends where it ended before.
+        Raises SessionError if that fails; the file then ends where it ended before.
         """
         if self._broken:
-            raise SessionError(f"The journal {self.path.name} is in an unknown state; open the session anew.")
+            raise SessionError(
+                f"The journal {self.path.name} is in an unknown state; close the session and open it again."
+            )
         if not data and self.durable == self.size:
             return
         end = self.size + len(data)
         try:
-            self._write(data if end <= self._filled else data + _FILLER)
+            self._write(data if end <= self._padded_size else data + _PADDING)
             if sync:
                 _sync(self._descriptor)
         except OSError as error:
-            self._cut()
+            self._truncate()
             raise _unwritable(self.path, error) from error
-        if end > self._filled:
-            self._filled = end + len(_FILLER)
+        if end > self._padded_size:
+            self._padded_size = end + len(_PADDING)
         self.size = end
         if sync:
             self.durable = self.size
 
     def close(self) -> None:
         """Close the file."""
-        self._cut()
+        self._truncate()
         os.close(self._descriptor)
-        self._broken = True  # the number of the descriptor may soon be another file's
+        self._broken = True  # the descriptor may soon belong to another file
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[_write_at(self._descriptor, view, self.size + len(data) - len(view)) :]
 
-    def _cut(self) -> None:
+    def _truncate(self) -> None:
         try:
             os.ftruncate(self._descriptor, self.size)
         except OSError:
-            # The end may be half a line, and a later one glued to it would be lost with it.
+            # The file may end in half a line, and a later line appended to it would be lost with it.
             self._broken = True
-        self._filled = self.size
+        self._padded_size = self.size
 
 
 def read_lines(file: BinaryIO, *, start: int = 0, end: int | None = None) -> Iterator[tuple[list[bytes], int]]:
-    """The complete lines between two offsets in bytes, a few megabytes at a time, each with the offset it ends at.
+    """Yield the complete lines between two offsets in bytes, some megabytes at a time, with the offset of their end.
 
-    Without `end`, up to the last line that is whole at this moment, while another process may be writing.
+    Without `end`, read up to the last line that is complete at this moment, while another process may be writing.
     """
-    # A reader that met the writer half-way would see blanks where a line is being written and then a later line.
-    # Lines are written in order, so whatever stands before one that is whole stays as it is.
-    end = sound_end(file)[0] if end is None else end
+    # A reader that just went forward could see padding where a line is being written, and then a later line. Lines are
+    # written in order, so everything before a complete line is final.
+    end = find_end(file)[0] if end is None else end
     file.seek(start)
     while start < end and (lines := file.readlines(CHUNK)):
         size = sum(map(len, lines))
@@ -153,23 +155,23 @@ def read_lines(file: BinaryIO, *, start: int = 0, end: int | None = None) -> Ite
 
 
 def read_first_line(path: Path) -> bytes:
-    """The first line, cut at 64 KiB: enough for a header."""
+    """Read the first line, at most 64 KiB of it, which is enough for a header."""
     with path.open("rb") as file:
         return file.readline(_BLOCK)
 
 
 def readable_end(path: Path) -> tuple[int, int]:
-    """Where the last line ends that is whole, and its id. Raises SessionFormatError where there is none."""
+    """Return the end of the last complete line in bytes, and its id. Raises SessionFormatError if there is none."""
     with path.open("rb") as file:
-        size, last_id = sound_end(file)
+        size, last_id = find_end(file)
     if not size:
-        raise SessionFormatError(f"The journal {path.name} holds no line that can be read; restore it from a backup.")
+        raise SessionFormatError(f"The journal {path.name} has no line that can be read; restore it from a backup.")
     return size, last_id
 
 
-def sound_end(file: BinaryIO) -> tuple[int, int]:
-    """Where the last line ends that is whole, and its id; zeros where no line is."""
-    end = _blank_from(file)
+def find_end(file: BinaryIO) -> tuple[int, int]:
+    """Return the end of the last complete line in bytes, and its id; zeros if there is none."""
+    end = _content_end(file)
     while end:
         start = after_last_newline(file, end - 1)
         file.seek(start)
@@ -181,8 +183,8 @@ def sound_end(file: BinaryIO) -> tuple[int, int]:
     return 0, 0
 
 
-def _blank_from(file: BinaryIO) -> int:
-    """Where the blank end of the file begins, after one byte that may be the last line's own newline."""
+def _content_end(file: BinaryIO) -> int:
+    """Return the offset of the padding, after one byte that may be the last line's own line feed."""
     length = position = file.seek(0, os.SEEK_END)
     while position:
         size = min(_BLOCK, position)

@@ -1,7 +1,8 @@
-"""The fold: moves journal lines into a session's DuckDB file and leaves the file unlocked in between.
+"""Copies journal lines into a session's DuckDB file, which stays unlocked in between.
 
-The file only ever grows, also on a rewind, so a reader that knows how far it was folded at some moment has a consistent
-view however often it is folded after. It can be deleted at any time; the next fold makes it anew from the journal.
+Rows are only ever added to the file, also by a rewind. So a reader that knows up to which row the file went at some
+moment has a consistent view, however many rows are added later. The file can be deleted at any time; it is then rebuilt
+from the journal.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ import duckdb
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.duckdb import connect, is_busy, is_refused, literal, patiently
+from planck_nb.sessions.duckdb import connect, is_busy, is_refused, retry_while_busy, sql_literal
 from planck_nb.sessions.segments import Position, read_rows
 
 _log = logging.getLogger(__name__)
 
-_PATIENCE = 3.0
+_BUSY_TIMEOUT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class FoldPosition:
-    """How far a file is folded: up to a place in the journal, whose last line has the id `last_id`."""
+class MaterializedPosition:
+    """The end of what a DuckDB file holds: a place in the journal and the id of the last line before it."""
 
     session_id: str
     last_id: int
@@ -37,52 +38,52 @@ class FoldPosition:
 
 
 class _UnusableError(Exception):
-    """The file is DuckDB's, but not a fold of this journal."""
+    """The file is a DuckDB file, but not one made from this journal."""
 
 
-def parse_position(meta: dict[str, str]) -> FoldPosition | None:
-    """The progress in the rows of a `meta` table; None where they are not of this version's making."""
+def parse_position(meta: dict[str, str]) -> MaterializedPosition | None:
+    """Read the position from the rows of a `meta` table; None if another version wrote them."""
     try:
         if meta["format"] == str(schema.VERSION):
             position = Position(int(meta["folded_segment"]), int(meta["folded_bytes"]))
-            return FoldPosition(meta["session_id"], int(meta["folded_id"]), position)
+            return MaterializedPosition(meta["session_id"], int(meta["folded_id"]), position)
     except (KeyError, ValueError):
         pass
     return None
 
 
-def fold(session: SessionInfo, *, end: Position) -> None:
-    """Bring the session's DuckDB file up to a place in the journal.
+def materialize(session: SessionInfo, *, end: Position) -> None:
+    """Copy the journal's lines up to a position into the session's DuckDB file.
 
-    A file that cannot be used is renamed to end in ".bad" and made anew. To be called by the session's writer only.
-    Raises SessionError where the file stays busy or cannot be written; the journal has everything all the same.
+    A file that cannot be used is renamed to end in ".bad" and rebuilt. Only the process that holds the session's lock
+    may call this. Raises SessionError if the file stays busy or cannot be written; the journal is complete anyway.
     """
     try:
         try:
-            patiently(lambda: _fold(session, end), seconds=_PATIENCE)
+            retry_while_busy(lambda: _materialize(session, end), seconds=_BUSY_TIMEOUT)
         except (duckdb.Error, _UnusableError) as error:
             if isinstance(error, duckdb.Error) and (is_busy(error) or is_refused(error)):
                 raise
-            _log.info("%s is set aside: %s", session.database, error)
+            _log.info("%s is renamed and rebuilt: %s", session.database, error)
             _set_aside(session.database)
-            _fold(session, end)
+            _materialize(session, end)
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise SessionError(
-            f"The database of session {session.name!r} could not be brought up to date ({reason}); "
-            "its journal has everything, and the next fold tries again."
+            f"The database of session {session.name!r} could not be updated ({reason}); "
+            "its journal is complete, and the update will be tried again."
         ) from error
     except (OSError, _UnusableError) as error:
-        raise SessionError(f"The session file {session.database} could not be made anew ({error}).") from error
+        raise SessionError(f"The session file {session.database} could not be rebuilt ({error}).") from error
 
 
-def _fold(session: SessionInfo, end: Position) -> None:
+def _materialize(session: SessionInfo, end: Position) -> None:
     with closing(connect(threads=1)) as connection:
-        connection.execute(f"attach {literal(session.database)} as file")
+        connection.execute(f"attach {sql_literal(session.database)} as file")
         session.database.chmod(0o600)
         progress = _read_or_create(connection, session, end)
         for lines, position in read_rows(session.path, start=progress.position, end=end):
-            schema.stage(connection, {"": lines})
+            schema.stage_lines(connection, {"": lines})
             connection.execute("begin")
             schema.insert_staged(connection, "file")
             connection.execute(
@@ -95,13 +96,13 @@ def _fold(session: SessionInfo, end: Position) -> None:
         connection.execute("detach file")
 
 
-def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position) -> FoldPosition:
+def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position) -> MaterializedPosition:
     tables = connection.execute("select count(*) from duckdb_tables() where database_name = 'file'").fetchone()
     if tables == (0,):
         _create(connection, session)
     progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
     if progress is None or progress.session_id != session.id or progress.position > end:
-        raise _UnusableError("it does not belong to the journal")
+        raise _UnusableError("it does not belong to this journal")
     return progress
 
 
@@ -130,12 +131,16 @@ def _set_aside(database: Path) -> None:
 
 
 class Materializer:
-    """The thread that folds a session behind its writer's back.
+    """A thread that keeps a session's DuckDB file up to date with its journal.
 
-    It folds when about a second has passed without a new line, and under a steady load once `ROWS` lines wait but not
-    more than once a second, so that its cost does not grow with the rate. `flush` makes the journal durable and returns
-    its end: what is folded must never be ahead of what a crash leaves. When the journal's segment has grown to
-    `SEGMENT` bytes and is folded, `start_segment` is called.
+    It works when about `PAUSE` seconds have passed without a new line, and under a steady load once `ROWS` lines wait,
+    but at most once in `PAUSE` seconds, so that its cost does not grow with the rate.
+
+    Args:
+        session: The session, which this process has locked.
+        flush: Makes the journal durable and returns its end: the DuckDB file must never have a row that the journal
+            can lose in a crash.
+        start_segment: Called when the journal's segment has `SEGMENT` bytes and all of them are in the DuckDB file.
     """
 
     ROWS = 500
@@ -146,34 +151,34 @@ class Materializer:
         self._session = session
         self._flush = flush
         self._start_segment = start_segment
-        self._folding = threading.Lock()
+        self._materializing = threading.Lock()
         self._changed = threading.Condition()
         self._waiting = 0
         self._written = 0.0
-        self._folded = 0.0
+        self._materialized_at = 0.0
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name="planck-fold", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="planck-materialize", daemon=True)
         self._thread.start()
 
     def written(self, lines: int) -> None:
-        """So many lines more are in the journal."""
+        """Count lines that were added to the journal."""
         with self._changed:
             before, self._waiting = self._waiting, self._waiting + lines
             self._written = time.monotonic()
             if before == 0 or before < self.ROWS <= self._waiting:
                 self._changed.notify()
 
-    def fold(self) -> None:
-        """Fold now, on the calling thread. Raises SessionError."""
-        with self._folding:
+    def materialize(self) -> None:
+        """Update the DuckDB file now, on the calling thread. Raises SessionError."""
+        with self._materializing:
             end = self._flush()
-            fold(self._session, end=end)
+            materialize(self._session, end=end)
             if end.offset >= self.SEGMENT:
                 self._start_segment()
-            self._folded = time.monotonic()
+            self._materialized_at = time.monotonic()
 
     def close(self) -> None:
-        """End the thread; what it folds at the moment is finished first."""
+        """End the thread after the update that it is making."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -182,7 +187,7 @@ class Materializer:
     def _run(self) -> None:
         while self._wait_until_due():
             try:
-                self.fold()
+                self.materialize()
             except SessionError as error:
                 _log.info("%s", error)
                 self.written(1)
@@ -191,7 +196,7 @@ class Materializer:
         with self._changed:
             while not self._closing:
                 if self._waiting:
-                    since = self._folded if self._waiting >= self.ROWS else self._written
+                    since = self._materialized_at if self._waiting >= self.ROWS else self._written
                     pause = since + self.PAUSE - time.monotonic()
                     if pause <= 0:
                         self._waiting = 0

@@ -1,4 +1,4 @@
-"""Who took part in a session, as it stands on disk: what it takes to go on with it."""
+"""Reads the agents of a stored session and their settings, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -57,11 +57,21 @@ order by first_id
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """One agent of a session. `model` is "provider:model"; `tools` are names; `cost` in US dollars.
+    """One agent of a session.
 
-    `options` are those that differ from the provider's, by field. `turn` is the index of its newest turn, -1 before the
-    first. `removed` tells that it is not to come back, `unfinished` that its last turn never ended, though something
-    was said in it.
+    Args:
+        agent_id: The id of the agent.
+        name: Its name.
+        agent_type: Its type, such as "orchestrator".
+        model: Its model, "provider:model".
+        system_prompt: Its system prompt.
+        tools: The names of its tools.
+        options: The options that differ from the provider's defaults, by field.
+        removed: Whether it was removed and is not to be resumed.
+        unfinished: Whether its last turn has messages but no end.
+        turn: The index of its latest turn, -1 before the first.
+        usage: Tokens of all its replies.
+        cost: US dollars for all its replies; None if no price is known.
     """
 
     agent_id: str
@@ -80,14 +90,29 @@ class AgentRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionMembers:
-    """The agents of a session in the order they came, and the approval rules that its user said to remember."""
+    """The agents of a session, and the approval rules that its user has added.
+
+    Args:
+        members: The agents, in the order in which they were started.
+        rules: The texts of the rules, sorted.
+    """
 
     members: tuple[AgentRecord, ...]
     rules: tuple[str, ...]
 
 
 async def read_members(session: Session) -> SessionMembers:
-    """The roster of a session as far as it is on disk, without agents that a rewind took back. Raises SessionError."""
+    """Read the agents of a session, without those that a rewind has hidden.
+
+    Args:
+        session: The session, which must be flushed first if it is being written.
+
+    Returns:
+        The agents and the approval rules.
+
+    Raises:
+        QueryError: The session cannot be read.
+    """
     rows = await query_into(session.directory, _AGENTS, _records, only=session.info)
     rules = sorted(rows[0]["rules"] or ()) if rows else ()
     return SessionMembers(tuple(map(_member, rows)), tuple(rules))

@@ -1,8 +1,8 @@
-"""Parts of a long conversation, read without what lies before them.
+"""Reads parts of a long conversation without reading what comes before them.
 
-What is wanted is nearly always at the end of the journal, where it is found without DuckDB, whose mere connecting takes
-longer. Failing that, what is folded comes from the session's DuckDB file, the rest from its journal. A file that is
-busy, damaged or missing is done without: the journal has everything.
+The part is nearly always at the end of the journal and is read from there, because connecting to DuckDB alone takes
+longer. Otherwise rows come from the session's DuckDB file, and those that are not in it yet from the journal. If the
+file is busy, damaged or missing, the whole journal is read instead.
 """
 
 from __future__ import annotations
@@ -23,23 +23,30 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.duckdb import connect, literal, patiently
+from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal
 from planck_nb.sessions.materialize import parse_position
 from planck_nb.sessions.segments import START, Position, read_last_lines, read_rows
 
 T = TypeVar("T")
 
-_PATIENCE = 0.5
+_BUSY_TIMEOUT = 0.5
 _NO_END = 2**62
-_GAP = 1000
-_NEAR = 10_000
+_MAX_GAP = 1000
+_RECENT_IDS = 10_000
 _LAST_BYTES = (128 * 1024, 1024 * 1024)
 _SUMMARY = b'"role":"summary"'
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A stored message. `inserted_at` is in UTC."""
+    """A stored message.
+
+    Args:
+        db_id: The id of the message, ascending in the session.
+        agent_id: The agent whose conversation it is part of.
+        message: The message itself.
+        inserted_at: When it was complete, in UTC.
+    """
 
     db_id: int
     agent_id: str
@@ -48,162 +55,167 @@ class Row:
 
 
 class Page(NamedTuple):
-    """A chapter of a conversation, and the id of the summary it begins with; None where it begins at the beginning."""
+    """A chapter of a conversation: a summary and the messages up to the next one.
+
+    Args:
+        rows: The messages, oldest first.
+        checkpoint_id: The id of the summary, which is the first row; None in the chapter before the first summary.
+    """
 
     rows: list[Row]
     checkpoint_id: int | None
 
 
 def row_of(record: JsonObject) -> Row:
-    """The row of a decoded journal line of kind "message"."""
+    """Make a row of a decoded journal line of kind "message"."""
     written = datetime.fromisoformat(record["ts"])
     return Row(record["id"], record["agent_id"], codec.message_of(record), written)
 
 
 class Pager:
-    """Reads chapters of one session. May be used from any thread; `end` is how far the journal is to be read."""
+    """Reads chapters of one session, as far as the position `end` in the journal. May be used from any thread."""
 
     def __init__(self, session: SessionInfo) -> None:
         self._session = session
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def chapter(self, before: int | None, agent_id: str | None, *, end: Position) -> Page:
-        """The messages from the latest summary before the id `before` up to that id; None stands for the end.
+        """Read the messages from the latest summary before the id `before` up to that id; None stands for the end.
 
-        With `agent_id` only that agent's messages and summaries count.
+        With `agent_id`, only that agent's messages and summaries are read.
         """
 
-        def read(moment: _Moment) -> Page:
+        def read(snapshot: _Snapshot) -> Page:
             stop = _NO_END if before is None else before
-            checkpoint = moment.latest_summary(stop, agent_id)
-            return Page(moment.rows(checkpoint or 0, stop, agent_id), checkpoint)
+            checkpoint = snapshot.latest_summary(stop, agent_id)
+            return Page(snapshot.rows(checkpoint or 0, stop, agent_id), checkpoint)
 
-        return self._at(end, read, agent_id)
+        return self._read(end, read, agent_id)
 
     def conversation(self, agent_id: str, *, end: Position) -> list[Row]:
-        """What a model is still sent of the agent's messages, oldest first.
+        """Read those messages of an agent that a model is still sent, oldest first.
 
-        That is the latest summary, the messages that it keeps, and all after it; everything without one.
+        These are the latest summary, the messages that it keeps, and all after it; all messages without a summary.
         """
 
-        def read(moment: _Moment) -> list[Row]:
-            checkpoint = moment.latest_summary(_NO_END, agent_id)
-            rows = moment.rows(checkpoint or 0, _NO_END, agent_id)
+        def read(snapshot: _Snapshot) -> list[Row]:
+            checkpoint = snapshot.latest_summary(_NO_END, agent_id)
+            rows = snapshot.rows(checkpoint or 0, _NO_END, agent_id)
             if not rows or rows[0].message.type != "summary":
                 return rows
             kept = set(rows[0].message.kept)
             earlier = [
                 row
-                for first, last in _runs(kept)
-                for row in moment.rows(first, min(last + 1, rows[0].db_id), agent_id)
+                for first, last in _id_ranges(kept)
+                for row in snapshot.rows(first, min(last + 1, rows[0].db_id), agent_id)
                 if row.db_id in kept
             ]
             return earlier + rows
 
-        return self._at(end, read, agent_id)
+        return self._read(end, read, agent_id)
 
     def metadata(self, *, end: Position) -> JsonObject:
-        """What was saved beside the conversation, the latest value of each key."""
+        """Read the session's metadata: the latest value of each key."""
         merged: JsonObject = {}
-        for data in self._at(end, lambda moment: moment.metadata()):
+        for data in self._read(end, lambda snapshot: snapshot.metadata()):
             merged |= data
         return merged
 
     def close(self) -> None:
-        """Let go of DuckDB."""
-        with self._turn:
+        """Close the connection to DuckDB. A later read opens it again."""
+        with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
-    def _at(self, end: Position, read: Callable[[_Moment], T], agent_id: str | None = None) -> T:
+    def _read(self, end: Position, read: Callable[[_Snapshot], T], agent_id: str | None = None) -> T:
         for size in _LAST_BYTES:
             with suppress(_TooFarBackError):
-                return read(_last_moment(self._session, end, size, agent_id))
+                return read(_tail_snapshot(self._session, end, size, agent_id))
         try:
-            with self._turn, self._attached() as connection:
-                return read(_whole_moment(self._session, end, connection, agent_id))
-        except (duckdb.Error, _UnreadablePageError):
-            return read(_whole_moment(self._session, end, None, agent_id))
+            with self._lock, self._attached() as connection:
+                return read(_full_snapshot(self._session, end, connection, agent_id))
+        except (duckdb.Error, _UnusableFileError):
+            return read(_full_snapshot(self._session, end, None, agent_id))
 
     @contextmanager
     def _attached(self) -> Iterator[duckdb.DuckDBPyConnection]:
         if not self._session.database.exists():
-            raise _UnreadablePageError
+            raise _UnusableFileError
         if self._connection is None:
             # One thread is enough for a few rows, and connecting takes longer than reading them.
             self._connection = connect(threads=1)
         connection = self._connection
-        attach = f"attach {literal(self._session.database)} as file (read_only)"
-        patiently(partial(connection.execute, attach), seconds=_PATIENCE)
+        attach = f"attach {sql_literal(self._session.database)} as file (read_only)"
+        retry_while_busy(partial(connection.execute, attach), seconds=_BUSY_TIMEOUT)
         try:
             yield connection
         finally:
             connection.execute("detach file")
 
 
-def _runs(ids: Iterable[int]) -> list[tuple[int, int]]:
-    """Ranges, ends included, that hold all ids and no long stretch without one.
+def _id_ranges(ids: Iterable[int]) -> list[tuple[int, int]]:
+    """Group ids into ranges, ends included, without long gaps.
 
-    DuckDB finds a range by its statistics, but looks for scattered ids in the whole table.
+    DuckDB finds a range by its statistics, but scans the whole table for scattered ids.
     """
-    runs: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number in sorted(ids):
-        if runs and number - runs[-1][1] <= _GAP:
-            runs[-1] = (runs[-1][0], number)
+        if ranges and number - ranges[-1][1] <= _MAX_GAP:
+            ranges[-1] = (ranges[-1][0], number)
         else:
-            runs.append((number, number))
-    return runs
+            ranges.append((number, number))
+    return ranges
 
 
-class _UnreadablePageError(Exception):
-    """The file is missing, or no fold of this journal."""
+class _UnusableFileError(Exception):
+    """The DuckDB file is missing, or was not made from this journal."""
 
 
 class _TooFarBackError(Exception):
-    """What is looked for is not among the last lines of the journal."""
+    """The rows to read begin before the last lines of the journal."""
 
 
-def _last_moment(session: SessionInfo, end: Position, size: int, agent_id: str | None) -> _Moment:
-    """The session as far as its last bytes before `end` tell. Raises _TooFarBackError where they tell nothing."""
+def _tail_snapshot(session: SessionInfo, end: Position, size: int, agent_id: str | None) -> _Snapshot:
+    """Read the last `size` bytes before `end`. Raises _TooFarBackError if they hold no summary and are not all."""
     lines, complete = read_last_lines(session.path, end, size)
     if complete:
-        return _Moment(_parse(lines, agent_id))
+        return _Snapshot(_parse(lines, agent_id))
     first = next((record["id"] for record in map(codec.parse_line, lines) if record is not None), None)
     if first is None or not any(_SUMMARY in line for line in lines):
         raise _TooFarBackError
-    return _Moment(_parse(lines, agent_id), known_from=first)
+    return _Snapshot(_parse(lines, agent_id), known_from=first)
 
 
-def _whole_moment(
+def _full_snapshot(
     session: SessionInfo, end: Position, connection: duckdb.DuckDBPyConnection | None, agent_id: str | None
-) -> _Moment:
-    """The session as far as `end`, through the attached file, or through the journal alone."""
-    start, folded_id = START, 0
+) -> _Snapshot:
+    """Read the session as far as `end`: with the attached file, or from the journal alone."""
+    start, materialized_id = START, 0
     if connection is not None:
         progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
         if progress is None or progress.session_id != session.id or progress.position > end:
-            raise _UnreadablePageError
-        start, folded_id = progress.position, progress.last_id
+            raise _UnusableFileError
+        start, materialized_id = progress.position, progress.last_id
     lines = (line for lines, _ in read_rows(session.path, start=start, end=end) for line in lines)
-    return _Moment(_parse(lines, agent_id), connection=connection, folded_id=folded_id)
+    return _Snapshot(_parse(lines, agent_id), connection=connection, materialized_id=materialized_id)
 
 
 def _parse(lines: Iterable[bytes], agent_id: str | None) -> list[JsonObject]:
-    """The rows that the lines stand for. With `agent_id` what is only about other agents may be missing."""
+    """Decode journal lines; with `agent_id`, lines of other agents may be left out."""
     if agent_id is not None and agent_id.isascii() and agent_id.isalnum():
-        # Reading JSON takes a hundred times as long, and where there are many agents most lines are of others.
-        mine = agent_id.encode()
-        lines = (line for line in lines if mine in line or b"rewind" in line)
+        # Parsing takes a hundred times as long, and with many agents most lines belong to others.
+        encoded = agent_id.encode()
+        lines = (line for line in lines if encoded in line or b"rewind" in line)
     return [record for record in map(codec.parse_line, lines) if record is not None]
 
 
-class _Moment:
-    """The session at one moment: what the attached file holds, up to the row `folded_id`, then the rows in `tail`.
+class _Snapshot:
+    """A session at one moment: the attached file up to the row `materialized_id`, then the rows in `tail`.
 
-    Without a connection the tail is everything from the id `known_from` on, and asking for what lies before raises
-    _TooFarBackError. What was taken back there is known all the same, since a rewind comes after what it takes back.
+    Without a connection, the tail is everything from the id `known_from` on, and reading what comes before raises
+    _TooFarBackError. The hidden ranges are complete anyway, because a rewind comes after the rows that it hides.
     """
 
     def __init__(
@@ -212,31 +224,31 @@ class _Moment:
         *,
         known_from: int = 0,
         connection: duckdb.DuckDBPyConnection | None = None,
-        folded_id: int = 0,
+        materialized_id: int = 0,
     ) -> None:
         self._tail = tail
         self._known_from = known_from
         self._connection = connection
-        self._folded_id = folded_id
+        self._materialized_id = materialized_id
 
     @cached_property
     def hidden(self) -> list[HiddenRange]:
-        """What was taken back."""
+        """The ids that were hidden by rewinds."""
         rewinds = [(record["id"], record["before_id"]) for record in self._tail if record["kind"] == "rewind"]
-        return hidden_ranges([*self._folded("select id, before_id from file.rewinds order by id"), *rewinds])
+        return hidden_ranges([*self._select("select id, before_id from file.rewinds order by id"), *rewinds])
 
     def latest_summary(self, before: int, agent_id: str | None) -> int | None:
-        """The id of the last summary before an id, of all agents or of one; None where there is none."""
+        """Return the id of the last summary before an id, of all agents or of one; None if there is none."""
         for record in reversed(self._tail):
-            if self._counts(record, 0, before, agent_id) and record["role"] == "summary":
+            if self._matches(record, 0, before, agent_id) and record["role"] == "summary":
                 return int(record["id"])
-        self._require(0)
-        # The latest is nearly always near the end, where a range of ids finds it without a look at the whole table.
-        near = min(before, self._folded_id + 1) - _NEAR
-        return self._folded_summary(near, before, agent_id) or self._folded_summary(0, near, agent_id)
+        self._require_from(0)
+        # The latest is nearly always near the end, where a range of ids finds it without a scan of the whole table.
+        recent = min(before, self._materialized_id + 1) - _RECENT_IDS
+        return self._materialized_summary(recent, before, agent_id) or self._materialized_summary(0, recent, agent_id)
 
-    def _folded_summary(self, first: int, before: int, agent_id: str | None) -> int | None:
-        found = self._folded(
+    def _materialized_summary(self, first: int, before: int, agent_id: str | None) -> int | None:
+        found = self._select(
             "select max(id) from file.messages where role = 'summary' and id >= $1 and id < $2"  # noqa: S608 - our own
             f" and ($3 is null or agent_id = $3) {self._visible}",
             first,
@@ -246,9 +258,9 @@ class _Moment:
         return found[0][0] if found else None
 
     def rows(self, first: int, before: int, agent_id: str | None) -> list[Row]:
-        """The messages from one id, included, to another, excluded."""
-        self._require(first)
-        folded = self._folded(
+        """Read the messages from one id, included, to another, excluded."""
+        self._require_from(first)
+        stored = self._select(
             "select id, agent_id, ts, data from file.messages where id >= $1 and id < $2"  # noqa: S608 - as above
             f" and ($3 is null or agent_id = $3) {self._visible} order by id",
             first,
@@ -257,22 +269,22 @@ class _Moment:
         )
         rows = [
             Row(row_id, agent, decode_message(json.loads(data)), ts.replace(tzinfo=UTC))
-            for row_id, agent, ts, data in folded
+            for row_id, agent, ts, data in stored
         ]
-        rows.extend(row_of(record) for record in self._tail if self._counts(record, first, before, agent_id))
+        rows.extend(row_of(record) for record in self._tail if self._matches(record, first, before, agent_id))
         return rows
 
     def metadata(self) -> list[JsonObject]:
-        """What was saved, in order."""
-        self._require(0)
-        folded = [json.loads(data) for (data,) in self._folded("select data from file.metadata order by id")]
-        return folded + [record["data"] for record in self._tail if record["kind"] == "metadata"]
+        """Read all saved metadata, in order."""
+        self._require_from(0)
+        stored = [json.loads(data) for (data,) in self._select("select data from file.metadata order by id")]
+        return stored + [record["data"] for record in self._tail if record["kind"] == "metadata"]
 
-    def _require(self, first: int) -> None:
+    def _require_from(self, first: int) -> None:
         if max(first, 0) < self._known_from:
             raise _TooFarBackError
 
-    def _counts(self, record: JsonObject, first: int, before: int, agent_id: str | None) -> bool:
+    def _matches(self, record: JsonObject, first: int, before: int, agent_id: str | None) -> bool:
         return (
             record["kind"] == "message"
             and first <= record["id"] < before
@@ -284,7 +296,7 @@ class _Moment:
     def _visible(self) -> str:
         return " ".join(f"and not (id >= {first} and id < {end})" for first, end in self.hidden)
 
-    def _folded(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    def _select(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         if self._connection is None:
             return []
         return self._connection.execute(sql, list(values)).fetchall()

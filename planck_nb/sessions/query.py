@@ -1,8 +1,8 @@
-"""SQL over every session in a directory, those that other processes are writing included.
+"""SQL over every session in a directory, including those that other processes are writing.
 
-A query gets an in-memory database of its own. Its views read the DuckDB files of all sessions, as far as they were
-folded when the query began, and from each journal what came after. A file that is busy, damaged or missing is left
-out and its journal read from the beginning, so nothing in the directory can break a query.
+Each query has its own in-memory database. Its views read the DuckDB files of all sessions up to the last row that they
+had when the query began, and the later rows from the journals. If a file is busy, damaged or missing, its journal is
+read from the beginning, so nothing in the directory can break a query.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from planck_nb.base.errors import QueryError, SessionFormatError, did_you_mean
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
 from planck_nb.sessions.directory import SessionInfo, list_sessions
-from planck_nb.sessions.duckdb import connect, literal, patiently
+from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal
 from planck_nb.sessions.journal import CHUNK
-from planck_nb.sessions.materialize import FoldPosition, parse_position
+from planck_nb.sessions.materialize import MaterializedPosition, parse_position
 from planck_nb.sessions.segments import START, Position, journal_end, read_rows
 
 if TYPE_CHECKING:
@@ -41,28 +41,33 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "approvals", "usage", "chapters", "branches")
-"""The views that a query sees, documented in this package's README."""
+"""The names of the views that a query can read; README.md describes their columns."""
 
 _VIEWS_SQL = Path(__file__).with_name("views.sql")
-_PATIENCE = 5.0
-_FILE_PATIENCE = 2.0
+_BUSY_TIMEOUT = 5.0
+_FILE_BUSY_TIMEOUT = 2.0
 _INTERRUPT_AGAIN = 0.05
-_LARGE = 16 * 1024 * 1024
-_LATELY = 60.0
+_LARGE_FILE = 16 * 1024 * 1024
+_RECENTLY_WRITTEN = 60.0
 _VIEW = re.compile(r"create view (?:store\.)?(\w+)")
 
-# What only reads. A statement of type SELECT may still hold an INSERT or a COPY in its WITH clause, and these
-# functions run a statement from a string.
-_READING = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
-_INDIRECT = {"query", "json_execute_serialized_sql"}
+# A statement of type SELECT may still contain an INSERT or a COPY in its WITH clause, and these functions run a
+# statement from a string.
+_READ_ONLY_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
+_DYNAMIC_SQL = {"query", "json_execute_serialized_sql"}
 
 
 class Query:
-    """One SQL statement over the sessions in `directory`.
+    """One SELECT statement over the sessions in a directory.
 
-    `frames` are values that the statement may use as tables by their names, unless a view has the name: DataFrames of
-    pandas or Polars and Arrow tables; the rest of a namespace may be there too. `limit` bounds the number of rows.
-    `session` is the id that `getvariable('session')` stands for. With `only` the statement sees no other session.
+    Args:
+        directory: The sessions directory.
+        sql: One SELECT statement in DuckDB's dialect, over the views in `VIEWS` and the frames.
+        frames: DataFrames of pandas or Polars and Arrow tables by the names that the statement uses; views come first.
+            Other values are ignored, so a whole namespace can be passed.
+        limit: The highest number of rows to return; None for all.
+        session: The id that `getvariable('session')` returns.
+        only: The only session that the statement sees; None for all in the directory.
     """
 
     def __init__(
@@ -85,20 +90,34 @@ class Query:
         self._interrupted = threading.Event()
 
     def run(self) -> pd.DataFrame:
-        """The result, complete and independent of the files.
+        """Run the query.
 
-        Raises QueryError, and KeyboardInterrupt when Ctrl-C or `interrupt` ended it.
+        Returns:
+            All rows of the result.
+
+        Raises:
+            QueryError: The statement is wrong, does not only read, or the sessions cannot be read.
+            KeyboardInterrupt: Ctrl-C or `interrupt` ended the query.
         """
         return self.run_into(_data_frame)
 
     def run_into(self, into: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
-        """Like `run`, as what `into` makes of the result's Arrow stream: `polars.DataFrame`, say, or `pyarrow.table`.
+        """Run the query and convert its result.
 
-        Unlike pandas these keep integers where some are null.
+        Args:
+            into: Called with the result, which has an Arrow stream; for example `polars.DataFrame` or `pyarrow.table`.
+                Unlike pandas, these keep integers in a column that has nulls.
+
+        Returns:
+            What `into` returns.
+
+        Raises:
+            QueryError: The statement is wrong, does not only read, or the sessions cannot be read.
+            KeyboardInterrupt: Ctrl-C or `interrupt` ended the query.
         """
         try:
             try:
-                return patiently(partial(self._attempt, into, trust_files=True), seconds=_PATIENCE)
+                return retry_while_busy(partial(self._attempt, into, trust_files=True), seconds=_BUSY_TIMEOUT)
             except (duckdb.ProgrammingError, duckdb.DataError):
                 raise
             except duckdb.Error:
@@ -108,10 +127,8 @@ class Query:
             raise QueryError(self._explain(error)) from error
 
     def interrupt(self) -> None:
-        """End the query, from any thread.
-
-        DuckDB forgets an interrupt that comes just before a statement starts, so it is repeated until the query ends.
-        """
+        """End the query, which then raises KeyboardInterrupt. May be called from any thread."""
+        # DuckDB ignores an interrupt that comes just before a statement starts, so it is repeated until the query ends.
         self._interrupted.set()
         connection = self._connection
         if connection is not None:
@@ -128,7 +145,7 @@ class Query:
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
                 _prepare(connection, sessions, _views_named(self._sql), trust_files=trust_files)
                 if self._session is not None:
-                    connection.execute(f"set variable session = {literal(self._session)}")
+                    connection.execute(f"set variable session = {sql_literal(self._session)}")
                 for name, frame in self._frames_named(tables).items():
                     connection.register(name, frame)
                 if self._interrupted.is_set():
@@ -139,12 +156,12 @@ class Query:
                 self._connection = None
 
     def _frames_named(self, tables: Iterable[str]) -> dict[str, object]:
-        """The frames with these names, one that is spelled alike first: SQL does not tell upper from lower case."""
+        """Select the frames with these names, an exact match before one in another case: SQL ignores case."""
         usable = {name: frame for name, frame in self._frames.items() if _is_frame(frame)}
-        alike = {name.lower(): frame for name, frame in usable.items()}
+        by_lower_name = {name.lower(): frame for name, frame in usable.items()}
         found: dict[str, object] = {}
         for table in tables:
-            frame = usable.get(table, alike.get(table.lower()))
+            frame = usable.get(table, by_lower_name.get(table.lower()))
             if frame is not None and table.lower() not in VIEWS:
                 found.setdefault(table.lower(), frame)
         return found
@@ -157,7 +174,7 @@ class Query:
             known = {*VIEWS, *(name for name in frames if name.lower() not in VIEWS)}
             return f"There is no table {name!r}. {did_you_mean(name, known)} Views: {', '.join(VIEWS)}."
         if "No module named 'pyarrow'" in message:
-            return "DuckDB reads a Polars frame by way of pyarrow; run `pip install pyarrow`."
+            return "DuckDB needs pyarrow to read a Polars frame; run `pip install pyarrow`."
         return message
 
 
@@ -169,10 +186,36 @@ def query(
     limit: int | None = None,
     session: str | None = None,
 ) -> pd.DataFrame:
-    """The result of one SELECT over the views of all sessions in the directory; see `Query`. Blocks until it is there.
+    """Run one SELECT statement over the views of all sessions in a directory, and block until it is done.
 
-    Raises QueryError, and KeyboardInterrupt on Ctrl-C, which DuckDB would not notice while it computes in this thread.
+    Args:
+        directory: The sessions directory.
+        sql: One SELECT statement in DuckDB's dialect, over the views in `VIEWS` and the frames.
+        frames: DataFrames and Arrow tables by the names that the statement uses; other values are ignored.
+        limit: The highest number of rows to return; None for all.
+        session: The id that `getvariable('session')` returns.
+
+    Returns:
+        All rows of the result.
+
+    Raises:
+        QueryError: The statement is wrong, does not only read, or the sessions cannot be read.
+        KeyboardInterrupt: Ctrl-C ended the query.
+
+    Example:
+        >>> import asyncio, tempfile
+        >>> from pathlib import Path
+        >>> from planck_nb import Session
+        >>> from planck_nb.ai.messages import UserMessage
+        >>> from planck_nb.sessions import query
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     with Session.create(Path(directory)) as session:
+        ...         _ = asyncio.run(session.append("agent", UserMessage("hello")))
+        ...     query(Path(directory), "SELECT role, text FROM messages")
+           role   text
+        0  user  hello
     """
+    # On another thread, because DuckDB does not notice Ctrl-C while it computes on the main one.
     running = Query(directory, sql, frames=frames, limit=limit, session=session)
     with ThreadPoolExecutor(1) as thread:
         result = thread.submit(running.run)
@@ -192,7 +235,22 @@ async def query_async(
     session: str | None = None,
     only: SessionInfo | None = None,
 ) -> pd.DataFrame:
-    """Like `query`, on a thread of its own while the event loop goes on. Cancelling ends the query."""
+    """Run a query like `query` does, but on another thread while the event loop goes on. Cancelling ends the query.
+
+    Args:
+        directory: The sessions directory.
+        sql: One SELECT statement in DuckDB's dialect, over the views in `VIEWS` and the frames.
+        frames: DataFrames and Arrow tables by the names that the statement uses; other values are ignored.
+        limit: The highest number of rows to return; None for all.
+        session: The id that `getvariable('session')` returns.
+        only: The only session that the statement sees; None for all in the directory.
+
+    Returns:
+        All rows of the result.
+
+    Raises:
+        QueryError: The statement is wrong, does not only read, or the sessions cannot be read.
+    """
     return await query_into(directory, sql, _data_frame, frames=frames, limit=limit, session=session, only=only)
 
 
@@ -206,7 +264,23 @@ async def query_into(
     session: str | None = None,
     only: SessionInfo | None = None,
 ) -> T:
-    """Like `query_async`, as what `into` makes of the result; see `Query.run_into`."""
+    """Run a query like `query_async` does, and convert its result.
+
+    Args:
+        directory: The sessions directory.
+        sql: One SELECT statement in DuckDB's dialect, over the views in `VIEWS` and the frames.
+        into: Called with the result, on the query's thread; see `Query.run_into`.
+        frames: DataFrames and Arrow tables by the names that the statement uses; other values are ignored.
+        limit: The highest number of rows to return; None for all.
+        session: The id that `getvariable('session')` returns.
+        only: The only session that the statement sees; None for all in the directory.
+
+    Returns:
+        What `into` returns.
+
+    Raises:
+        QueryError: The statement is wrong, does not only read, or the sessions cannot be read.
+    """
     running = Query(directory, sql, frames=frames, limit=limit, session=session, only=only)
     try:
         return await run_in_thread(partial(running.run_into, into))
@@ -222,7 +296,7 @@ def _data_frame(result: duckdb.DuckDBPyRelation) -> pd.DataFrame:
 
 @contextmanager
 def _keyboard_interrupts() -> Iterator[None]:
-    # DuckDB notices Ctrl-C itself and says so with a RuntimeError.
+    # DuckDB handles Ctrl-C itself and raises a RuntimeError.
     try:
         yield
     except duckdb.InterruptException as error:
@@ -234,10 +308,10 @@ def _keyboard_interrupts() -> Iterator[None]:
 
 
 def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
-    """The names of the tables that the statement reads, as it has them. Raises QueryError for one that may not run."""
+    """Return the names of the tables that the statement reads, as written. Raises QueryError unless it only reads."""
     statements = duckdb.extract_statements(sql)
     if len(statements) != 1:
-        raise QueryError(f"A query is one SELECT statement; this has {len(statements)}.")
+        raise QueryError(f"A query is one SELECT statement; this has {len(statements)} statements.")
     if statements[0].type is not duckdb.StatementType.SELECT:
         kind = statements[0].type.name
         hint = " A PIVOT needs its values: PIVOT … ON column IN (…)." if kind == "MULTI" else ""
@@ -247,25 +321,25 @@ def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     if tree["error"]:
         raise QueryError("The statement cannot be checked to only read; write it as a plain SELECT.")
     tables: set[str] = set()
-    for node in _nodes(tree["statements"]):
+    for node in _walk(tree["statements"]):
         node_type = node.get("type")
-        if isinstance(node_type, str) and node_type.endswith("_NODE") and node_type not in _READING:
+        if isinstance(node_type, str) and node_type.endswith("_NODE") and node_type not in _READ_ONLY_NODES:
             raise QueryError(f"Sessions can only be read here: a WITH clause may not hold {node_type.split('_')[0]}.")
-        if node.get("function_name") in _INDIRECT:
+        if node.get("function_name") in _DYNAMIC_SQL:
             raise QueryError(f"{node['function_name']}() hides what it runs and cannot be used here.")
         if node_type == "BASE_TABLE":
             tables.add(node["table_name"])
     return tables
 
 
-def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+def _walk(tree: object) -> Iterator[dict[str, Any]]:
     if isinstance(tree, dict):
         yield tree
         for value in tree.values():
-            yield from _nodes(value)
+            yield from _walk(value)
     elif isinstance(tree, list):
         for value in tree:
-            yield from _nodes(value)
+            yield from _walk(value)
 
 
 def _is_frame(value: object) -> bool:
@@ -275,16 +349,16 @@ def _is_frame(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A session, and how far its DuckDB file can be used; None when it cannot."""
+    """A session, and the position up to which its DuckDB file can be used; None if it cannot."""
 
     session: SessionInfo
-    progress: FoldPosition | None
+    progress: MaterializedPosition | None
 
 
 def _prepare(
     connection: duckdb.DuckDBPyConnection, sessions: list[SessionInfo], views: str, *, trust_files: bool
 ) -> None:
-    """Make the views over the sessions, as they are at this moment."""
+    """Create the views over the sessions as they are at this moment."""
     files = _attach([s.database for s in sessions if s.database.exists()] if trust_files else [], connection)
     progress = _read_progress(connection, files)
     sources = [_Source(session, _usable(progress.get(session.database), session)) for session in sessions]
@@ -292,7 +366,7 @@ def _prepare(
     connection.execute("create schema store")
     connection.execute(
         "create table store.sessions (session_id varchar, session_name varchar, created timestamp,"
-        " filename varchar, folded_id bigint, parent varchar, copied bigint)"
+        " filename varchar, materialized_id bigint, parent varchar, copied bigint)"
     )
     for source in sources:
         session = source.session
@@ -322,13 +396,13 @@ def _prepare(
     connection.execute(views)
     for table in ("messages", "events"):
         connection.execute(f"drop table store.all_{table}")
-        connection.execute(f"create view store.all_{table} as {_everything(table, files)}")
+        connection.execute(f"create view store.all_{table} as {_all_rows(table, files)}")
 
 
 def _views_named(sql: str) -> str:
-    """SQL that makes the views that the statement names, and those they are made of; all where it names none.
+    """Return SQL that creates the views that the statement names, and those they use; all if it names none.
 
-    Making one takes as long as a small query, and most queries want one or two.
+    Creating a view takes as long as a small query, and most queries use one or two.
     """
     statements = re.split(r"^(?=create )", _VIEWS_SQL.read_text(encoding="utf-8"), flags=re.MULTILINE)
     chosen: list[str] = []
@@ -343,9 +417,9 @@ def _views_named(sql: str) -> str:
     return "".join(reversed(chosen))
 
 
-def _read_progress(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) -> dict[Path, FoldPosition]:
-    """How far each file is folded; without those that cannot be read for now."""
-    found: dict[Path, FoldPosition] = {}
+def _read_progress(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) -> dict[Path, MaterializedPosition]:
+    """Read the position of each file, leaving out those that cannot be read for now."""
+    found: dict[Path, MaterializedPosition] = {}
     for file, name in files.attached.items():
         with suppress(duckdb.Error):
             found |= _select_progress(connection, _attached_rows(file, name, "meta"))
@@ -355,11 +429,11 @@ def _read_progress(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) 
         for file in files.others:
             select = partial(_select_progress, connection, _read_duckdb([file], "meta"))
             with suppress(duckdb.Error):
-                found |= patiently(select, seconds=_FILE_PATIENCE)
+                found |= retry_while_busy(select, seconds=_FILE_BUSY_TIMEOUT)
         return found
 
 
-def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[Path, FoldPosition]:
+def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[Path, MaterializedPosition]:
     meta: dict[Path, dict[str, str]] = {}
     for filename, key, value in connection.execute(f"select filename, key, value from {rows}").fetchall():  # noqa: S608
         meta.setdefault(Path(filename), {})[key] = value
@@ -367,7 +441,7 @@ def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[P
     return {file: progress for file, progress in parsed.items() if progress is not None}
 
 
-def _usable(progress: FoldPosition | None, session: SessionInfo) -> FoldPosition | None:
+def _usable(progress: MaterializedPosition | None, session: SessionInfo) -> MaterializedPosition | None:
     if progress is None or progress.session_id != session.id:
         return None
     try:
@@ -380,7 +454,7 @@ def _usable(progress: FoldPosition | None, session: SessionInfo) -> FoldPosition
 
 
 def _load_tails(connection: duckdb.DuckDBPyConnection, sources: Collection[_Source]) -> None:
-    """Load what the journals hold beyond the files."""
+    """Load the journal lines that are not in the DuckDB files yet."""
     waiting: dict[str, list[bytes]] = {}
     size = 0
     for source in sources:
@@ -403,15 +477,15 @@ def _load_tails(connection: duckdb.DuckDBPyConnection, sources: Collection[_Sour
 
 
 def _load(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, list[bytes]]) -> None:
-    schema.stage(connection, lines)
+    schema.stage_lines(connection, lines)
     schema.insert_staged(connection, "tail", ", source")
 
 
 @dataclass(frozen=True, slots=True)
 class _SessionFiles:
-    """DuckDB files to read: some by the name that they are attached under, the others in one go.
+    """DuckDB files to read: some attached under a name, the others read together by `read_duckdb`.
 
-    A scan of an attached file takes half the time, and no fold comes in between; but attaching takes half a
+    Scanning an attached file takes half the time, and no writer can lock it in between; but attaching takes half a
     millisecond, and there may be many sessions. So large files are attached, and those that are being written.
     """
 
@@ -419,13 +493,13 @@ class _SessionFiles:
     others: list[Path]
 
     def only(self, files: Collection[Path]) -> _SessionFiles:
-        """Those among `files`."""
+        """Keep those among `files`."""
         attached = {file: name for file, name in self.attached.items() if file in files}
         return _SessionFiles(attached, [file for file in self.others if file in files])
 
 
 def _attach(files: Iterable[Path], connection: duckdb.DuckDBPyConnection) -> _SessionFiles:
-    """Attach what is to be attached, without what cannot be for now."""
+    """Attach large and recently written files, leaving out those that cannot be attached for now."""
     found = _SessionFiles({}, [])
     now = time.time()
     for file in files:
@@ -433,13 +507,13 @@ def _attach(files: Iterable[Path], connection: duckdb.DuckDBPyConnection) -> _Se
             status = file.stat()
         except OSError:
             continue  # deleted since it was looked at, or out of reach
-        if status.st_size < _LARGE and now - status.st_mtime > _LATELY:
+        if status.st_size < _LARGE_FILE and now - status.st_mtime > _RECENTLY_WRITTEN:
             found.others.append(file)
             continue
         name = f"file_{len(found.attached)}"
-        attach = partial(connection.execute, f"attach {literal(file)} as {name} (read_only)")
+        attach = partial(connection.execute, f"attach {sql_literal(file)} as {name} (read_only)")
         with suppress(duckdb.Error):
-            patiently(attach, seconds=_FILE_PATIENCE)
+            retry_while_busy(attach, seconds=_FILE_BUSY_TIMEOUT)
             found.attached[file] = name
     return found
 
@@ -449,7 +523,7 @@ def _create_hidden(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) 
     connection.execute(
         "create table store.hidden_in_branch (session_id varchar, branch_id bigint, first_id bigint, end_id bigint)"
     )
-    connection.execute(f"create table store.rewinds as select * from ({_everything('rewinds', files)})")  # noqa: S608
+    connection.execute(f"create table store.rewinds as select * from ({_all_rows('rewinds', files)})")  # noqa: S608
     rewinds: dict[str, list[tuple[int, int]]] = {}
     for session_id, rewind_id, before_id in connection.execute(
         "select session_id, id, before_id from store.rewinds where before_id is not null order by id"
@@ -467,23 +541,23 @@ def _create_hidden(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) 
                     )
 
 
-def _everything(table: str, files: _SessionFiles) -> str:
-    """SQL for all rows of a table: those in the files, as far as they were folded then, and those in the tails."""
+def _all_rows(table: str, files: _SessionFiles) -> str:
+    """Return SQL for all rows of a table: those in the files, up to the positions read, and those of the journals."""
     columns = "session_id, session_name, " + ", ".join(schema.TABLES[table])
-    folded = [_attached_rows(file, name, table) for file, name in files.attached.items()]
+    sources = [_attached_rows(file, name, table) for file, name in files.attached.items()]
     if files.others:
-        folded.append(_read_duckdb(files.others, table))
+        sources.append(_read_duckdb(files.others, table))
     named = "join store.sessions using (filename)"
-    parts = [f"select {columns} from {rows} {named} where id <= folded_id" for rows in folded]  # noqa: S608
+    parts = [f"select {columns} from {rows} {named} where id <= materialized_id" for rows in sources]  # noqa: S608
     parts.append(f"select {columns} from tail.{table} {named}")  # noqa: S608
     return " union all ".join(parts)
 
 
 def _attached_rows(file: Path, name: str, table: str) -> str:
-    return f"(select *, {literal(file)} as filename from {name}.{table})"  # noqa: S608 - our own names
+    return f"(select *, {sql_literal(file)} as filename from {name}.{table})"  # noqa: S608 - our own names
 
 
 def _read_duckdb(files: Iterable[Path], table: str) -> str:
     # The list is explicit, because one foreign file fails a whole glob.
-    paths = ", ".join(map(literal, files))
+    paths = ", ".join(map(sql_literal, files))
     return f"read_duckdb([{paths}], table_name = '{table}', union_by_name = true, filename = true)"

@@ -1,4 +1,4 @@
-"""A session as it can be read, whoever has it open."""
+"""Reads a session, also while another process writes it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,11 +22,16 @@ from planck_nb.sessions.paging import Page, Pager, Row, row_of
 from planck_nb.sessions.records import read_records, visible_records
 from planck_nb.sessions.segments import Position, journal_end
 
+_COUNTED = 1024 * 1024
+
 
 class SessionReader:
-    """What is on disk of a session at the moment of each call, while this or another process writes it.
+    """A session to read, as it is on disk at the moment of each call.
 
-    Made by `Session.read`. Changes nothing and locks nobody out. May be used from any thread.
+    Made by `Session.read`. It changes and locks nothing, and may be used from any thread.
+
+    Args:
+        info: The session.
     """
 
     def __init__(self, info: SessionInfo) -> None:
@@ -34,12 +40,12 @@ class SessionReader:
 
     @property
     def id(self) -> str:
-        """Sixteen hex characters."""
+        """Sixteen hexadecimal digits."""
         return self._info.id
 
     @property
     def name(self) -> str:
-        """What people call it; not necessarily unique."""
+        """The name of the session, which other sessions may have, too."""
         return self._info.name
 
     @property
@@ -49,37 +55,68 @@ class SessionReader:
 
     @property
     def path(self) -> Path:
-        """The journal."""
+        """The file of the journal."""
         return self._info.path
 
     @property
     def info(self) -> SessionInfo:
-        """The session as `list_sessions` shows it."""
+        """The session as `list_sessions` returns it."""
         return self._info
 
     def messages(self, agent_id: str | None = None) -> list[Row]:
-        """The messages of all agents, or of one, in order, without those taken back. Raises SessionError."""
+        """Return the messages, oldest first, without those hidden by a rewind.
+
+        Args:
+            agent_id: The agent whose messages are returned; None for all agents.
+
+        Returns:
+            The messages with their ids.
+
+        Raises:
+            SessionError: The session cannot be read.
+        """
         return [row_of(record) for record in self._visible(agent_id) if record["kind"] == "message"]
 
     def messages_from_latest_checkpoint(self, agent_id: str | None = None) -> Page:
-        """The latest summary and every message after it, and the summary's id; everything and None without one.
+        """Return the latest chapter: the latest summary and every message after it.
 
-        With `agent_id`, of that agent's messages and summaries only. Raises SessionError.
+        Args:
+            agent_id: The agent whose messages and summaries count; None for all agents.
+
+        Returns:
+            The chapter; without a summary, all messages, and None as `checkpoint_id`.
+
+        Raises:
+            SessionError: The session cannot be read.
         """
         with self._reading():
             return self._pager.chapter(None, agent_id, end=self._readable_end())
 
     def messages_before_checkpoint(self, checkpoint_id: int, agent_id: str | None = None) -> Page:
-        """The chapter before the one that begins with the summary `checkpoint_id`.
+        """Return the chapter before the one that begins with a summary.
 
-        Its first message is the summary before, whose id comes with it; None means that nothing lies before. Raises
-        SessionError.
+        Args:
+            checkpoint_id: The id of the summary.
+            agent_id: The agent whose messages and summaries count; None for all agents.
+
+        Returns:
+            The chapter; its `checkpoint_id` is None if it is the first.
+
+        Raises:
+            SessionError: The session cannot be read.
         """
         with self._reading():
             return self._pager.chapter(checkpoint_id, agent_id, end=self._readable_end())
 
     def branches(self) -> list[Branch]:
-        """The ways the conversation went before it was rewound, oldest first. Raises SessionError."""
+        """Return the branches that rewinds have left, oldest first.
+
+        Returns:
+            One branch for each rewind that hid a message.
+
+        Raises:
+            SessionError: The session cannot be read.
+        """
         with self._reading():
             records = list(read_records(self.path, end=self._readable_end()))
         rewinds = [(record["id"], record["before_id"]) for record in records if record["kind"] == "rewind"]
@@ -97,14 +134,30 @@ class SessionReader:
         return found
 
     def get_metadata(self) -> JsonObject:
-        """The session's metadata; empty where none was saved. A rewind does not change it. Raises SessionError."""
+        """Return the session's metadata.
+
+        Returns:
+            JSON values by key; empty if none was saved.
+
+        Raises:
+            SessionError: The session cannot be read.
+        """
         with self._reading():
             return self._pager.metadata(end=self._readable_end())
 
     def events(self, agent_id: str | None = None) -> list[AgentEvent]:
-        """The stored events of all agents, or of one, in order, messages among them, without those taken back.
+        """Return the stored events, messages among them, oldest first, without those hidden by a rewind.
 
-        Folding an agent's gives its state. `seq` counts the agent's stored events from 0. Raises SessionError.
+        Folding the events of an agent gives its state.
+
+        Args:
+            agent_id: The agent whose events are returned; None for all agents.
+
+        Returns:
+            The events; `seq` counts the stored events of each agent from 0.
+
+        Raises:
+            SessionError: The session cannot be read.
         """
         events: list[AgentEvent] = []
         counts: dict[str, int] = {}
@@ -116,11 +169,21 @@ class SessionReader:
         return events
 
     def export(self, form: Format) -> str:
-        """The session as the text of a file: see `export_session`."""
+        """Export the session as text; see `export_session`.
+
+        Args:
+            form: "jsonl", "markdown", "html" or "ipynb".
+
+        Returns:
+            The content of a file in that format.
+
+        Raises:
+            SessionError: There is no such format, or the session cannot be read.
+        """
         return export_session(self._info, form)
 
     def close(self) -> None:
-        """Let go of what reading needs. Closing again does nothing, and reading goes on to work."""
+        """Close the connection that reading uses. Closing again does nothing; a later read opens it again."""
         self._pager.close()
 
     def __enter__(self) -> Self:
@@ -133,6 +196,21 @@ class SessionReader:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.id}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks. Counts come from the journal and are left out if it is long or unreadable."""
+        shown = {"Name": self.name, "Id": self.id, "Directory": str(self.directory), **self._counts()}
+        rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(value)}</td></tr>" for key, value in shown.items())
+        return f"<table>{rows}</table>"
+
+    def _counts(self) -> dict[str, str]:
+        try:
+            if self.path.stat().st_size > _COUNTED:
+                return {}
+            messages = [record for record in self._visible() if record["kind"] == "message"]
+        except Exception:  # noqa: BLE001 - a notebook shows what is known
+            return {}
+        return {"Agents": str(len({message["agent_id"] for message in messages})), "Messages": str(len(messages))}
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The rows of one journal as JSON objects."""
+"""Reads the rows of a journal as JSON objects."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 def read_records(journal: Path, *, end: Position | None = None) -> Iterator[JsonObject]:
-    """All rows of a journal in order, also those taken back; without `end`, as far as it reaches at this moment.
+    """Yield all rows of a journal in order, hidden ones included; without `end`, up to its end at this moment.
 
-    A damaged line is left out and logged. Raises SessionFormatError for a line of a newer version.
+    A damaged line is skipped and logged. Raises SessionFormatError for a line of a newer version.
     """
     for lines, _ in read_rows(journal, end=end):
         for line in lines:
@@ -26,11 +26,11 @@ def read_records(journal: Path, *, end: Position | None = None) -> Iterator[Json
                 codec.check_version(record)
                 yield record
             elif not line.isspace():
-                _log.warning("a damaged line of %s was left out: %.60r…", journal, line)
+                _log.warning("a damaged line of %s was skipped: %.60r…", journal, line)
 
 
 def visible_records(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """The messages and events that were not taken back, and all metadata, which a rewind does not change."""
+    """Select the messages and events that no rewind hides, and all metadata, which a rewind does not change."""
     everything = list(records)
     hidden = hidden_ranges((record["id"], record["before_id"]) for record in everything if record["kind"] == "rewind")
     return [

@@ -1,4 +1,4 @@
-"""Finds messages by words, in all sessions of a directory."""
+"""Searches the messages of all sessions in a directory for words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planck_nb.base.errors import QueryError
-from planck_nb.sessions.duckdb import literal
+from planck_nb.sessions.duckdb import sql_literal
 from planck_nb.sessions.query import query, query_async
 
 if TYPE_CHECKING:
@@ -22,12 +22,25 @@ _EXCERPT = 198
 def search(
     directory: Path, words: str, limit: int = 20, *, agent: str | None = None, session: str | None = None
 ) -> pd.DataFrame:
-    """The messages that contain all of the words, in any case and place, the best first.
+    """Find the messages that contain all of the words, in any case and order.
 
-    Words in double quotes are looked for as they stand. A message ranks higher the more often it has the words and the
-    shorter it is, the newer first among equals; where more than 10,000 match, the newest of them are ranked. `agent`
-    and `session`, each a name or an id, leave out what others said. Columns: `session_id session_name id agent_id agent
-    role ts score excerpt`; `agent` is the agent's name. Raises QueryError, and KeyboardInterrupt on Ctrl-C.
+    A message ranks higher the more often it contains the words and the shorter it is, and newer ones rank first among
+    equals. If more than 10,000 messages match, only the newest 10,000 are ranked.
+
+    Args:
+        directory: The sessions directory.
+        words: The words; several words in double quotes are searched for as a phrase.
+        limit: The highest number of messages to return.
+        agent: The name or id of the only agent whose messages are searched; None for all.
+        session: The name or id of the only session that is searched; None for all.
+
+    Returns:
+        The messages, the best first, with the columns `session_id session_name id agent_id agent role ts score
+        excerpt`; `agent` is the agent's name and `ts` is in UTC.
+
+    Raises:
+        QueryError: There are no words, the limit is negative, or the sessions cannot be read.
+        KeyboardInterrupt: Ctrl-C ended the search.
     """
     return query(directory, _statement(words, limit, agent, session))
 
@@ -35,34 +48,60 @@ def search(
 async def search_async(
     directory: Path, words: str, limit: int = 20, *, agent: str | None = None, session: str | None = None
 ) -> pd.DataFrame:
-    """Like `search`, on a thread of its own while the event loop goes on. Cancelling ends the search."""
+    """Search like `search` does, but on another thread while the event loop goes on. Cancelling ends the search.
+
+    Args:
+        directory: The sessions directory.
+        words: The words; several words in double quotes are searched for as a phrase.
+        limit: The highest number of messages to return.
+        agent: The name or id of the only agent whose messages are searched; None for all.
+        session: The name or id of the only session that is searched; None for all.
+
+    Returns:
+        The messages, the best first, with the columns of `search`.
+
+    Raises:
+        QueryError: There are no words, the limit is negative, or the sessions cannot be read.
+    """
     return await query_async(directory, _statement(words, limit, agent, session))
 
 
 def terms(words: str) -> list[str]:
-    """What a search for the words looks for, in lower case: words, and what stands in double quotes."""
+    """Split a search into its words and quoted phrases.
+
+    Args:
+        words: The words, as `search` accepts them.
+
+    Returns:
+        Words and phrases in lower case.
+
+    Example:
+        >>> from planck_nb.sessions import terms
+        >>> terms('Sales of "last year"')
+        ['sales', 'of', 'last year']
+    """
     found = ((phrase or word).lower() for phrase, word in _WORDS.findall(words))
     return [term for term in found if term.strip()]
 
 
 def _statement(words: str, limit: int, agent: str | None, session: str | None) -> str:
-    wanted = [literal(term) for term in terms(words)]
-    if not wanted:
-        raise QueryError("There is nothing to look for; give one or more words.")
+    literals = [sql_literal(term) for term in terms(words)]
+    if not literals:
+        raise QueryError("There is nothing to search for; give one or more words.")
     if limit < 0:
         raise QueryError(f"A search cannot have {limit} results; give a limit of 0 or more.")
-    conditions = [f"contains(lower(text), {term})" for term in wanted]
+    conditions = [f"contains(lower(text), {term})" for term in literals]
     if agent is not None:
-        named = f"select session_id, agent_id from agents where name = {literal(agent)}"  # noqa: S608 - as below
-        conditions.append(f"(agent_id = {literal(agent)} or (session_id, agent_id) in ({named}))")
+        named = f"select session_id, agent_id from agents where name = {sql_literal(agent)}"  # noqa: S608 - as below
+        conditions.append(f"(agent_id = {sql_literal(agent)} or (session_id, agent_id) in ({named}))")
     if session is not None:
-        conditions.append(f"{literal(session)} in (session_id, session_name)")
+        conditions.append(f"{sql_literal(session)} in (session_id, session_name)")
     found = " and ".join(conditions)
-    # How often a word occurs counts less the more there are, and less in a long text, as in BM25.
-    score = " + ".join(f"n{number} / (n{number} + 0.3 + length(text) / 600)" for number in range(len(wanted)))
+    # As in BM25, each further occurrence counts less, and so does one in a long text.
+    score = " + ".join(f"n{number} / (n{number} + 0.3 + length(text) / 600)" for number in range(len(literals)))
     counts = ", ".join(
         f"(length(lowered) - length(replace(lowered, {term}, ''))) / length({term}) as n{number}"
-        for number, term in enumerate(wanted)
+        for number, term in enumerate(literals)
     )
     return f"""
         with newest as (
@@ -71,7 +110,7 @@ def _statement(words: str, limit: int, agent: str | None, session: str | None) -
         ),
         lowered as (select *, lower(text) as lowered from newest),
         counted as (
-            select *, greatest(1, strpos(lowered, {wanted[0]}) - {_AROUND})::bigint as start, {counts} from lowered
+            select *, greatest(1, strpos(lowered, {literals[0]}) - {_AROUND})::bigint as start, {counts} from lowered
         ),
         best as (select *, {score} as score from counted order by score desc, ts desc, id desc limit {limit}),
         names as (

@@ -1,7 +1,7 @@
-"""The segments of a journal: the one that is written, and those before it, which never change again.
+"""The segments of a journal: the active one, which is written, and those before it, which never change again.
 
-The active segment keeps the journal's name, so that a session is where it always was; an old one has its number in its
-name and may be compressed. A place in the journal is a segment and an offset in it.
+The active segment keeps the journal's name, so that the path of a session does not change; an old one has its number in
+its name and may be compressed. A position in the journal is a segment and an offset in it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from planck_nb.base.atomic import replacing, sync_directory
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions.codec import decode_header
 from planck_nb.sessions.journal import (
-    WHOLE,
+    END_OF_FILE,
     JournalFile,
+    find_end,
     read_first_line,
     read_lines,
     readable_end,
-    sound_end,
 )
 
 _SUFFIX = ".jsonl"
@@ -32,7 +32,7 @@ _COMPRESSED = ".gz"
 
 
 class Position(NamedTuple):
-    """A place in a journal: so many bytes into the segment of this number. Later places are greater."""
+    """A position in a journal: the number of a segment and an offset in it, in bytes. Later positions are greater."""
 
     segment: int
     offset: int
@@ -45,10 +45,10 @@ START = Position(1, 0)
 def read_rows(
     journal: Path, *, start: Position = START, end: Position | None = None
 ) -> Iterator[tuple[list[bytes], Position]]:
-    """The complete lines between two places, some megabytes at a time, each with the place it ends at.
+    """Yield the complete lines between two positions, some megabytes at a time, with the position of their end.
 
-    Without `end`, up to the last line that is whole at this moment. What is read is of one moment, also where the
-    journal goes on to a new segment meanwhile. Raises FileNotFoundError where a segment is missing.
+    Without `end`, read up to the last line that is complete at this moment. The lines are consistent even if the
+    journal continues in a new segment meanwhile. Raises FileNotFoundError if a segment is missing.
     """
     with journal.open("rb") as active:
         newest = decode_header(active.readline()).segment
@@ -61,14 +61,14 @@ def read_rows(
                 yield from _numbered(read_lines(active, start=offset, end=limit), number)
             else:
                 with _open_old(journal, number) as old:
-                    limit = WHOLE if limit is None else limit
+                    limit = END_OF_FILE if limit is None else limit
                     yield from _numbered(read_lines(old, start=offset, end=limit), number)
 
 
 def read_last_lines(journal: Path, end: Position, size: int) -> tuple[list[bytes], bool]:
-    """The complete lines in the last `size` bytes before a place, and whether they are all that there are before it.
+    """Return the complete lines in the last `size` bytes before a position, and whether they are all lines before it.
 
-    They may be fewer where a segment is compressed. Raises FileNotFoundError where the journal is missing.
+    There may be fewer lines if a segment is compressed. Raises FileNotFoundError if the journal is missing.
     """
     lines: list[bytes] = []
     number, offset = end
@@ -91,17 +91,17 @@ def read_last_lines(journal: Path, end: Position, size: int) -> tuple[list[bytes
 
 
 def journal_end(journal: Path) -> Position:
-    """The place after the last line that is whole at this moment."""
+    """Return the position after the last line that is complete at this moment."""
     with journal.open("rb") as active:
         segment = decode_header(active.readline()).segment
-        return Position(segment, sound_end(active)[0])
+        return Position(segment, find_end(active)[0])
 
 
 def start_segment(journal: JournalFile) -> JournalFile:
-    """Go on in a new segment; the journal that is written from now on. `journal` is closed.
+    """Close a journal, start a new segment and return the journal to write from now on.
 
-    Where the file system does not allow it, the new one goes on where the old one was. At every moment the journal's
-    name stands for a journal that can be opened. Raises SessionError when not even that is possible.
+    If the file system does not allow it, the old segment is opened again. At every moment the journal's name belongs
+    to a journal that can be opened. Raises SessionError if the journal cannot be opened again.
     """
     path = journal.path
     journal.close()
@@ -111,7 +111,7 @@ def start_segment(journal: JournalFile) -> JournalFile:
         _, last_id = readable_end(path)
         old = _old(path, header.segment)
         fresh.unlink(missing_ok=True)
-        # What a crash between the next steps has left is a second name of the active segment.
+        # A crash between the next steps may have left a second name of the active segment.
         old.unlink(missing_ok=True)
         JournalFile.create(fresh, replace(header, segment=header.segment + 1, last_id=last_id)).close()
         os.link(path, old)
@@ -121,14 +121,14 @@ def start_segment(journal: JournalFile) -> JournalFile:
 
 
 def old_segments(journal: Path) -> list[Path]:
-    """The files of the segments before the active one, compressed or not."""
+    """Return the files of the segments before the active one, compressed or not."""
     newest = decode_header(read_first_line(journal)).segment
     files = [_old(journal, number) for number in range(1, newest)]
     return [path for old in files for path in (old, _compressed(old)) if path.exists()]
 
 
 def compress_segment(segment: Path) -> None:
-    """Compress an old segment; readers find it at every moment. Raises OSError."""
+    """Compress an old segment, which can be read at every moment. Raises OSError."""
     if segment.suffix == _COMPRESSED:
         return
     with (

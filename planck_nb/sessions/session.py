@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -45,11 +46,24 @@ _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 class Session(SessionReader):
-    """A conversation of one or more agents, kept in the sessions directory.
+    """A conversation of one or more agents, stored in the sessions directory.
 
-    Made by `create` and `open`. Only one process has a session open at a time; any process can `read` it meanwhile and
-    query it with SQL. Needs no running event loop and may be used from several. Close it when done; what is still open
-    when the interpreter exits is closed then.
+    Use `create` and `open` instead of the constructor. Only one process can have a session open at a time; meanwhile,
+    every process can `read` it and query it with SQL. It needs no running event loop and may be used from several.
+    Close it when done; sessions that are still open when the interpreter exits are closed then.
+
+    Example:
+        >>> import asyncio, tempfile
+        >>> from pathlib import Path
+        >>> from planck_nb import Session
+        >>> from planck_nb.ai.messages import UserMessage
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     with Session.create(Path(directory), name="sales") as session:
+        ...         asyncio.run(session.append("agent", UserMessage("hello")))
+        ...     with Session.open(Path(directory), "sales") as session:
+        ...         [row.db_id for row in session.messages()]
+        1
+        [1]
     """
 
     def __init__(self, info: SessionInfo, lock: filelock.BaseFileLock, journal: JournalFile) -> None:
@@ -62,24 +76,44 @@ class Session(SessionReader):
         self._process = os.getpid()
         self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
-        self._folder = Materializer(info, self._writer.sync, self._writer.start_segment)
+        self._materializer = Materializer(info, self._writer.sync, self._writer.start_segment)
         self._followers: weakref.WeakValueDictionary[int, LogFollower] = weakref.WeakValueDictionary()
         _open_sessions.add(self)
 
     @classmethod
     def create(cls, directory: Path, *, name: str | None = None, owner: str = "") -> Self:
-        """A new session in the directory, which is made where it is missing.
+        """Create a session and open it for writing.
 
-        `owner` tells people who find the session in use where: the notebook's name, say. Raises SessionError for a
-        name that cannot be part of a file name and for a directory that cannot be written.
+        Args:
+            directory: The sessions directory, which is created if it does not exist.
+            name: Up to 80 letters, digits, "-", "_" and ".", not beginning with "."; None chooses one.
+            owner: Shown to people who find the session in use, for example the notebook's name.
+
+        Returns:
+            The open session.
+
+        Raises:
+            SessionError: The name cannot be part of a file name, or the directory cannot be written.
         """
         return cls._create(new_session_info(directory, new_id(), readable_name() if name is None else name), owner)
 
     @classmethod
     def start(cls, session_id: str, *, name: str | None = None, directory: Path, owner: str = "") -> Self:
-        """The session with this id to go on writing it, or a new one that gets the id and the name.
+        """Open the session with this id, or create it.
 
-        Raises what `create` and `open` raise; an id is sixteen hex characters.
+        Args:
+            session_id: Sixteen hexadecimal digits.
+            name: The name of a new session, as in `create`; ignored if the session exists.
+            directory: The sessions directory, which is created if it does not exist.
+            owner: Shown to people who find the session in use, for example the notebook's name.
+
+        Returns:
+            The open session.
+
+        Raises:
+            SessionError: The id or name cannot be part of a file name, or the directory cannot be written.
+            SessionLockedError: Another process has the session open.
+            SessionFormatError: The journal is damaged or was written by a newer version.
         """
         try:
             find_by_id(directory, session_id)
@@ -102,21 +136,41 @@ class Session(SessionReader):
 
     @classmethod
     def open(cls, directory: Path, id_or_name: str, *, owner: str = "") -> Self:
-        """The session with this id, or the newest one with this name, to go on writing it.
+        """Open a session for writing.
 
-        Raises SessionNotFoundError, SessionLockedError when another process has it open, and SessionFormatError when
-        its journal is damaged or of a newer version.
+        Args:
+            directory: The sessions directory.
+            id_or_name: The session's id, or its name; if several sessions have the name, the newest is opened.
+            owner: Shown to people who find the session in use, for example the notebook's name.
+
+        Returns:
+            The open session.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            SessionLockedError: Another process has it open.
+            SessionFormatError: The journal is damaged or was written by a newer version.
+            SessionError: The journal cannot be written.
         """
         info = find_session(directory, id_or_name)
         session = cls._locked(info, owner, lambda: JournalFile.open(info.path))
-        session._folder.written(1)  # noqa: SLF001 - what a crash left unfolded
+        session._materializer.written(1)  # noqa: SLF001 - lines that a crash has left
         return session
 
     @classmethod
     def read(cls, directory: Path, id_or_name: str) -> SessionReader:
-        """The session with this id, or the newest one with this name, only to be read, whoever has it open.
+        """Open a session for reading, also if another process has it open.
 
-        Raises SessionNotFoundError, and SessionFormatError when its journal is of a newer version.
+        Args:
+            directory: The sessions directory.
+            id_or_name: The session's id, or its name; if several sessions have the name, the newest is read.
+
+        Returns:
+            A reader of the session.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            SessionFormatError: The journal was written by a newer version.
         """
         return SessionReader(find_session(directory, id_or_name))
 
@@ -130,35 +184,73 @@ class Session(SessionReader):
             raise
 
     def log(self, agent_id: str) -> SessionLog:
-        """The log of one agent: a `MessageLog`."""
+        """Return the log of one agent, a `planck_nb.agent.MessageLog`.
+
+        Args:
+            agent_id: The id of the agent, which need not exist yet.
+
+        Returns:
+            The log, which remains usable until the session is closed.
+        """
         return SessionLog(self, agent_id)
 
     async def append(self, agent_id: str, message: Message, *, turn: int = 0) -> int:
-        """Keep a message of an agent and return its id once it is on disk. Raises SessionError."""
+        """Append a message of an agent, at the current time.
+
+        Args:
+            agent_id: The agent whose conversation it is part of.
+            message: The message.
+            turn: The index of the agent's turn, from 0.
+
+        Returns:
+            The id of the message, once it is on disk.
+
+        Raises:
+            SessionError: The message cannot be stored, or the session is closed.
+        """
         return await self.log(agent_id).append(message, turn=turn, time=time.time())
 
     async def truncate_after(self, message_id: int) -> None:
-        """Take back the message and everything after it, of all agents. Nothing is lost: see `branches`.
+        """Rewind the conversation of all agents to before a message; `return_to` undoes this.
 
-        Followers are told before and after. Raises SessionError.
+        Agents that use the session are stopped first and then read it again.
+
+        Args:
+            message_id: The id of the first message to remove.
+
+        Raises:
+            SessionError: It is no id, or the rewind cannot be stored.
         """
         await self._rewind(message_id, "")
 
     async def return_to(self, branch_id: int) -> None:
-        """Go on where the conversation was before the rewind that left this branch.
+        """Continue the conversation as it was before a rewind. What came after the rewind becomes a branch itself.
 
-        What was said since becomes a branch in turn. Followers are told before and after. Raises SessionError where
-        there is no such branch.
+        Args:
+            branch_id: The `id` of one of `branches()`.
+
+        Raises:
+            SessionError: There is no such branch, or the change cannot be stored.
         """
         if branch_id not in {branch.id for branch in self.branches()}:
             raise SessionError(f"Session {self.name!r} has no branch {branch_id}; branches() lists them.")
         await self._rewind(branch_id, "")
 
     def fork(self, *, name: str | None = None, before: int | None = None, owner: str = "") -> Self:
-        """A new session that begins with what is said here, as far as the id `before`, which it excludes.
+        """Create a session that begins with a copy of this one, and open it for writing.
 
-        The rows are copied and keep their ids; what was taken back is left behind, and what they cost is not counted
-        again. Raises what `create` raises, and SessionError for a name that another session has.
+        Rows keep their ids; rows hidden by a rewind are not copied. The costs of copied rows are not counted again.
+
+        Args:
+            name: The name of the new session, as in `create`, which no other session may have; None chooses one.
+            before: The id of the first row that is not copied; None copies all.
+            owner: Shown to people who find the session in use, for example the notebook's name.
+
+        Returns:
+            The new session.
+
+        Raises:
+            SessionError: The name is in use or cannot be part of a file name, or the directory cannot be written.
         """
         name = readable_name() if name is None else unused_name(self.directory, name)
         info = new_session_info(self.directory, new_id(), name)
@@ -170,10 +262,17 @@ class Session(SessionReader):
         info = replace(info, parent=self.id, copied=copied[-1]["id"] if copied else 0)
         header = codec.Header(info.id, info.name, info.created, parent=info.parent, copied=info.copied)
         content = b"".join(map(codec.encode_record, copied))
-        return self._locked(info, owner, lambda: JournalFile.create_filled(info.path, header, content))
+        return self._locked(info, owner, lambda: JournalFile.create_with_content(info.path, header, content))
 
     async def save_metadata(self, metadata: Mapping[str, object]) -> None:
-        """Set keys of the session's metadata to JSON values, durably; other keys stay. Raises SessionError."""
+        """Set keys of the session's metadata and return once they are on disk. A rewind does not change metadata.
+
+        Args:
+            metadata: JSON values by key; other keys keep their values.
+
+        Raises:
+            SessionError: A value is not JSON, or the metadata cannot be stored.
+        """
 
         def encode(row_id: int) -> bytes:
             try:
@@ -184,18 +283,34 @@ class Session(SessionReader):
         await self._put_durably(encode)
 
     async def flush(self) -> None:
-        """Return once everything recorded so far is on disk. Raises SessionError where the disk does not take it."""
+        """Return once everything recorded so far is on disk.
+
+        Raises:
+            SessionError: The disk is full or the journal cannot be written.
+        """
         await self._put_durably(lambda _: b"")
 
-    def fold(self) -> None:
-        """Bring the session's DuckDB file up to date now. Raises SessionError; the journal is safe all the same."""
+    def materialize(self) -> None:
+        """Update the session's DuckDB file now instead of within about a second. Blocks until it is done.
+
+        Raises:
+            SessionError: The file is busy or cannot be written; the journal is complete anyway.
+        """
         self._require_open()
-        self._folder.fold()
+        self._materializer.materialize()
+
+    def fold(self) -> None:
+        """Deprecated name of `materialize`."""
+        warnings.warn("Session.fold was renamed to Session.materialize.", DeprecationWarning, stacklevel=2)
+        self.materialize()
 
     def close(self) -> None:
-        """Write what waits, fold it and let other processes write the session. Closing again does nothing.
+        """Write what is queued, update the DuckDB file and let other processes open the session.
 
-        Raises SessionError when events could not be written; the session is closed all the same.
+        Closing again does nothing, and so does closing in a forked process.
+
+        Raises:
+            SessionError: Events could not be written; the session is closed anyway.
         """
         with self._order:
             if self._closed or self._process != os.getpid():
@@ -203,12 +318,12 @@ class Session(SessionReader):
             self._closed = True
         _open_sessions.discard(self)
         try:
-            self._folder.close()
+            self._materializer.close()
             self._end = self._writer.sync()
             try:
-                self._folder.fold()
+                self._materializer.materialize()
             except SessionError as error:
-                # The journal has everything, readers know that, and the next to open the session folds it.
+                # The journal is complete. Readers use it, and the next process to open the session updates the file.
                 _log.info("%s", error)
         finally:
             self._writer.close()
@@ -216,7 +331,7 @@ class Session(SessionReader):
             self._lock.release()
 
     stop = close
-    """Planck's name for it."""
+    """Another name for `close`, as in Planck."""
 
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id}{' closed' if self._closed else ''}>"
@@ -244,7 +359,7 @@ class Session(SessionReader):
             raise SessionError(f"Session {self.name!r} is open in the parent process; only that process can write it.")
 
     def _written(self, lines: int) -> None:
-        self._folder.written(lines)
+        self._materializer.written(lines)
 
     def _readable_end(self) -> Position:
         if self._process != os.getpid():
@@ -258,11 +373,11 @@ class Session(SessionReader):
             raise SessionError(f"{message_id!r} is not the id of a message; give its number.") from None
 
         def encode(row_id: int) -> bytes:
-            # What lies beyond all rows means the same as the end of them, and DuckDB could not hold it.
+            # An id after all rows means the same as the end of them, and DuckDB could not store it.
             within = max(0, min(before_id, row_id))
             return codec.encode_rewind_line(row_id, agent_id, before_id=within, time=time.time())
 
-        async with self._rewinding:  # followers go on after each, and must have stopped again before the next
+        async with self._rewinding:  # followers continue after each, and must have stopped again before the next
             followers = list(self._followers.values())
             rewound: int | None = None
             try:
@@ -276,16 +391,25 @@ class Session(SessionReader):
 
 
 class SessionLog:
-    """The log of one agent in a session."""
+    """The log of one agent in a session, a `planck_nb.agent.MessageLog`. Made by `Session.log`."""
 
     def __init__(self, session: Session, agent_id: str) -> None:
         self._session = session
         self._agent_id = agent_id
 
     async def append(self, message: Message, *, turn: int, time: float) -> int:
-        """Keep the message and return its id once it is on disk; `time` is in seconds since the epoch.
+        """Append a message.
 
-        Raises SessionError when it cannot be kept.
+        Args:
+            message: The message.
+            turn: The index of the agent's turn, from 0.
+            time: When the message was complete, in seconds since the epoch.
+
+        Returns:
+            The id of the message, once it is on disk.
+
+        Raises:
+            SessionError: The message cannot be stored, or the session is closed.
         """
 
         def encode(row_id: int) -> bytes:
@@ -294,12 +418,16 @@ class SessionLog:
             except (ValueError, TypeError, RecursionError) as error:
                 raise SessionError(f"The message cannot be stored as JSON ({error}).") from error
 
-        return await self._session._put_durably(encode)  # noqa: SLF001 - two halves of one thing
+        return await self._session._put_durably(encode)  # noqa: SLF001 - a part of Session
 
     def record(self, event: AgentEvent) -> None:
-        """Keep an event, in order with the messages, without waiting for the disk.
+        """Store an event, in order with the messages, without waiting for the disk.
 
-        Deltas are not kept, and a message's own event is the row that `append` wrote.
+        Deltas are not stored, and the event of a message is the row that `append` writes. An event that cannot be
+        stored is logged.
+
+        Args:
+            event: The event.
         """
         if not _is_kept(event):
             return
@@ -309,7 +437,14 @@ class SessionLog:
             _log.info("the event %s was not stored: %s", event.type, error)
 
     async def keep(self, event: AgentEvent) -> None:
-        """Keep an event like `record`, and return once it is on disk. Raises SessionError when it cannot be kept."""
+        """Store an event like `record` does, and return once it is on disk.
+
+        Args:
+            event: The event.
+
+        Raises:
+            SessionError: The event cannot be stored, or the session is closed.
+        """
 
         def encode(row_id: int) -> bytes:
             try:
@@ -321,18 +456,33 @@ class SessionLog:
             await self._session._put_durably(encode)  # noqa: SLF001 - as above
 
     def messages(self) -> list[tuple[int, Message]]:
-        """The agent's latest summary, the messages that it keeps, and all after it, with ids, oldest first.
+        """Return the messages that a model is still sent: the latest summary, the messages it keeps, and all after it.
 
-        The whole conversation where there is no summary. Raises SessionError.
+        Returns:
+            Pairs of id and message, oldest first; the whole conversation if there is no summary.
+
+        Raises:
+            SessionError: The session cannot be read.
         """
         return [(row.db_id, row.message) for row in self._session._conversation(self._agent_id)]  # noqa: SLF001
 
     def follow(self, follower: LogFollower) -> None:
-        """Tell `follower`, for as long as it lives, when anything in the session is taken back or returned to."""
+        """Notify an object before and after each rewind of the session.
+
+        Args:
+            follower: Only a weak reference to it is kept.
+        """
         self._session._followers[id(follower)] = follower  # noqa: SLF001 - as above
 
     async def truncate_from(self, message_id: int) -> None:
-        """Take back the message and everything after it, of all agents of the session. Raises SessionError."""
+        """Rewind the conversation of all agents of the session to before a message.
+
+        Args:
+            message_id: The id of the first message to remove.
+
+        Raises:
+            SessionError: It is no id, or the rewind cannot be stored.
+        """
         await self._session._rewind(message_id, self._agent_id)  # noqa: SLF001 - as above
 
 

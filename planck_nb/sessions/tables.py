@@ -1,4 +1,4 @@
-"""The tables of a session's DuckDB file, and how journal lines become their rows.
+"""The tables of a session's DuckDB file, and the SQL that loads journal lines into them.
 
 Columns are only ever added, at the end, so that files of different ages can be read together. There is no key and no
 index: ids ascend, and DuckDB finds a range of them by its own statistics.
@@ -36,25 +36,25 @@ TABLES = {
     "rewinds": _COMMON | {"before_id": "BIGINT"},
     "metadata": _COMMON | {"data": "JSON"},
 }
-"""Columns and their types by table. Each column but `data` holds the value of the same key of a journal line."""
+"""Columns and their types by table. Each column has the value of the same key of a journal line."""
 
 _KINDS = {"messages": "message", "events": "event", "rewinds": "rewind", "metadata": "metadata"}
 _LINE = json.dumps({"kind": "VARCHAR"} | {name: kind for table in TABLES.values() for name, kind in table.items()})
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
-    """Create the empty tables in a database or schema, each with the column definitions in `extra` at its end."""
+    """Create the empty tables in a database or schema, with additional column definitions in `extra`."""
     for table, columns in TABLES.items():
         definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         connection.execute(f"create table {catalog}.{table} ({definitions}{extra})")
 
 
-def stage(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Iterable[bytes]]) -> None:
-    """Parse journal lines into the temporary table `line`, with their key as `source`; damaged ones are left out.
+def stage_lines(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Iterable[bytes]]) -> None:
+    """Parse journal lines into the temporary table `line`, with their key as `source`, skipping damaged ones.
 
-    Each statement costs some milliseconds however few the lines, so those of several journals go together.
+    A statement costs some milliseconds even for few lines, so those of several journals are parsed together.
     """
-    # One text, not a list of them: making DuckDB's list of Python's holds up all other threads, the event loop's too.
+    # One text, not a list: converting a list for DuckDB blocks all other threads, the event loop's included.
     texts = {source: b"".join(some).decode("utf-8", "replace") for source, some in lines.items()}
     rows = ", ".join(f"(${2 * n + 1}::varchar, ${2 * n + 2}::varchar)" for n in range(len(texts)))
     connection.execute(
@@ -66,7 +66,7 @@ def stage(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Iterable[by
 
 
 def insert_staged(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
-    """Move the staged lines into the tables, with the expressions in `extra` for their extra columns."""
+    """Insert the staged lines into the tables, with expressions in `extra` for the additional columns."""
     for table, columns in TABLES.items():
         names = ", ".join(columns)
         connection.execute(

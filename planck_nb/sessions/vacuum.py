@@ -1,4 +1,4 @@
-"""Makes the store smaller without losing a row."""
+"""Makes the files of all sessions smaller without losing a row."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from pathlib import Path
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError
 from planck_nb.sessions.directory import SessionInfo, list_sessions, lock_session, session_files
 from planck_nb.sessions.journal import JournalFile
-from planck_nb.sessions.materialize import fold
+from planck_nb.sessions.materialize import materialize
 from planck_nb.sessions.segments import Position, compress_segment, old_segments
 
 
 def compact_store(directory: Path) -> int:
-    """Compress the old segments of all sessions and make their DuckDB files anew; the bytes that this freed.
+    """Compress the old segments of all sessions and rebuild their DuckDB files.
 
-    Nothing that was said is lost. Files set aside as unusable are deleted. Sessions that somebody has open, and those
-    that a newer version went on with, are left as they are, and queries work meanwhile. Raises SessionError where the
-    disk does not take it, once all sessions had their turn.
+    No row is lost. Files that were renamed as unusable (".bad") are deleted. Sessions that are open, and those that a
+    newer version has written, are skipped. Queries work meanwhile.
+
+    Args:
+        directory: The sessions directory.
+
+    Returns:
+        The number of bytes freed.
+
+    Raises:
+        SessionError: A session could not be compacted, for example on a full disk; the others were.
     """
     freed = 0
     failed: SessionError | None = None
@@ -44,9 +52,11 @@ def _compact(session: SessionInfo) -> int:
         journal = JournalFile.open(session.path)
         end = Position(journal.segment, journal.size)
         journal.close()
-        if len(old_segments(session.path)) == journal.segment - 1:  # else only the file has what is missing
+        if (
+            len(old_segments(session.path)) == journal.segment - 1
+        ):  # else only the DuckDB file has the rows of a missing segment
             session.database.unlink(missing_ok=True)
-        fold(session, end=end)
+        materialize(session, end=end)
         return before - _size(session)
     except OSError as error:
         raise SessionError(f"Session {session.name!r} could not be compacted ({error}); free space first.") from error

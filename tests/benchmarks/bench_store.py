@@ -47,7 +47,7 @@ def conversation(count: int) -> Iterator[Message]:
 
 
 def build(directory: Path, count: int) -> str:
-    """A folded session of so many messages, written through the journal's format; its id."""
+    """Write a session of so many messages and return its id."""
     info = new_session_info(directory, "00000000000000aa", "long")
     journal = JournalFile.create(info.path, codec.Header(info.id, info.name, info.created))
     lines: list[bytes] = []
@@ -59,7 +59,7 @@ def build(directory: Path, count: int) -> str:
     journal.append(b"", sync=True)
     journal.close()
     with Session.open(directory, info.id) as session:
-        session.fold()
+        session.materialize()
     return info.id
 
 
@@ -101,7 +101,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         directory = Path(folder)
         built = took(lambda: build(directory, count))
-        print(f"{count} messages, built and folded in {built:.0f} s")
+        print(f"{count} messages, built and materialized in {built:.0f} s")
         opened, firsts, chapters, conversations = [], [], [], []
         for _ in range(ROUNDS):
             start = time.perf_counter()

@@ -18,14 +18,14 @@ REQUEST = events.ApprovalRequest(
 DECISION = events.ApprovalDecision("a", "s", 0, 0, START + 2.5, "1", "bash", allowed=True, by="user")
 
 
-@pytest.fixture(params=["journal", "folded"])
-def folded(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param == "folded")
+@pytest.fixture(params=["journal", "materialized"])
+def materialized(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "materialized")
 
 
-def read(session: Session, *, folded: bool) -> pd.DataFrame:
-    if folded:
-        session.fold()
+def read(session: Session, *, materialized: bool) -> pd.DataFrame:
+    if materialized:
+        session.materialize()
     return query(session.directory, "from approvals order by agent_id, coalesce(asked, decided), call_id")
 
 
@@ -34,12 +34,12 @@ async def call(session: Session, agent_id: str, *names: str) -> None:
     await session.append(agent_id, AssistantMessage(parts, "tool_use"))
 
 
-async def test_a_request_and_its_decision_are_one_row(tmp_path: Path, folded: bool) -> None:
+async def test_a_request_and_its_decision_are_one_row(tmp_path: Path, materialized: bool) -> None:
     with Session.create(tmp_path, name="mine") as session:
         log = session.log("a")
         log.record(REQUEST)
         await log.keep(replace(DECISION, args={"command": "ls -l"}, rule="bash(ls *)"))
-        [row] = read(session, folded=folded).to_dict("records")
+        [row] = read(session, materialized=materialized).to_dict("records")
         assert (row["session_id"], row["session_name"], row["agent_id"]) == (session.id, "mine", "a")
         assert (row["turn"], row["call_id"], row["name"], row["args"]) == (0, "1", "bash", '{"command":"ls"}')
         assert row["touches"] == '[{"kind":"execute","target":"ls"}]'
@@ -50,22 +50,22 @@ async def test_a_request_and_its_decision_are_one_row(tmp_path: Path, folded: bo
         assert row["reason"] == "It runs a command."
 
 
-async def test_what_waits_is_a_row_without_a_decision(tmp_path: Path, folded: bool) -> None:
+async def test_what_waits_is_a_row_without_a_decision(tmp_path: Path, materialized: bool) -> None:
     with Session.create(tmp_path) as session:
         log = session.log("a")
         log.record(REQUEST)
         await session.flush()
-        row = read(session, folded=folded).loc[0]
+        row = read(session, materialized=materialized).loc[0]
         assert row[["decided", "waited_s", "allowed", "decided_by", "edited_args", "rule"]].isna().all()
         log.record(replace(REQUEST, turn=1, time=START + 10))
         await log.keep(replace(DECISION, turn=1, time=START + 11, allowed=False, reason="No."))
-        found = read(session, folded=folded)
+        found = read(session, materialized=materialized)
         assert found.turn.tolist() == [0, 1], "the same id in a later turn is another call"
         assert found.allowed.tolist() == [pd.NA, False]
         assert found.reason.tolist() == ["It runs a command.", "No."]
 
 
-async def test_what_a_rule_decided_is_there_with_the_arguments_of_the_call(tmp_path: Path, folded: bool) -> None:
+async def test_what_a_rule_decided_is_there_with_the_arguments_of_the_call(tmp_path: Path, materialized: bool) -> None:
     with Session.create(tmp_path) as session:
         for agent in "ab":
             await call(session, agent, "read", "write")
@@ -73,7 +73,7 @@ async def test_what_a_rule_decided_is_there_with_the_arguments_of_the_call(tmp_p
             for number, name in enumerate(("read", "write"), 1):
                 rule = replace(DECISION, agent_id=agent, id=str(number), name=name, by="rule", rule="read")
                 await log.keep(replace(rule, allowed=name == "read"))
-        found = read(session, folded=folded)
+        found = read(session, materialized=materialized)
         assert found.name.tolist() == ["read", "write"] * 2
         assert found.args.tolist() == ['{"of":"read"}', '{"of":"write"}'] * 2
         assert found.allowed.tolist() == [True, False] * 2
@@ -88,7 +88,7 @@ async def test_a_rule_may_decide_after_somebody_was_asked_once(tmp_path: Path) -
         log.record(REQUEST)
         await log.keep(DECISION)
         await log.keep(replace(DECISION, turn=1, time=START + 9, by="rule"))
-        found = read(session, folded=False)
+        found = read(session, materialized=False)
         assert found.decided_by.tolist() == ["user", "rule"]
         assert found.asked.isna().tolist() == [False, True]
 
@@ -102,12 +102,12 @@ async def test_a_rewind_takes_decisions_back_and_leaves_no_turn_without_a_prompt
             log.record(started)
             prompt = await session.append("a1", UserMessage("second"), turn=1)
             await log.keep(replace(DECISION, agent_id="a1", turn=1))
-            assert len(read(session, folded=False)) == 1
+            assert len(read(session, materialized=False)) == 1
             await log.truncate_from(prompt)
             rewound = events.Rewound("a1", session.id, 0, 0, START + 8, message_id=prompt, usage=Usage(), cost=None)
             log.record(rewound)
             await session.flush()
-            assert read(session, folded=False).empty
+            assert read(session, materialized=False).empty
             assert query(tmp_path, "from turns").turn.tolist() == [0]
         log.record(replace(started, time=START + 20))
         await session.append("a1", UserMessage("third"), turn=1)

@@ -85,7 +85,7 @@ async def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None
             turn = query(tmp_path, "from turns").loc[0]
             assert (turn.outcome, turn.duration_s, turn.prompt) == ("aborted", 0, "question")
             assert query(tmp_path, "from tool_calls").duration_s.tolist() == [0]
-            session.fold()
+            session.materialize()
 
 
 @pytest.mark.parametrize("time", [float("nan"), float("inf"), 1e18, -1e18])
@@ -113,7 +113,7 @@ async def test_a_message_of_50_mb_is_kept_found_and_shown(tmp_path: Path) -> Non
             assert found.id.tolist() == [large]
             assert len(found.excerpt[0]) < 1000
             assert [row_id for row_id, _ in session.log("a").messages()] == [first, large, last]
-            session.fold()
+            session.materialize()
     with Session.open(tmp_path, session.id) as again:
         assert again.messages()[1].message == UserMessage(text)
 
@@ -129,7 +129,7 @@ async def test_numbers_of_any_size_are_kept(tmp_path: Path, monkeypatch: pytest.
             assert part.args == args
             assert len(query(tmp_path, "from tool_calls")) == 1
             assert session.messages_from_latest_checkpoint().rows == [row]
-            session.fold()
+            session.materialize()
             monkeypatch.setattr(paging, "_LAST_BYTES", ())
 
 
@@ -160,13 +160,13 @@ for write in (Session.create, lambda d: Session.open(d, "mine"), lambda d: delet
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
-@pytest.mark.parametrize("folded", [True, False])
-def test_a_directory_that_is_only_to_be_read_can_be_read(folded: bool) -> None:
+@pytest.mark.parametrize("materialized", [True, False])
+def test_a_directory_that_is_only_to_be_read_can_be_read(materialized: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:  # pytest's own may be entered by nobody else
         directory = Path(folder)
         with Session.create(directory, name="mine") as session:
             asyncio.run(converse(session))
-        if not folded:
+        if not materialized:
             session.info.database.unlink()
         session.info.lock.unlink(missing_ok=True)
         for path in directory.iterdir():

@@ -16,10 +16,10 @@ from planck_nb.sessions import Session, list_sessions, query
 Settle = Callable[[Session], None]
 
 
-@pytest.fixture(params=["journal", "folded"])
+@pytest.fixture(params=["journal", "materialized"])
 def settle(request: pytest.FixtureRequest) -> Settle:
     """Puts what was written so far where it is to be read from."""
-    return Session.fold if request.param == "folded" else lambda _: None
+    return Session.materialize if request.param == "materialized" else lambda _: None
 
 
 async def say(session: Session, *texts: str) -> None:

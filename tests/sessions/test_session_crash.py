@@ -61,7 +61,7 @@ def test_no_acknowledged_message_is_lost_when_the_process_is_killed(tmp_path: Pa
         assert [row.db_id for row in session.messages()] == list(seen.id)
         new = asyncio.run(session.log("writer").append(UserMessage("alive"), turn=0, time=0))
         assert new > seen.id.max()
-        session.fold()
+        session.materialize()
     assert list(query(tmp_path, "select id from messages order by id").id) == [*seen.id, new]
     records = [json.loads(line) for line in session.path.read_bytes().splitlines()]
     assert [record["id"] for record in records] == sorted({record["id"] for record in records})

@@ -110,7 +110,7 @@ def test_a_session_serves_several_event_loops_and_needs_none_to_be_made(tmp_path
         asyncio.run(session.log("a").append(UserMessage("x"), turn=0, time=0))
     session.log("a").record(events.AgentStopped("a", session.id, 0, 0, 0.0))
     with pytest.raises(SessionError, match="closed"):
-        session.fold()
+        session.materialize()
 
 
 async def test_flush_makes_events_durable(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ async def test_an_event_that_is_kept_is_on_disk(tmp_path: Path) -> None:
 def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "sessions"
     with Session.create(directory, name="mine") as session:
-        session.fold()
+        session.materialize()
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
         files = sorted(path.name.removeprefix(session.id) for path in directory.iterdir())
         assert files == [".lock", "_mine.duckdb", "_mine.journal.jsonl"]

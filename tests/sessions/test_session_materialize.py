@@ -21,7 +21,7 @@ from planck_nb.sessions.segments import read_rows
 ALL = "select id, agent_id, turn, role, stop_reason, output_tokens, cost_usd, text, content from messages order by id"
 
 
-def folded(session: Session, table: str = "messages") -> list[int]:
+def materialized_ids(session: Session, table: str = "messages") -> list[int]:
     """The ids in the session's DuckDB file."""
     with duckdb.connect(session.info.database, read_only=True) as connection:
         return [row[0] for row in connection.execute(f"select id from {table} order by id").fetchall()]
@@ -57,47 +57,47 @@ async def test_the_file_is_the_journal_column_by_column(tmp_path: Path) -> None:
         assert connection.execute("select count(*) from duckdb_constraints()").fetchone() == (0,)
 
 
-async def test_folding_again_and_again_adds_each_row_once(tmp_path: Path) -> None:
+async def test_each_row_is_materialized_once(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         for turn in range(4):
             await converse(session, turn=turn)
-            session.fold()
-            session.fold()
-        assert folded(session) == [row.db_id for row in session.messages()]
-        assert list(query(tmp_path, ALL).id) == folded(session)
+            session.materialize()
+            session.materialize()
+        assert materialized_ids(session) == [row.db_id for row in session.messages()]
+        assert list(query(tmp_path, ALL).id) == materialized_ids(session)
 
 
-async def test_the_folder_works_by_itself_when_the_session_is_idle(tmp_path: Path) -> None:
+async def test_an_idle_session_is_materialized_automatically(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         ids = await converse(session)
         async with asyncio.timeout(20):
             while True:  # the folder may have the file at the moment, or not have made it yet
                 with suppress(duckdb.Error):
-                    if folded(session) == ids:
+                    if materialized_ids(session) == ids:
                         break
                 await asyncio.sleep(0.05)
 
 
-async def test_a_missing_file_is_made_anew(tmp_path: Path) -> None:
+async def test_a_missing_file_is_rebuilt(tmp_path: Path) -> None:
     with await stored(tmp_path) as session:
-        session.fold()
+        session.materialize()
         before = query(tmp_path, ALL)
         session.info.database.unlink()
         assert query(tmp_path, ALL).equals(before)
-        session.fold()
+        session.materialize()
         assert query(tmp_path, ALL).equals(before)
-        assert folded(session) == list(before.id)
+        assert materialized_ids(session) == list(before.id)
 
 
 @pytest.mark.parametrize("content", [b"", b"junk" * 5000, "foreign", "other session", "no meta", "ahead"])
-async def test_a_file_that_is_no_fold_of_the_journal_is_set_aside_and_made_anew(
+async def test_a_file_that_was_not_made_from_the_journal_is_renamed_and_rebuilt(
     tmp_path: Path, content: bytes | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
     with await stored(tmp_path) as session:
         database = session.info.database
         before = query(tmp_path, ALL)
-        session.fold()
+        session.materialize()
         if isinstance(content, bytes):
             database.write_bytes(content)
         elif content == "other session":
@@ -113,9 +113,9 @@ async def test_a_file_that_is_no_fold_of_the_journal_is_set_aside_and_made_anew(
                     "create table meta (key int, value int)" if content == "foreign" else "create table t (i int)"
                 )
         assert query(tmp_path, ALL).equals(before), "read from the journal meanwhile"
-        session.fold()
+        session.materialize()
         assert query(tmp_path, ALL).equals(before)
-        assert folded(session) == list(before.id)
+        assert materialized_ids(session) == list(before.id)
         assert database.with_name(database.name + ".bad").exists()
 
 
@@ -124,15 +124,15 @@ async def test_a_file_of_an_older_layout_gets_that_of_a_new_one(
 ) -> None:
     monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
     with await stored(tmp_path) as session, Session.create(tmp_path / "fresh") as fresh:
-        session.fold()
-        fresh.fold()
+        session.materialize()
+        fresh.materialize()
         before = query(tmp_path, ALL)
         with duckdb.connect(session.info.database) as connection:
             connection.execute("alter table messages drop column thinking_tokens")
             connection.execute("drop table metadata")
             connection.execute(f"update meta set value = '{schema.VERSION - 1}' where key = 'format'")
         assert query(tmp_path, ALL).equals(before)
-        session.fold()
+        session.materialize()
         assert query(tmp_path, ALL).equals(before)
         assert layout(session) == layout(fresh)
 
@@ -147,7 +147,7 @@ def layout(session: Session) -> list[tuple[object, ...]]:
 
 async def test_flipped_bytes_never_change_what_is_read(tmp_path: Path) -> None:
     with await stored(tmp_path, turns=30) as session:
-        session.fold()
+        session.materialize()
     database = session.info.database
     good = database.read_bytes()
     before = query(tmp_path, ALL)
@@ -160,7 +160,7 @@ async def test_flipped_bytes_never_change_what_is_read(tmp_path: Path) -> None:
         database.write_bytes(damaged)
         assert query(tmp_path, ALL).equals(before)
         with Session.open(tmp_path, session.id) as again:
-            again.fold()
+            again.materialize()
         assert query(tmp_path, ALL).equals(before)
 
 
@@ -175,9 +175,9 @@ sys.stdin.read()
 def test_a_file_held_by_another_process_delays_the_fold_and_breaks_no_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planck_nb.sessions.materialize._PATIENCE", 0.1)
+    monkeypatch.setattr("planck_nb.sessions.materialize._BUSY_TIMEOUT", 0.1)
     session = asyncio.run(stored(tmp_path))
-    session.fold()
+    session.materialize()
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(session.info.database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
@@ -186,12 +186,12 @@ def test_a_file_held_by_another_process_delays_the_fold_and_breaks_no_query(
         assert holder.stdout.readline() == b"held\n"
         ids = asyncio.run(converse(session, turn=3))
         assert list(query(tmp_path, ALL).id)[-4:] == ids
-        with pytest.raises(SessionError, match="could not be brought up to date"):
-            session.fold()
+        with pytest.raises(SessionError, match="could not be updated"):
+            session.materialize()
         session.close()
         assert list(query(tmp_path, ALL).id)[-4:] == ids
         holder.stdin.close()
     assert not session.info.database.with_name(session.info.database.name + ".bad").exists()
     with Session.open(tmp_path, session.id) as again:
-        again.fold()
-        assert folded(again)[-4:] == ids
+        again.materialize()
+        assert materialized_ids(again)[-4:] == ids

@@ -22,12 +22,12 @@ MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 20_000
 Settle = Callable[[Session], None]
 
 
-@pytest.fixture(params=["journal", "folded", "rotated", "not near"])
+@pytest.fixture(params=["journal", "materialized", "rotated", "not in the last lines"])
 def settle(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Settle:
     """Puts what was written so far where it is to be read from."""
-    if request.param in {"folded", "not near"}:
+    if request.param in {"materialized", "not in the last lines"}:
         monkeypatch.setattr(paging, "_LAST_BYTES", ())
-    actions: dict[str, Settle] = {"folded": Session.fold, "rotated": rotate}
+    actions: dict[str, Settle] = {"materialized": Session.materialize, "rotated": rotate}
     return actions.get(request.param, lambda _: None)
 
 
@@ -195,7 +195,7 @@ async def test_chapters_are_read_from_the_journal_where_the_file_cannot_be_used(
     monkeypatch.setattr(paging, "_LAST_BYTES", ())
     with Session.create(tmp_path) as session:
         await session.append("a", SummaryMessage("1"))
-        session.fold()
+        session.materialize()
         if damage is None:
             session.info.database.unlink()
         else:
@@ -207,7 +207,7 @@ async def test_chapters_are_read_from_the_journal_where_the_file_cannot_be_used(
 async def test_a_summary_is_found_however_far_back(
     tmp_path: Path, settle: Settle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paging, "_NEAR", 3)
+    monkeypatch.setattr(paging, "_RECENT_IDS", 3)
     with Session.create(tmp_path) as session:
         for agent, text in zip("abababbbbbb", "S.S.........", strict=False):
             await session.append(agent, SummaryMessage(agent) if text == "S" else UserMessage(agent))
@@ -234,7 +234,7 @@ def test_a_chapter_of_a_long_session_is_there_at_once(tmp_path: Path) -> None:
     journal.append(b"", sync=True)
     journal.close()
     with Session.open(tmp_path, "long") as session:
-        session.fold()
+        session.materialize()
     start = time.perf_counter()
     session = Session.open(tmp_path, "long")
     opened = time.perf_counter() - start

@@ -23,7 +23,7 @@ query_module = sys.modules["planck_nb.sessions.query"]  # the package has the fu
 FOREVER = "select count(*) from range(10_000_000) a, range(10_000_000) b where a.range * b.range % 7 = 3"
 
 
-@pytest.fixture(params=["journal", "folded", "half", "attached", "one attached"])
+@pytest.fixture(params=["journal", "materialized", "half", "attached", "one attached"])
 def two_sessions(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two sessions, in their journals, in their DuckDB files, in files that count as large, or half in each."""
 
@@ -32,28 +32,28 @@ def two_sessions(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
             with Session.create(tmp_path, name=name) as session:
                 await converse(session)
                 if request.param == "half":
-                    session.fold()
+                    session.materialize()
                 await converse(session, turn=1)
             if request.param == "journal":
                 session.info.database.unlink()
             if request.param == "half":
-                # What a killed process leaves: rows in the journal that were not folded.
+                # What a killed process leaves: rows that are only in the journal.
                 again = Session.open(tmp_path, name)
                 await converse(again, turn=2)
                 await again.log("a1").truncate_from(again.messages()[8].db_id)
-                again._folder.close()
+                again._materializer.close()
                 again._writer.close()
                 again._lock.release()
                 planck_nb.sessions.session._open_sessions.discard(again)
 
     asyncio.run(fill())
     if request.param != "attached":  # as are those written lately
-        monkeypatch.setattr(query_module, "_LATELY", float("-inf"))
+        monkeypatch.setattr(query_module, "_RECENTLY_WRITTEN", float("-inf"))
     if request.param == "one attached":
         first = find_session(tmp_path, "first").database
         with duckdb.connect(first) as connection:
             connection.execute("create table padding as select random() as x from range(100000)")
-        monkeypatch.setattr(query_module, "_LARGE", first.stat().st_size)
+        monkeypatch.setattr(query_module, "_LARGE_FILE", first.stat().st_size)
     return tmp_path
 
 
@@ -153,11 +153,11 @@ async def test_a_path_that_duckdb_cannot_use_is_read_from_the_journal(tmp_path: 
 async def test_foreign_files_in_the_directory_break_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float
 ) -> None:
-    monkeypatch.setattr(query_module, "_LATELY", lately)
+    monkeypatch.setattr(query_module, "_RECENTLY_WRITTEN", lately)
     directory = tmp_path / "odd [1]*'s é"
     with Session.create(directory, name="good") as session:
         await converse(session)
-        session.fold()
+        session.materialize()
         for name, content in {
             "0" * 16 + "_junk.journal.jsonl": b"\x00junk\n" * 100,
             "1" * 16 + "_empty.journal.jsonl": b"",
@@ -338,7 +338,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("lately", [60, float("-inf")])
 async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float) -> None:
-    monkeypatch.setattr(query_module, "_LATELY", lately)
+    monkeypatch.setattr(query_module, "_RECENTLY_WRITTEN", lately)
     with Session.create(tmp_path) as session:
         log = session.log("a")
         stop = asyncio.Event()
@@ -349,7 +349,7 @@ async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.Mon
                 number += 1
                 await log.append(reply(str(number)), turn=number, time=number)
                 if number % 40 == 0:
-                    await asyncio.to_thread(session.fold)
+                    await asyncio.to_thread(session.materialize)
 
         writing = asyncio.ensure_future(write())
         for _ in range(20):

@@ -95,7 +95,7 @@ async def test_what_is_read_is_what_its_writer_sees(tmp_path: Path) -> None:
             await converse(session, turn=turn)
             await session.flush()
             if turn == 1:
-                session.fold()
+                session.materialize()
             for read in (
                 SessionReader.messages,
                 SessionReader.events,

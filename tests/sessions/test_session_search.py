@@ -124,7 +124,7 @@ def test_a_search_takes_hardly_longer_than_a_scan(tmp_path: Path) -> None:
     journal.append(b"", sync=True)
     journal.close()
     with Session.open(tmp_path, "long") as session:
-        session.fold()
+        session.materialize()
 
     def seconds(action: Callable[[], object]) -> float:
         start = time.process_time()  # of all threads, whatever else runs on the machine

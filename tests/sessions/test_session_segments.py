@@ -46,7 +46,7 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         ids = await converse(session)
-        session.fold()
+        session.materialize()
         ids.append(await session.append("a1", UserMessage("more")))
     session.path.with_suffix(".1.jsonl").unlink()
     compact_store(tmp_path)
@@ -54,7 +54,7 @@ async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("short_segments")
-async def test_a_query_reads_nothing_twice_that_was_folded_while_it_looked_around(
+async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = importlib.import_module("planck_nb.sessions.query")
@@ -69,7 +69,7 @@ async def test_a_query_reads_nothing_twice_that_was_folded_while_it_looked_aroun
         before = list_sessions(tmp_path)
         monkeypatch.setattr(module, "list_sessions", lambda _: before)
         ids = await converse(session)
-        session.fold()
+        session.materialize()
         assert journal_end(session.path).segment == 2
         assert list(query(tmp_path, ALL).id) == ids
     assert len(began) == 1
@@ -82,7 +82,7 @@ async def test_a_long_journal_goes_on_in_a_new_segment_and_the_old_ones_stay(tmp
         ids = []
         for turn in range(4):
             ids += await converse(session, turn=turn)
-            session.fold()
+            session.materialize()
         assert file_names(session) == [".duckdb", *(f".journal.{n}.jsonl" for n in range(1, 5)), ".journal.jsonl"]
         assert numbers(session) == ids
         assert list(query(tmp_path, ALL).id) == ids
@@ -102,28 +102,28 @@ async def test_a_long_journal_goes_on_in_a_new_segment_and_the_old_ones_stay(tmp
 
 
 @pytest.mark.usefixtures("short_segments")
-async def test_the_file_is_made_anew_from_all_segments(tmp_path: Path) -> None:
+async def test_the_file_is_rebuilt_from_all_segments(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         for turn in range(3):
             await converse(session, turn=turn)
-            session.fold()
+            session.materialize()
         before = query(tmp_path, ALL)
         assert len(before) == 12
         session.info.database.unlink()
         assert query(tmp_path, ALL).equals(before)
-        session.fold()
+        session.materialize()
         assert query(tmp_path, ALL).equals(before)
 
 
-async def test_a_segment_may_begin_where_nothing_was_folded(tmp_path: Path) -> None:
+async def test_a_segment_may_begin_where_nothing_was_materialized(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         ids = await converse(session)
-        session.fold()
+        session.materialize()
         ids += await converse(session, turn=1)
         session._writer.start_segment()
         ids += await converse(session, turn=2)
         assert list(query(tmp_path, ALL).id) == ids
-        session.fold()
+        session.materialize()
         assert list(query(tmp_path, ALL).id) == ids
         assert numbers(session) == ids
 
@@ -171,7 +171,7 @@ async def test_queries_and_writers_do_not_mind_a_segment_that_begins(tmp_path: P
                 number += 1
                 await session.append("a", UserMessage(str(number)), turn=number)
                 if number % 30 == 0:
-                    await asyncio.to_thread(session.fold)
+                    await asyncio.to_thread(session.materialize)
             return number
 
         writing = asyncio.ensure_future(write())
@@ -210,7 +210,7 @@ def test_no_acknowledged_message_is_lost_when_a_segment_begins(tmp_path: Path, a
         assert numbers(session) == list(seen.id)
         assert acknowledged < 500 or ".journal.1.jsonl" in file_names(session)
         session.info.database.unlink(missing_ok=True)
-        session.fold()
+        session.materialize()
         assert query(tmp_path, ALL).equals(seen)
 
 
@@ -220,8 +220,8 @@ async def test_compacting_compresses_old_segments_and_loses_nothing(tmp_path: Pa
         for turn in range(3):
             await converse(session, turn=turn)
             await converse(other, turn=turn)
-            session.fold()
-            other.fold()
+            session.materialize()
+            other.materialize()
         session.close()
         bad = session.info.database.with_name(session.info.database.name + ".bad")
         bad.write_bytes(b"x" * 100_000)
@@ -246,5 +246,5 @@ def test_a_missing_segment_is_said_and_breaks_no_query_of_others(tmp_path: Path)
         session._writer.start_segment()
         session.path.with_suffix(".1.jsonl").unlink()
         with pytest.raises(SessionError, match="could not be made anew"):
-            session.fold()
+            session.materialize()
         assert set(query(tmp_path, ALL).session_id) == {other.id}

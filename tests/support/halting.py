@@ -24,7 +24,7 @@ def halt_in(directory: Path, name: str, step: str, place: str, when: str) -> Non
     A place is "module:function"; it is stopped "before" or "after" its next call, or where it has written "half" of
     what it was given. That it stopped there is told by the line "halted". For child processes.
     """
-    Materializer.PAUSE, Materializer.SEGMENT = 1e6, sys.maxsize  # nothing is folded but by the step
+    Materializer.PAUSE, Materializer.SEGMENT = 1e6, sys.maxsize  # nothing is materialized except by the step
     asyncio.run(_halt_in(directory, name, step, place, when))
 
 
@@ -32,7 +32,7 @@ async def _halt_in(directory: Path, name: str, step: str, place: str, when: str)
     session = Session.create(directory, name=name)
     for agent in "abcabc":
         print(await session.append(agent, UserMessage(TEXT)), TEXT, flush=True)
-    session.fold()
+    session.materialize()
     for agent in "abcabc":
         print(await session.append(agent, UserMessage(TEXT)), TEXT, flush=True)
     await session.truncate_after(10)
@@ -40,7 +40,7 @@ async def _halt_in(directory: Path, name: str, step: str, place: str, when: str)
     steps: dict[str, Callable[[], Awaitable[object]]] = {
         "summary": lambda: session.append("a", SummaryMessage(TEXT, kept=[1, 4])),
         "rewind": lambda: session.truncate_after(5),
-        "fold": lambda: asyncio.to_thread(session.fold),
+        "materialize": lambda: asyncio.to_thread(session.materialize),
         "rotation": lambda: asyncio.to_thread(_rotate, session),
     }
     _stop_at(place, when)
@@ -49,7 +49,7 @@ async def _halt_in(directory: Path, name: str, step: str, place: str, when: str)
 
 def _rotate(session: Session) -> None:
     Materializer.SEGMENT = 1
-    session.fold()
+    session.materialize()
 
 
 def _stop_at(place: str, when: str) -> None:

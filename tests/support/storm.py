@@ -49,7 +49,7 @@ async def _storm(directory: Path, name: str, chance: random.Random) -> None:
         session = Session.create(directory, name=name)
     print("ready", flush=True)
     weather = _Storm(session, chance)
-    actions = (weather.say, weather.summarise, weather.keep, weather.rewind, weather.go_back, weather.fold)
+    actions = (weather.say, weather.summarise, weather.keep, weather.rewind, weather.go_back, weather.materialize)
     while True:
         [action] = chance.choices(actions, (80, 6, 5, 4, 2, 3))
         try:
@@ -63,7 +63,7 @@ class _Storm:
         self._session = session
         self._chance = chance
         self._ids = [row.db_id for row in session.messages()] or [1]
-        self._folding: set[asyncio.Task[None]] = set()
+        self._materializing: set[asyncio.Task[None]] = set()
 
     async def say(self) -> None:
         """Three agents at once, after an event."""
@@ -93,20 +93,20 @@ class _Storm:
             await self._session.return_to(self._chance.choice(branches).id)
             print("rewind", flush=True)
 
-    async def fold(self) -> None:
-        """Fold on a thread, while what follows is written."""
-        task = asyncio.create_task(asyncio.to_thread(_fold, self._session))
-        self._folding.add(task)
-        task.add_done_callback(self._folding.discard)
+    async def materialize(self) -> None:
+        """Materialize on a thread while the session is written."""
+        task = asyncio.create_task(asyncio.to_thread(_materialize, self._session))
+        self._materializing.add(task)
+        task.add_done_callback(self._materializing.discard)
 
     def _text(self) -> str:
         words = "wörter " * self._chance.choice((1, 5, 40, 40, 2000))
         return f"{words}{self._chance.random()}"
 
 
-def _fold(session: Session) -> None:
+def _materialize(session: Session) -> None:
     with suppress(SessionError):
-        session.fold()
+        session.materialize()
 
 
 def check(directory: Path, name: str, printed: Iterable[str], *, gaps: bool = False) -> None:
@@ -136,11 +136,11 @@ def check(directory: Path, name: str, printed: Iterable[str], *, gaps: bool = Fa
         assert [row.db_id for row in page.rows] == [
             row_id for row_id in expected if row_id >= (page.checkpoint_id or 0)
         ]
-        session.fold()
+        session.materialize()
     assert list(query(directory, _IDS, session=info.id).id) == expected
     with closing(duckdb.connect(info.database, read_only=True)) as connection:
-        folded = connection.execute("select id, text from messages order by id").fetchall()
-        assert folded == list(texts.items()), "the fold is the journal"
+        stored = connection.execute("select id, text from messages order by id").fetchall()
+        assert stored == list(texts.items()), "the database has the rows of the journal"
         for table, kind in (("events", "event"), ("rewinds", "rewind")):
             ids = [row[0] for row in connection.execute(f"select id from {table} order by id").fetchall()]
             assert ids == [record["id"] for record in records if record["kind"] == kind]

@@ -350,7 +350,7 @@ async def test_other_tools_read_sessions_as_documented(
     code, sql = documented()
     with Session.create(tmp_path / ".planck" / "sessions", name="open") as session:
         await converse(session)
-        session.fold()
+        session.materialize()
         names: dict[str, Any] = {}
         exec(code, names)
         said = ast.literal_eval(capsys.readouterr().out)
@@ -359,7 +359,7 @@ async def test_other_tools_read_sessions_as_documented(
         with names["store"] as store:
             assert store.execute(sql).fetchall() == [(session.info.database.stem, 4)]
             await converse(session, turn=1)
-            session.fold()  # nothing is in its way between two queries
+            session.materialize()  # nothing is in its way between two queries
             assert store.execute(sql).fetchall() == [(session.info.database.stem, 8)]
 
 
@@ -367,13 +367,13 @@ async def test_other_tools_read_sessions_as_documented(
 async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         await converse(session)
-        session.fold()
+        session.materialize()
         with duckdb.connect(session.info.database, read_only=True) as connection:
             await converse(session, turn=1)
             with pytest.raises(SessionError, match="its journal has everything"):
-                session.fold()
+                session.materialize()
             assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(4,)]
             assert len(query(tmp_path, "SELECT * FROM messages")) == 8
-        session.fold()
+        session.materialize()
         with duckdb.connect(session.info.database, read_only=True) as connection:
             assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(8,)]
