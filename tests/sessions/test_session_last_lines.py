@@ -58,7 +58,7 @@ steps = st.lists(
 
 def write(directory: Path, script: list[Say | Summarise | Rewind | Rotate]) -> tuple[SessionInfo, Position]:
     """A session in which this happened, and where its journal ends."""
-    info = new_session_info(directory, "00000000000000aa", "near")
+    info = new_session_info(directory, "00000000000000aa", "last-lines")
     journal = JournalFile.create(info.path, codec.Header(info.id, info.name, info.created))
     row_id = 0
     for step in script:
