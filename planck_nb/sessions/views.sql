@@ -1,8 +1,8 @@
--- What %planck sql shows, documented column by column in README.md.
--- Built on what query.py prepares: store.sessions, store.all_messages, store.all_events, store.rewinds,
+-- The views of %planck sql; README.md describes their columns.
+-- They use the tables and views that query.py creates: store.sessions, store.all_messages, store.all_events, store.rewinds,
 -- store.hidden and store.hidden_in_branch.
 
--- The clock may have been set back.
+-- The clock may have been set back, so a duration is at least 0.
 create macro store.seconds(first, last) as case when last < first then 0 else epoch(last - first) end;
 
 create view store.visible_events as
@@ -47,7 +47,7 @@ select
     coalesce(turns, 0) as turns
 from latest left join counts using (session_id, agent_id);
 
--- A call's id is unique within its message only, so a result or an event belongs to the last call before it.
+-- The id of a call is unique within its message only, so a result or an event belongs to the last call before it.
 create view tool_calls as
 with parts as (
     select session_id, session_name, agent_id, turn, id, ts, role, unnest(json_extract(content, '$[*]')) as part
@@ -94,7 +94,7 @@ from calls
 left join results using (session_id, agent_id, message_id, call_id)
 left join runs using (session_id, agent_id, message_id, call_id);
 
--- A decision belongs to the request just before it; what a rule decided nobody was asked.
+-- A decision belongs to the request just before it; a decision by a rule has no request.
 create view approvals as
 with steps as (
     select
@@ -134,7 +134,7 @@ from paired p
 asof left join tool_calls c
     on c.session_id = p.session_id and c.agent_id = p.agent_id and c.call_id = p.call_id and c.message_id < p.id;
 
--- What was spent stays spent: replies that a rewind took back count here and in sessions.
+-- Replies hidden by a rewind have been paid for and count here and in sessions.
 create view usage as
 select
     session_id, session_name, agent_id,
@@ -179,7 +179,7 @@ with bounds as (
         arg_max(type, id) filter (type <> 'turn_start') as outcome
     from store.visible_events e
     where type in ('turn_start', 'turn_end', 'aborted', 'error')
-        -- A rewind to a turn's prompt leaves the start of the turn, which is written before.
+        -- A rewind to a turn's prompt does not hide the start of the turn, which is written before it.
         and not exists (
             select 1 from store.visible_events r
             where r.type = 'rewound' and r.session_id = e.session_id and r.agent_id = e.agent_id
