@@ -43,15 +43,18 @@ def list_providers() -> list[str]:
 
 
 def add_models(models: Iterable[Model]) -> None:
-    """Let `get_model` and `list_models` know models of one's own by the names of `by_name`, in the whole process.
+    """Make own models known to `get_model` and `list_models` in the whole process.
 
-    A workspace hands its own ones to its lookups and adds none here.
+    A workspace uses those of its configuration without adding them here.
+
+    Args:
+        models: Models, found by their `alias`, and as "provider:id" if they are at their vendor's own address.
     """
     _own.update(by_name(models))
 
 
 def by_name(models: Iterable[Model]) -> dict[str, Model]:
-    """Models of one's own by their `alias`, and as "provider:id" where that is whom they ask.
+    """Index own models by their `alias`, and as "provider:id" if they are at their vendor's own address.
 
     A model of another server has its alias only, so that nothing that was meant for a vendor goes elsewhere.
     """
@@ -65,11 +68,27 @@ def by_name(models: Iterable[Model]) -> dict[str, Model]:
 
 
 def list_models(provider_name: str, *, base_url: str | None = None, api_key: str | None = None) -> list[Model]:
-    """The models of a provider: the user's own, and the catalogue's or those that a server reports within two seconds.
+    """List the models of a provider: own ones, and those of the catalogue or of the server.
 
-    Servers are asked where the provider is a local one, and for models of "openai" at a foreign `base_url`; one that
-    does not answer has none. Raises `UnknownProviderError`. In a coroutine, `discover` asks servers without holding
-    up the event loop.
+    Servers are asked if the provider is a local one, or for "openai" at another `base_url`, for at most two seconds. In
+    a coroutine, `discover` does so without blocking the event loop.
+
+    Args:
+        provider_name: The name of the provider.
+        base_url: The address of the server, None for the provider's own.
+        api_key: The key for that server.
+
+    Returns:
+        The models; none for a server that does not answer.
+
+    Raises:
+        UnknownProviderError: There is no such provider.
+        ConfigError: The address is not a URL.
+
+    Example:
+        >>> from planck_nb import ai
+        >>> [str(model) for model in ai.list_models("demo")]
+        ['demo:demo', 'demo:script']
     """
     known = provider(provider_name)
     own = {model.alias or model.id: model for model in _own.values() if model.provider == provider_name}
@@ -85,7 +104,20 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
 
 
 async def discover(provider_name: str, base_url: str | None = None, *, api_key: str | None = None) -> list[Model]:
-    """Like `list_models`, without holding up the event loop."""
+    """List the models of a provider like `list_models`, without blocking the event loop.
+
+    Args:
+        provider_name: The name of the provider.
+        base_url: The address of the server, None for the provider's own.
+        api_key: The key for that server.
+
+    Returns:
+        The models; none for a server that does not answer.
+
+    Raises:
+        UnknownProviderError: There is no such provider.
+        ConfigError: The address is not a URL.
+    """
     return await run_in_thread(lambda: list_models(provider_name, base_url=base_url, api_key=api_key))
 
 
@@ -101,12 +133,36 @@ def get_model(
     auth: Auth | None = None,
     own: Iterable[Model] = (),
 ) -> Model:
-    """A model by provider and id, by "provider:id", or by the alias of a model of one's own: `own` or `add_models`.
+    """Find a model by provider and id, by "provider:id", or by the alias of an own model.
 
-    Ids that the catalogue does not know are used as they are, with an unknown context window and price, unless they
-    look like a misspelt one: then `UnknownModelError` names it. A `base_url` switches that check off, because another
-    server has other models, and other prices. Raises `UnknownProviderError` for a provider that does not exist,
-    `ConfigError` for a `base_url` that is not a URL.
+    An id that the catalogue does not know is used as it is, with an unknown context window and price, unless it looks
+    like a typing mistake. With a `base_url` there is no such check, because another server has other models and prices.
+
+    Args:
+        provider_name: The name of the provider, "provider:id", or an alias.
+        model_id: The id at the provider.
+        base_url: The address of the server, None for the provider's own.
+        api_key: The API key, in place of the environment's.
+        identifier: Names the variable `<IDENTIFIER>_API_KEY` to read the key from.
+        has_api_key: Whether to send a key.
+        api: The wire format: "chat", "responses", "messages", "generate_content", "interactions", "ollama", or one that
+            was registered; by default the provider's.
+        auth: A function that returns the headers with the credentials of each request, called for every attempt. It
+            gets an `OutgoingRequest`, may be async, and takes the place of an API key.
+        own: Own models to look for before those of `add_models`.
+
+    Returns:
+        The model.
+
+    Raises:
+        UnknownProviderError: There is no such provider.
+        UnknownModelError: The id is missing, or looks like a typing mistake.
+        ConfigError: `base_url` is not a URL.
+
+    Example:
+        >>> from planck_nb import ai
+        >>> ai.get_model("anthropic:claude-sonnet-4-6").context_window
+        1000000
     """
     mine = {**_own, **by_name(own)}
     described = mine.get(provider_name if model_id is None else f"{provider_name}:{model_id}")

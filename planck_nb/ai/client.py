@@ -85,12 +85,15 @@ class RequestPreview:
 
 
 class Client:
-    """Asks models over connections that it keeps and closes.
+    """Asks models over connections that it keeps and closes. It belongs to the event loop that it is first used in.
 
-    `credentials` maps names of variables such as `ANTHROPIC_API_KEY` to keys; by default it is the environment, read
-    at each request. `transport` is any httpx transport to use instead of the network. `cassette` records what comes
-    over it, or answers in its place; it may be changed at any time. A client belongs to the event loop it is first
-    used in.
+    Args:
+        credentials: API keys by the names of variables such as `ANTHROPIC_API_KEY`; by default the environment, read at
+            each request.
+        transport: An httpx transport to use instead of the network.
+        cassette: Records answers, or gives them in place of the server; the attribute may be changed at any time.
+        timeouts: How long to wait for a server.
+        retries: When to send a request again.
     """
 
     def __init__(
@@ -113,11 +116,33 @@ class Client:
         self._windows: dict[tuple[str, str], int | None] = {}
 
     def stream(self, model: Model, context: Context, options: Options | None = None) -> Stream:
-        """The answer of a model, as it comes. Nothing is sent before the first event is asked for."""
+        """Ask a model, and stream its answer. Nothing is sent before the first event is read.
+
+        Args:
+            model: The model to ask.
+            context: The conversation and the tools.
+            options: How the model should answer; the model's own options apply where these set nothing.
+
+        Returns:
+            A stream. Iterating it raises `ModelError` or `ProviderError`.
+        """
         return Stream(self, model, context, (options or Options()).over(model.options))
 
     async def complete(self, model: Model, context: Context, options: Options | None = None) -> AssistantMessage:
-        """The whole answer of a model. Raises `ModelError` or `ProviderError`."""
+        """Ask a model, and wait for its whole answer.
+
+        Args:
+            model: The model to ask.
+            context: The conversation and the tools.
+            options: How the model should answer; the model's own options apply where these set nothing.
+
+        Returns:
+            The message.
+
+        Raises:
+            ModelError: The model cannot be used as asked.
+            ProviderError: The server, or the connection to it, failed.
+        """
         async with self.stream(model, context, options) as stream:
             async for _ in stream.batches():
                 pass
@@ -169,9 +194,17 @@ class Client:
             self._transport = None
 
     def key_for(self, model: Model) -> str | None:
-        """The API key of a model, None where none is needed.
+        """Find the API key of a model.
 
-        Raises `MissingCredentialError`, and `ModelError` for a key that cannot be one.
+        Args:
+            model: The model.
+
+        Returns:
+            The key, None if none is needed.
+
+        Raises:
+            MissingCredentialError: A key is needed and not set.
+            ModelError: The key holds characters that no header can carry.
         """
         if not model.has_api_key:
             return None
@@ -196,7 +229,21 @@ class Client:
     async def answer(
         self, model: Model, context: Context, options: Options, builder: MessageBuilder
     ) -> AsyncGenerator[list[StreamEvent], None]:
-        """The events of one answer, one batch per piece of the network, fed to `builder` before they are given out."""
+        """Stream one answer into a message builder; `stream` is the same for users.
+
+        Args:
+            model: The model to ask.
+            context: The conversation and the tools.
+            options: How the model should answer.
+            builder: Receives each batch of events before it is yielded.
+
+        Yields:
+            The events in batches, one for each piece of data from the network.
+
+        Raises:
+            ModelError: The model cannot be used as asked.
+            ProviderError: The server, or the connection to it, failed.
+        """
         if (local := local_model(model)) is not None:
             replies = local.stream(model, context, options)
             try:
@@ -382,7 +429,7 @@ def _checked(key: str | None, source: str) -> str | None:
 
 
 async def _check(reply: HttpResponse, wire: Dialect, model: Model, secrets: set[str]) -> None:
-    """Raise what an answer that is not a stream means."""
+    """Raise the error for an answer that is not a stream."""
     kind = reply.headers.get("content-type", "")
     if reply.status == _OK and "json" not in kind and "html" not in kind:
         return
@@ -404,7 +451,7 @@ async def _check(reply: HttpResponse, wire: Dialect, model: Model, secrets: set[
 
 
 async def _decode(reply: HttpResponse, wire: Dialect, model: Model) -> AsyncGenerator[list[StreamEvent | Pause], None]:
-    """The events of a stream. What was decoded before an error is given out before the error is raised."""
+    """The events of a stream. Those that were decoded before an error are yielded before it is raised."""
     frames = splitter(wire.framing)
     decoder = wire.decoder(model)
     ended = False
@@ -442,7 +489,7 @@ async def _decode(reply: HttpResponse, wire: Dialect, model: Model) -> AsyncGene
 
 
 def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent | Pause]) -> None:
-    """Decode a frame that the end of the bytes cut off: it may be whole, or worth nothing."""
+    """Decode a frame that the end of the data cut off, which may be complete or useless."""
     for data in frames:
         try:
             batch.extend(decoder.feed(data))
@@ -466,9 +513,16 @@ def _concealed(text: str, secrets: set[str]) -> str:
 
 
 class Stream:
-    """A model's answer: an asynchronous iterator of `StreamEvent`, and a context manager that closes the connection.
+    """A model's answer: an async iterator of `StreamEvent`, and a context manager that closes the connection.
 
-    Iterating raises `ModelError` or `ProviderError`; what came until then stays in `message`. Only one task iterates.
+    Iterating raises `ModelError` or `ProviderError`; what was received until then stays in `message`. Only one task may
+    iterate. `Client.stream` makes streams.
+
+    Args:
+        client: The client that asks.
+        model: The model to ask.
+        context: The conversation and the tools.
+        options: How the model should answer.
     """
 
     def __init__(self, client: Client, model: Model, context: Context, options: Options) -> None:
@@ -480,19 +534,27 @@ class Stream:
 
     @property
     def message(self) -> AssistantMessage:
-        """The message: complete, or as far as it came.
+        """The message: complete, or as far as it was received.
 
-        Until the stream has ended its `stop_reason` is "aborted", which is what it stays when nobody reads on.
+        Until the stream has ended its `stop_reason` is "aborted", and stays so if nothing more is read.
         """
         return self._message or self._builder.build("aborted")
 
     async def batches(self) -> AsyncIterator[list[StreamEvent]]:
-        """The events in lists, one for each piece that the network brought."""
+        """Iterate over the events in lists.
+
+        Yields:
+            One list for each piece of data from the network.
+        """
         while (batch := await self.next_batch()) is not None:
             yield batch
 
     async def next_batch(self) -> list[StreamEvent] | None:
-        """The next of `batches`, None after the last: the cheapest way to read."""
+        """Read the next of `batches`, which is the cheapest way to read.
+
+        Returns:
+            The events, None after the last.
+        """
         if self._message is not None:
             return None
         try:
@@ -523,7 +585,7 @@ class Stream:
         return self._pending.pop()
 
     async def aclose(self) -> None:
-        """Stop reading and close the connection. The message stays as far as it came."""
+        """Stop reading and close the connection. The message stays as far as it was received."""
         self._pending.clear()
         await self._batches.aclose()
         if self._message is None:

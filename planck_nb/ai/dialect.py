@@ -17,8 +17,12 @@ from planck_nb.base.json_types import JsonObject
 class WireRequest:
     """One HTTP POST that is answered by a stream.
 
-    `warnings` are sentences about what was asked and is not sent. `prefix` is the digest of all that is sent, where the
-    vendor binds what it signs to that.
+    Args:
+        url: The whole URL.
+        body: The JSON body.
+        headers: Headers of this format, such as the one with the key, by their lower-case names.
+        warnings: Sentences about options that are left out.
+        prefix: A digest of all that is sent, if the vendor binds its signatures to that.
     """
 
     url: str
@@ -30,7 +34,7 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The server interrupts a long answer: it goes on once all that came so far is sent back unchanged."""
+    """The server interrupts a long answer, and continues it when all that was received is sent back unchanged."""
 
     type: Literal["pause"] = "pause"
 
@@ -39,39 +43,96 @@ class Decoder(Protocol):
     """Turns the frames of one stream into events. It holds that stream's state and is used once."""
 
     def feed(self, data: bytes) -> Iterable[StreamEvent | Pause]:
-        """The events that one frame's data stands for; a `Pause` may stand in the place of `Finish`.
+        """Decode the data of one frame.
 
-        Raises a `ProviderError` for an error that the server reports inside the stream, `ProviderProtocolError` for a
-        frame that is not valid.
+        Args:
+            data: The `data` of a server-sent event, or one line.
+
+        Returns:
+            The events; a `Pause` may stand in the place of `Finish`.
+
+        Raises:
+            ProviderError: The server reports an error inside the stream.
+            ProviderProtocolError: The frame is not valid.
         """
         ...
 
     def end(self) -> Iterable[StreamEvent]:
-        """The bytes ended: the last events. Raises `StreamTruncated` when the format's terminal event never came."""
+        """Finish decoding after the last byte.
+
+        Returns:
+            The last events.
+
+        Raises:
+            StreamTruncated: The format's terminal event is missing.
+        """
         ...
 
 
 class Dialect(Protocol):
-    """One wire format: a request from a context, events from frames."""
+    """One wire format: makes a request from a context, and events from frames. `framing` is how its stream is cut.
+
+    It does no I/O and holds no state, so one instance serves all requests.
+    """
 
     framing: Literal["sse", "ndjson"]
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
-        """The request. Raises `UnsupportedFeatureError` where the format cannot express a part of it."""
+        """Make the request for one reply.
+
+        Args:
+            model: The model to ask; `planck_nb.ai.dialects.base_url_of` gives its address.
+            context: The conversation and the tools; `planck_nb.ai.dialects.prepare` makes its messages valid for the
+                model.
+            options: How to answer; what the format cannot express goes into the request's `warnings`.
+            key: The API key, None if there is none.
+
+        Returns:
+            The request.
+
+        Raises:
+            UnsupportedFeatureError: The format cannot express a part of the context.
+        """
         ...
 
     def decoder(self, model: Model) -> Decoder:
-        """A decoder for the answer to one request."""
+        """Make a decoder for the answer to one request.
+
+        Args:
+            model: The model that answers.
+
+        Returns:
+            A new decoder.
+        """
         ...
 
     def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an answer with an HTTP status of 400 or more means."""
+        """Make the error for an answer with an HTTP status of 400 or more.
+
+        Args:
+            model: The model that was asked.
+            status: The HTTP status.
+            headers: The headers of the answer.
+            body: Its body; `planck_nb.ai.dialects.body_error` understands the usual shapes.
+
+        Returns:
+            The error to raise.
+        """
         ...
 
 
 class LocalModel(Protocol):
-    """A provider that answers without a server, such as the scripted demo."""
+    """A model that answers without a server, such as the scripted demo."""
 
     def stream(self, model: Model, context: Context, options: Options) -> AsyncIterator[list[StreamEvent]]:
-        """The events of one answer, in batches."""
+        """Answer one request.
+
+        Args:
+            model: The model that was asked for.
+            context: The conversation and the tools.
+            options: How to answer.
+
+        Returns:
+            The events in batches, the last of which ends with `Finish`.
+        """
         ...

@@ -21,7 +21,12 @@ StopReason: TypeAlias = Literal["stop", "length", "tool_use", "refusal", "aborte
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Text that is shown as it is."""
+    """Text that is shown as it is.
+
+    Args:
+        text: The text.
+        provider_state: Opaque data that goes back to the provider unchanged, None if there is none.
+    """
 
     text: str
     provider_state: JsonObject | None = None
@@ -30,7 +35,12 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingPart:
-    """Reasoning that the model shows. `text` may be empty when only the provider's sealed form exists."""
+    """Reasoning that the model shows.
+
+    Args:
+        text: The reasoning, empty if only the provider's encrypted form exists.
+        provider_state: Opaque data that goes back to the provider unchanged, such as a signature.
+    """
 
     text: str
     provider_state: JsonObject | None = None
@@ -41,8 +51,13 @@ class ThinkingPart:
 class ToolCallPart:
     """A model's request to run a tool.
 
-    `args` is the parsed JSON object. Where the model wrote something that is not a JSON object, `args` is empty and
-    `invalid` holds the text as it came; such a call is reported back to the model and never run.
+    Args:
+        id: The id of the call, unique within its message.
+        name: The name of the tool.
+        args: The arguments, a parsed JSON object.
+        invalid: The text that the model wrote in place of a JSON object; `args` is then empty. Such a call is reported
+            back to the model and never run.
+        provider_state: Opaque data that goes back to the provider unchanged.
     """
 
     id: str
@@ -55,9 +70,12 @@ class ToolCallPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A picture: its bytes in `data`, or the `url` where the provider may fetch it.
+    """An image, by its bytes or by its address.
 
-    `data` is base64 text; bytes given to the constructor are encoded. `mime` is its media type.
+    Args:
+        data: The bytes, or their base64 text, which is what the attribute holds.
+        mime: The media type.
+        url: An address that the provider may fetch the image from, in place of `data`.
     """
 
     data: str | None = None
@@ -77,9 +95,13 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A document, such as a PDF: its bytes in `data`, or the `url` where the provider may fetch it.
+    """A document, such as a PDF, by its bytes or by its address.
 
-    `data` is base64 text; bytes given to the constructor are encoded. `mime` is its media type, `name` its file name.
+    Args:
+        data: The bytes, or their base64 text, which is what the attribute holds.
+        mime: The media type.
+        name: The file name.
+        url: An address that the provider may fetch the document from, in place of `data`.
     """
 
     data: str | None = None
@@ -111,7 +133,15 @@ def _as_base64(data: str | bytes | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultPart:
-    """What a tool gave back for the call `id`: the text that the model reads, and pictures it may look at."""
+    """What a tool returned.
+
+    Args:
+        id: The id of the call.
+        name: The name of the tool.
+        text: The text that the model reads.
+        is_error: Whether the call failed.
+        images: Images that the model may look at.
+    """
 
     id: str
     name: str
@@ -133,11 +163,19 @@ Part: TypeAlias = TextPart | ImagePart | FilePart | ThinkingPart | ToolCallPart 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one or more model replies.
+    """Token counts of one or more model replies, with one definition for all providers.
 
-    One definition for all providers: `input_tokens` is everything the model read, cached or not; `output_tokens` is
-    everything it wrote, thinking included. `cache_read_tokens` and `cache_write_tokens` are the parts of the input
-    that came from, or went into, the provider's cache; `thinking_tokens` is the part of the output spent on thinking.
+    Args:
+        input_tokens: All tokens that the model read, cached or not.
+        output_tokens: All tokens that it wrote, thinking included.
+        cache_read_tokens: The part of the input that came from the provider's cache.
+        cache_write_tokens: The part of the input that was written to it.
+        thinking_tokens: The part of the output that was spent on thinking.
+
+    Example:
+        >>> from planck_nb import ai
+        >>> (ai.Usage(10, 2) + ai.Usage(5, 1)).total_tokens
+        18
     """
 
     input_tokens: int = 0
@@ -162,7 +200,7 @@ class Usage:
 
 
 def as_parts(content: str | Sequence[UserPart]) -> tuple[UserPart, ...]:
-    """A user's content as parts: text becomes one text part. Raises `UsageError` for what is no content."""
+    """Return a user's content as parts: text becomes one text part. Raises `UsageError` for anything else."""
     if isinstance(content, str):
         return (TextPart(content),)
     if not isinstance(content, Iterable):
@@ -183,7 +221,14 @@ def _no_content(found: object) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What a person, or another agent, says. A plain string becomes one text part."""
+    """A message from a person or from another agent.
+
+    Args:
+        content: Text, which becomes one text part, or the parts.
+
+    Raises:
+        UsageError: The content is neither text nor a sequence of text, image and file parts.
+    """
 
     content: tuple[UserPart, ...]
     type: Literal["user"] = "user"
@@ -199,11 +244,17 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """What a model says, complete or as far as it came.
+    """A model's message, complete or as far as it was received.
 
-    `usage` is None where the provider reported none. `cost` is in US dollars, None where the price is unknown.
-    `error` is the one sentence that ended the message early, when `stop_reason` is "error". `api` is the wire format
-    that its parts' `provider_state` belongs to, empty where nobody knows.
+    Args:
+        content: Its parts in order.
+        stop_reason: Why it ended.
+        usage: Token counts, None if the provider reported none.
+        cost: US dollars, None if the price is unknown.
+        provider: The name of the provider.
+        model: The model's id.
+        error: One sentence about what ended it early, if `stop_reason` is "error".
+        api: The wire format that the `provider_state` of its parts belongs to, empty if unknown.
     """
 
     content: tuple[AssistantPart, ...]
@@ -234,7 +285,11 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultMessage:
-    """The results of all calls of one assistant message, in call order."""
+    """The results of all tool calls of one assistant message.
+
+    Args:
+        content: The results in the order of the calls.
+    """
 
     content: tuple[ToolResultPart, ...]
     type: Literal["tool_result"] = "tool_result"
@@ -246,11 +301,13 @@ SUMMARY_HEADING = "Summary of the conversation before this point:"
 
 @dataclass(frozen=True, slots=True)
 class SummaryMessage:
-    """What was said so far, in short. It begins a new chapter of a stored conversation.
+    """A summary of the conversation so far, which starts a new chapter of a stored conversation.
 
-    A plain string becomes one text part. `kept` are the ids of earlier messages that still count word for word: they
-    come after the summary in what a model is sent. Models have no such role: they read it as a user's message, below
-    `SUMMARY_HEADING`.
+    Models know no such role: they read it as a user's message, below `SUMMARY_HEADING`.
+
+    Args:
+        content: Text, which becomes one text part, or text parts.
+        kept: The ids of earlier messages that a model still receives word for word, after the summary.
     """
 
     content: tuple[TextPart, ...]
@@ -272,7 +329,11 @@ class SummaryMessage:
         return "".join(part.text for part in self.content)
 
     def as_user_message(self) -> UserMessage:
-        """What a model is sent in its place."""
+        """Convert the summary to the message that a model is sent.
+
+        Returns:
+            A user's message with the heading and the text.
+        """
         return UserMessage(f"{SUMMARY_HEADING}\n\n{self.text}")
 
 
@@ -288,20 +349,43 @@ def _adapter() -> Any:  # noqa: ANN401 - pydantic's adapter over a union of data
 
 
 def encode_message(message: Message) -> JsonObject:
-    """The message as JSON data; `decode_message` gives an equal message back."""
+    """Convert a message to JSON data, from which `decode_message` makes an equal message.
+
+    Args:
+        message: Any message.
+
+    Returns:
+        A JSON object. Fields that are None are left out.
+
+    Example:
+        >>> from planck_nb import ai
+        >>> data = ai.encode_message(ai.UserMessage("hi"))
+        >>> ai.decode_message(data) == ai.UserMessage("hi")
+        True
+    """
     return cast("JsonObject", _adapter().dump_python(message, mode="json", exclude_none=True))
 
 
 def message_json(message: Message) -> bytes:
-    """What `encode_message` gives, as JSON text and sooner. Raises ValueError for what pydantic cannot write."""
+    """Encode like `encode_message`, but to JSON text and faster. Raises ValueError if pydantic cannot write it."""
     return cast("bytes", _adapter().dump_json(message, exclude_none=True))
 
 
 def decode_message(data: JsonObject) -> Message:
-    """The message that `encode_message` made `data` from. Raises pydantic's ValidationError for anything else."""
+    """Make the message that `encode_message` converted to `data`.
+
+    Args:
+        data: A JSON object.
+
+    Returns:
+        The message.
+
+    Raises:
+        pydantic.ValidationError: The data is not an encoded message.
+    """
     return cast("Message", _adapter().validate_python(data))
 
 
 def text_of(parts: Iterable[Part]) -> str:
-    """The visible text of the parts: what was said and what tools returned, without thinking and calls."""
+    """Join the visible text of the parts, that of tool results included, without thinking and calls."""
     return "\n".join(part.text for part in parts if part.type in ("text", "tool_result") and part.text)

@@ -25,7 +25,15 @@ def nearest_level(level: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PriceStep:
-    """The rates of a request with more than `above` input tokens, in US dollars per million tokens."""
+    """The rates of requests with many input tokens, in US dollars per million tokens.
+
+    Args:
+        above: The rates apply to requests with more input tokens than this.
+        input: The rate of input tokens.
+        output: The rate of output tokens.
+        cache_read: The rate of tokens read from the cache; None means the input rate.
+        cache_write: The rate of tokens written to the cache; None means the input rate.
+    """
 
     above: int
     input: float
@@ -36,9 +44,14 @@ class PriceStep:
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """US dollars per million tokens. A cache rate of None means the input rate.
+    """Prices in US dollars per million tokens.
 
-    `steps` are the rates of longer prompts, which hold for all tokens of such a request.
+    Args:
+        input: The rate of input tokens.
+        output: The rate of output tokens.
+        cache_read: The rate of tokens read from the cache; None means the input rate.
+        cache_write: The rate of tokens written to the cache; None means the input rate.
+        steps: The rates of longer prompts, which apply to all tokens of such a request.
     """
 
     input: float
@@ -48,7 +61,19 @@ class Pricing:
     steps: tuple[PriceStep, ...] = ()
 
     def cost(self, usage: Usage) -> float:
-        """What one request costs in US dollars. Price steps make the sum of two requests' usage another matter."""
+        """Compute the cost of one request.
+
+        Args:
+            usage: The token counts of that request alone, because rates may depend on its length.
+
+        Returns:
+            US dollars.
+
+        Example:
+            >>> from planck_nb import ai
+            >>> ai.Pricing(input=3.0, output=15.0).cost(ai.Usage(input_tokens=1_000_000, output_tokens=100_000))
+            4.5
+        """
         rates = max(
             (step for step in self.steps if usage.input_tokens > step.above), key=lambda step: step.above, default=self
         )
@@ -66,14 +91,27 @@ class Pricing:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that can be asked.
+    """A model, with what is known about it; `get_model` makes one. None means unknown.
 
-    `api` names the wire format. `api_key` overrides the environment and never shows in a repr. `identifier` names the
-    variable `<IDENTIFIER>_API_KEY` for servers that are not the vendor's; with `has_api_key` False no key is sent.
-    `context_window` and `max_output` are in tokens. `modalities` are the kinds of content it can be given,
-    `thinking_levels` the levels of thinking it knows. What is None is unknown. `options` hold where a request names
-    none. `alias` is the short name its user gave it. `settings` are the wire format's own.
-    `auth` returns the credentials of each request in place of a key; it is never stored.
+    Args:
+        provider: The name of its provider.
+        id: Its id at the provider.
+        api: The name of its wire format.
+        base_url: The address of its server, None for the provider's own.
+        api_key: Its API key, in place of the environment's; never part of a repr.
+        identifier: Names the variable `<IDENTIFIER>_API_KEY` that holds the key of a server other than the vendor's.
+        has_api_key: Whether a key is sent.
+        name: Its name for people.
+        context_window: Tokens that it can read and write in one request.
+        max_output: Tokens that it can write in one request.
+        thinking: Whether it can think.
+        pricing: What it costs.
+        settings: Facts that only its wire format needs.
+        modalities: The kinds of content that it accepts.
+        thinking_levels: The levels of thinking that it has.
+        options: Options that apply where a request sets none.
+        alias: The short name that its user gave it.
+        auth: A function that returns the credentials of each request in place of a key; never stored.
     """
 
     provider: str
@@ -99,9 +137,23 @@ class Model:
         return f"{self.provider}:{self.id}"
 
     def cost(self, usage: Usage | None) -> float | None:
-        """What one request's usage costs in US dollars, None where usage or price is unknown."""
+        """Compute the cost of one request.
+
+        Args:
+            usage: The token counts of that request, None if unknown.
+
+        Returns:
+            US dollars, None if usage or price is unknown.
+        """
         return None if usage is None or self.pricing is None else self.pricing.cost(usage)
 
     def takes(self, modality: Modality) -> bool:
-        """Whether the model can be given this kind of content; True where nobody knows."""
+        """Check whether the model accepts a kind of content.
+
+        Args:
+            modality: The kind of content.
+
+        Returns:
+            Whether it does; True if that is unknown.
+        """
         return self.modalities is None or modality in self.modalities

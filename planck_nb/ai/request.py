@@ -11,7 +11,13 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a model sees of a tool. `parameters` is a JSON Schema of type object."""
+    """A tool as a model sees it.
+
+    Args:
+        name: Its name.
+        description: What it does and when to use it.
+        parameters: A JSON Schema of type "object".
+    """
 
     name: str
     description: str
@@ -20,7 +26,13 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One request: system prompt, messages in order, tools. Sampling options are never part of it."""
+    """What a model is given: the conversation and the tools. Options are separate.
+
+    Args:
+        system: The system prompt, empty for none.
+        messages: The messages in order.
+        tools: The tools that the model may call.
+    """
 
     system: str = ""
     messages: Sequence[Message] = ()
@@ -29,12 +41,19 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the model should answer. None means the provider's default.
+    """How a model should answer. None means the provider's default.
 
-    `max_tokens` bounds the reply in tokens; `thinking` is off, minimal, low, medium, high, xhigh or max, mapped to
-    what the model knows; `tool_choice` is auto, none, required or a tool's name; `output` is the JSON Schema that the
-    answer's text must fit; `extra` is merged into the request body as it is. What a model does not accept is left out
-    of the request, and a `StreamWarning` event says so.
+    What a model does not accept is left out of the request, with a `StreamWarning` event.
+
+    Args:
+        max_tokens: The most tokens that the reply may have.
+        temperature: The sampling temperature.
+        top_p: The probability mass to sample from, between 0 and 1.
+        stop: Texts that end the reply.
+        thinking: "off", "minimal", "low", "medium", "high", "xhigh" or "max"; the nearest level that the model has.
+        tool_choice: "auto", "none", "required" or the name of a tool.
+        output: A JSON Schema that the text of the reply must match.
+        extra: Fields that are merged into the request body unchanged.
     """
 
     max_tokens: int | None = None
@@ -47,17 +66,40 @@ class Options:
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def named(self) -> JsonObject:
-        """What they name, by field; `from_named` gives it back."""
+        """Collect the options that are set.
+
+        Returns:
+            The values by field name; `from_named` is the inverse.
+        """
         found = {item.name: getattr(self, item.name) for item in fields(self)} | {"extra": dict(self.extra)}
         return {name: value for name, value in found.items() if value not in _UNSAID}
 
     @classmethod
     def from_named(cls, named: JsonObject) -> Options:
-        """Options that name this; a field that there is none of is left out."""
+        """Make options from values by field name.
+
+        Args:
+            named: The values. Names that are not options are ignored.
+
+        Returns:
+            The options.
+        """
         return cls(**{item.name: named[item.name] for item in fields(cls) if item.name in named})
 
     def over(self, defaults: Options) -> Options:
-        """These options, with `defaults` where they name nothing; `extra` has what either names."""
+        """Combine these options with defaults.
+
+        Args:
+            defaults: The values of options that are not set here.
+
+        Returns:
+            The combined options; `extra` has the fields of both, those set here first.
+
+        Example:
+            >>> from planck_nb import ai
+            >>> ai.Options(temperature=0.0).over(ai.Options(temperature=1.0, max_tokens=9)).named()
+            {'max_tokens': 9, 'temperature': 0.0}
+        """
         if defaults == _NOTHING:
             return self
         return Options(**{**defaults.named(), **self.named(), "extra": {**defaults.extra, **self.extra}})

@@ -22,7 +22,13 @@ _LOADING_STEP = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds to wait: for a connection, for the first byte of an answer, and between any two bytes after it."""
+    """How long to wait for a server, in seconds.
+
+    Args:
+        connect: For a connection.
+        first_byte: For the first byte of an answer.
+        idle: Between any two bytes after it.
+    """
 
     connect: float = 10.0
     first_byte: float = 600.0
@@ -31,12 +37,16 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a request that has produced no content is sent again.
+    """When a request is sent again that has produced no content.
 
-    At most `retries` times, after `base` seconds doubled each time up to `cap`, shortened by up to a quarter so that
-    many agents do not return at once. A server's Retry-After is honoured up to `patience` seconds; beyond that the
-    failure is reported at once. A server that is loading its model is asked for up to `loading` seconds. `random` may
-    be a seeded generator.
+    Args:
+        retries: The most attempts after the first.
+        base: Seconds before the second attempt; doubled for each one after it, and shortened by up to a quarter at
+            random, so that many agents do not return at the same moment.
+        cap: The most seconds between two attempts.
+        patience: The longest Retry-After, in seconds, that is waited for; a longer one is reported at once.
+        loading: Seconds to wait for a server that is loading its model.
+        random: The source of randomness; a seeded one makes delays reproducible.
     """
 
     retries: int = 2
@@ -47,7 +57,15 @@ class RetryPolicy:
     random: random.Random = field(default_factory=random.Random, repr=False, compare=False)
 
     def delay(self, error: ProviderError, attempt: int) -> float | None:
-        """Seconds to wait before attempt number `attempt` + 1, or None when the failure is to be reported."""
+        """Decide whether and when to send a request again.
+
+        Args:
+            error: The failure.
+            attempt: The number of the attempt that failed, from 1.
+
+        Returns:
+            Seconds to wait, or None if the failure is to be reported.
+        """
         loads = isinstance(error, ModelLoadingError) and self.retries > 0
         if attempt > (self.loading / _LOADING_STEP if loads else self.retries) or not is_passing(error):
             return None
@@ -61,7 +79,7 @@ class RetryPolicy:
 
 
 def is_passing(error: ProviderError) -> bool:
-    """Whether the same request may succeed later. A server that let a whole timeout pass is not asked again."""
+    """Whether the same request may succeed later. A timeout is not retried: it has used up its time."""
     if isinstance(error, QuotaExceededError | ProviderTimeoutError | ProviderAddressError):
         return False
     if isinstance(error, ProviderStatusError):

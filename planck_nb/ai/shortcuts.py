@@ -19,7 +19,14 @@ _clients: dict[asyncio.AbstractEventLoop, Client] = {}
 
 
 def default_client() -> Client:
-    """The client that the running event loop's callers share. It is closed when the loop ends, or at exit."""
+    """Return the client that all callers of the running event loop share. It is closed with the loop, or at exit.
+
+    Returns:
+        The client, the same one for each call in the same loop.
+
+    Raises:
+        RuntimeError: No event loop is running.
+    """
     loop = asyncio.get_running_loop()
     client = _clients.get(loop)
     if client is None:
@@ -42,9 +49,36 @@ def stream(
     output: JsonObject | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> Stream:
-    """The answer of a model as it comes. `model` may be "provider:model"; the options are those of `Options`.
+    """Ask a model with the event loop's default client, and stream its answer.
 
-    Needs a running event loop. Raises `ModelError` for a model that does not exist; iterating raises the rest.
+    Args:
+        model: A model, or "provider:model".
+        context: The conversation and the tools.
+        max_tokens: See `Options`, like all that follow.
+        temperature: The sampling temperature.
+        top_p: The probability mass to sample from.
+        stop: Texts that end the reply.
+        thinking: The level of thinking.
+        tool_choice: "auto", "none", "required" or the name of a tool.
+        output: A JSON Schema that the text of the reply must match.
+        extra: Fields that are merged into the request body unchanged.
+
+    Returns:
+        A stream. Iterating it raises `ModelError` or `ProviderError`.
+
+    Raises:
+        ModelError: There is no such model.
+        RuntimeError: No event loop is running.
+
+    Example:
+        >>> import asyncio
+        >>> from planck_nb import ai
+        >>> async def main():
+        ...     async with ai.stream("demo", ai.Context(messages=[ai.UserMessage("hi")])) as stream:
+        ...         texts = [event.text async for event in stream if event.type == "text_delta"]
+        ...     return "".join(texts) == stream.message.text
+        >>> asyncio.run(main())
+        True
     """
     options = Options(max_tokens, temperature, top_p, stop, thinking, tool_choice, output, extra or {})
     return default_client().stream(_model(model), context, options)
@@ -63,7 +97,34 @@ async def complete(
     output: JsonObject | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> AssistantMessage:
-    """The whole answer of a model; otherwise like `stream`. Raises `ModelError` or `ProviderError`."""
+    """Ask a model with the event loop's default client, and wait for its whole answer.
+
+    Args:
+        model: A model, or "provider:model".
+        context: The conversation and the tools.
+        max_tokens: See `Options`, like all that follow.
+        temperature: The sampling temperature.
+        top_p: The probability mass to sample from.
+        stop: Texts that end the reply.
+        thinking: The level of thinking.
+        tool_choice: "auto", "none", "required" or the name of a tool.
+        output: A JSON Schema that the text of the reply must match.
+        extra: Fields that are merged into the request body unchanged.
+
+    Returns:
+        The message.
+
+    Raises:
+        ModelError: There is no such model, or it cannot be used as asked.
+        ProviderError: The server, or the connection to it, failed.
+
+    Example:
+        >>> import asyncio
+        >>> from planck_nb import ai
+        >>> reply = asyncio.run(ai.complete("demo", ai.Context(messages=[ai.UserMessage("hi")])))
+        >>> reply.stop_reason
+        'stop'
+    """
     options = Options(max_tokens, temperature, top_p, stop, thinking, tool_choice, output, extra or {})
     return await default_client().complete(_model(model), context, options)
 

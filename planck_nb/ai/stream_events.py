@@ -17,7 +17,12 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(slots=True)
 class TextChunk:
-    """More text of the text part `index`."""
+    """More text of a text part.
+
+    Args:
+        index: The index of the part in the message.
+        text: The text that follows what came before.
+    """
 
     index: int
     text: str
@@ -26,7 +31,12 @@ class TextChunk:
 
 @dataclass(slots=True)
 class ThinkingChunk:
-    """More text of the thinking part `index`."""
+    """More text of a thinking part.
+
+    Args:
+        index: The index of the part in the message.
+        text: The text that follows what came before.
+    """
 
     index: int
     text: str
@@ -35,7 +45,13 @@ class ThinkingChunk:
 
 @dataclass(slots=True)
 class ToolCallStart:
-    """A tool call begins. `id` is unique within the message; providers that send none get one made."""
+    """A tool call begins.
+
+    Args:
+        index: The index of the part in the message.
+        id: The id of the call, unique within the message; it is generated if the provider sends none.
+        name: The name of the tool.
+    """
 
     index: int
     id: str
@@ -45,7 +61,12 @@ class ToolCallStart:
 
 @dataclass(slots=True)
 class ToolArgsChunk:
-    """More JSON text of the arguments of the call `index`."""
+    """More JSON text of the arguments of a call.
+
+    Args:
+        index: The index of the part in the message.
+        text: The text that follows what came before.
+    """
 
     index: int
     text: str
@@ -54,7 +75,12 @@ class ToolArgsChunk:
 
 @dataclass(slots=True)
 class PartEnd:
-    """The part `index` is complete. `provider_state` is what this provider wants echoed with it."""
+    """A part is complete.
+
+    Args:
+        index: The index of the part in the message.
+        provider_state: Opaque data that goes back to this provider with the part.
+    """
 
     index: int
     provider_state: JsonObject | None = None
@@ -63,7 +89,11 @@ class PartEnd:
 
 @dataclass(slots=True)
 class UsageUpdate:
-    """Token counts so far; each update replaces the one before."""
+    """Token counts so far.
+
+    Args:
+        usage: The counts, which replace those of the update before.
+    """
 
     usage: Usage
     type: Literal["usage"] = "usage"
@@ -71,7 +101,13 @@ class UsageUpdate:
 
 @dataclass(slots=True)
 class StreamRetry:
-    """The request failed before any content and is sent again in `delay` seconds."""
+    """The request failed before any content and is sent again.
+
+    Args:
+        attempt: The number of the attempt that failed, from 1.
+        delay: Seconds until the next attempt.
+        reason: One sentence about the failure.
+    """
 
     attempt: int
     delay: float
@@ -81,7 +117,11 @@ class StreamRetry:
 
 @dataclass(slots=True)
 class StreamWarning:
-    """Something was not sent as asked, or not understood; the reply goes on without it. `text` is one sentence."""
+    """An option was not sent, or something was not understood; the reply goes on without it.
+
+    Args:
+        text: One sentence.
+    """
 
     text: str
     type: Literal["warning"] = "warning"
@@ -89,7 +129,11 @@ class StreamWarning:
 
 @dataclass(slots=True)
 class Finish:
-    """The provider's own end of the message."""
+    """The provider's own end of the message.
+
+    Args:
+        stop_reason: Why the message ended.
+    """
 
     stop_reason: StopReason
     type: Literal["finish"] = "finish"
@@ -110,12 +154,12 @@ StreamEvent: TypeAlias = (
 
 
 def joined(events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
-    """The events, with deltas that follow one another in the same part as one."""
+    """Return the events, with consecutive chunks of the same part joined to one."""
     return events if len(events) == 1 else [_join(list(group)) for _, group in groupby(events, key=_place)]
 
 
 def _place(event: StreamEvent) -> object:
-    """What neighbours that become one have in common; nothing else is like anything."""
+    """What consecutive events that are joined have in common; every other event is unlike all others."""
     return (event.type, event.index) if isinstance(event, _DELTAS) else object()
 
 

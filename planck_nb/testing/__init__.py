@@ -11,13 +11,27 @@ __all__ = ["Call", "Reply", "scripted_model"]
 
 
 def scripted_model(script: Sequence[Reply | str | dict[str, object]], *, pace: float = 0.0) -> Model:
-    """A model that gives the replies of `script`, one after another, whatever it is asked.
+    """Make a model that gives the replies of a script, one after another, whatever it is asked.
 
-    A reply is a string, a `Reply`, or JSON data with the keys `text`, `thinking`, `calls` (each with `name` and
-    `arguments`) and `error` (a sentence; breaks the stream). `{result}` in a text stands for what the newest tool
-    call returned. `pace` is in seconds between words. Raises `ConfigError` for a reply of another shape.
+    Args:
+        script: The replies. Each is a string, a `Reply`, or JSON data with the keys `text`, `thinking`, `calls` (each
+            with `name` and `arguments`) and `error` (a sentence; breaks the stream). `{result}` in a text stands for
+            what the newest tool call returned.
+        pace: Seconds between words.
 
-        model = scripted_model([{"calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}, "It is {result}."])
+    Returns:
+        A model for `Agent` and `ai.stream`.
+
+    Raises:
+        ConfigError: A reply has another shape.
+
+    Example:
+        >>> import asyncio
+        >>> from planck_nb import ai
+        >>> from planck_nb.testing import scripted_model
+        >>> model = scripted_model(["Hello.", "Goodbye."])
+        >>> asyncio.run(ai.complete(model, ai.Context(messages=[ai.UserMessage("hi")]))).text
+        'Hello.'
     """
     return Model(
         provider="demo",

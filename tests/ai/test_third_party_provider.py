@@ -45,6 +45,7 @@ def install(target: Path) -> None:
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     packages = tmp_path / "packages"
     install(packages)
+    REGISTRY.unregister("acme")  # of an example in a docstring
     monkeypatch.syspath_prepend(packages)
     monkeypatch.setenv("ACME_SECRET", SECRET)
     yield packages

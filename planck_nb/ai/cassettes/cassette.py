@@ -74,16 +74,20 @@ class CassetteLookup:
 class Cassette:
     """A file of recorded answers, used as `ai.Client(cassette=…)`.
 
-    - "record": every request goes to its server; what comes back takes the place of an older recording of it.
-    - "replay": nothing is sent and no key is needed. A request that was not recorded raises `CassetteMissError`.
-    - "auto": a recorded, complete answer is replayed, anything else asked for and recorded; never where the
-      environment variable CI is set.
-    - "off": as if there were no cassette.
+    Answers belong to requests, not to their order, so that agents that run side by side are safe; the same request sent
+    again has an answer of its own. An answer that was cancelled is cancelled again, after as much time.
 
-    Answers belong to requests, not to their order, so that agents that run side by side are safe; the same request
-    asked again has an answer of its own. Replay is at once, or with `pace` as fast as it was recorded; an answer that
-    was cancelled is cancelled again, when as much time has passed. `normalise` may take out of a request what changes
-    from run to run, such as a date. `environment` is where CI and secrets are looked for.
+    Args:
+        path: The file, one JSON object per line.
+        mode: "record" sends every request and replaces older recordings. "replay" sends nothing and needs no key; a
+            request that was not recorded raises `CassetteMissError`. "auto" replays recorded, complete answers and
+            records the rest, unless the environment variable CI is set. "off" does nothing.
+        pace: Whether to replay as slowly as it was recorded instead of at once.
+        normalise: A function that removes from a request what changes from run to run, such as a date.
+        environment: Where to look for CI and for secrets, by default the process's environment.
+
+    Raises:
+        CassetteError: There is no such mode.
     """
 
     def __init__(
@@ -122,10 +126,17 @@ class Cassette:
         return next((str(entry.request["model"]) for entry in self._loaded().values()), None)
 
     def take(self, exchange: Exchange) -> CassetteLookup:
-        """What to do with a request: replay the entry of the take, or send the request.
+        """Decide what to do with a request: replay a recorded answer, or send it.
 
-        Raises `CassetteMissError` where it may not be sent, `CassetteError` where it may not be written down or the
-        file cannot be used.
+        Args:
+            exchange: The request.
+
+        Returns:
+            The request's identity, and the recorded answer if there is one.
+
+        Raises:
+            CassetteMissError: There is none, and the request may not be sent.
+            CassetteError: The request holds a secret, or the file cannot be used.
         """
         request = neutral_request(exchange.model, exchange.context, exchange.options)
         if self._normalise is not None:
@@ -142,7 +153,15 @@ class Cassette:
         return CassetteLookup(key, occurrence, request, entry)
 
     def keep(self, entry: CassetteEntry, exchange: Exchange) -> None:
-        """Write an entry. Raises `CassetteError` where it holds a secret, or the file cannot be written."""
+        """Write a recorded answer to the file.
+
+        Args:
+            entry: The answer.
+            exchange: The request that it answers.
+
+        Raises:
+            CassetteError: The answer holds a secret, or the file cannot be written.
+        """
         try:
             body = b"".join(chunk for _, chunk in entry.chunks).decode("utf-8", "replace")
             said = [

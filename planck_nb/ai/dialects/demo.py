@@ -36,7 +36,12 @@ _PIECES = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call that a reply makes."""
+    """A tool call in a scripted reply.
+
+    Args:
+        name: The name of the tool.
+        args: The arguments.
+    """
 
     name: str
     args: JsonObject
@@ -44,7 +49,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One scripted reply: thinking, then text, then calls. `error` breaks the stream after what came before it."""
+    """One scripted reply: thinking, then text, then calls.
+
+    Args:
+        text: The text, in which `{result}` stands for what the newest tool call returned.
+        thinking: The thinking before it.
+        calls: The tool calls after it.
+        error: A sentence that breaks the stream after what came before it.
+    """
 
     text: str = ""
     thinking: str = ""
@@ -53,9 +65,16 @@ class Reply:
 
     @classmethod
     def parse(cls, data: object) -> Reply:
-        """A reply from script data: a string, or an object with the keys text, thinking, calls and error.
+        """Make a reply from script data.
 
-        Raises `ConfigError` for anything else, so that a misspelt script does not pass as a short one.
+        Args:
+            data: A reply, a string, or an object with the keys text, thinking, calls and error.
+
+        Returns:
+            The reply.
+
+        Raises:
+            ConfigError: The data is anything else, so that a misspelt script does not pass as a short one.
         """
         if isinstance(data, Reply):
             return data
@@ -71,10 +90,10 @@ class Reply:
 
 
 class Demo:
-    """The provider of the demo models.
+    """Answers for the demo models.
 
     `Model.settings` may hold `script` (a list of replies) for `demo:script`, and `pace`, the seconds between words
-    (0 by default: at once).
+    (0 by default: all at once).
     """
 
     async def stream(self, model: Model, context: Context, options: Options) -> AsyncIterator[list[StreamEvent]]:  # noqa: ARG002 - the protocol's
@@ -117,7 +136,7 @@ def scripted(script: Sequence[object], context: Context) -> Reply:
 
 
 def answer(context: Context) -> Reply:
-    """What the demo model says: it runs the tools that fit the prompt, and tells what they returned."""
+    """What the demo model answers: it calls the tools that match the prompt, and reports what they returned."""
     results = _last_results(context.messages)
     if results:
         lines = [
@@ -188,16 +207,16 @@ _COMMON = frozenset(
 
 
 def _words(text: str) -> set[str]:
-    """The telling words of a text: lower case, singular, without the common ones."""
+    """The significant words of a text: lower case, singular, without the common ones."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     found = {word.lower() for word in _WORD.findall(spaced.replace("_", " "))}
     return {word.removesuffix("s") if len(word) > 3 else word for word in found} - _COMMON  # noqa: PLR2004
 
 
 def _places(tools: Sequence[ToolSpec], prompt: str) -> list[tuple[int, ToolSpec]]:
-    """Where the prompt speaks of which tool, in order.
+    """The positions in the prompt that refer to a tool, in order.
 
-    Of those it names; else those whose names share a word with it; else those whose descriptions share two.
+    These are the names of tools; else words shared with their names; else two words shared with their descriptions.
     """
     named = [(found.start(), tool) for tool in tools for found in re.finditer(_whole(tool.name), prompt)]
     if named:
