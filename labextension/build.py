@@ -59,7 +59,9 @@ def npm(*arguments: str) -> None:
 
 
 def build(target: Path) -> None:
-    """Check the types, bundle into `target` and record the digest there."""
+    """Generate the types of events, check all types, bundle into `target` and record the digest there."""
+    here = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    subprocess.run([sys.executable, HERE / "generate_types.py"], env=here, check=True)
     if not (HERE / "node_modules").is_dir():
         npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
     npm("run", "--silent", "check")

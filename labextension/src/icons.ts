@@ -1,4 +1,4 @@
-/** The glyphs of the gutter, drawn on a 16 px grid with the text's colour. */
+/** Icons, drawn on a 16 px grid in the colour of the text. */
 
 const SHAPES = {
   ring: '<g class="pk-spin"><circle cx="8" cy="8" r="5"/><path d="M8 3a5 5 0 0 1 5 5"/></g>',

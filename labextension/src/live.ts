@@ -1,11 +1,11 @@
-/** The anywidget module. One call of the default export serves one model, and every view of it. */
+/** The anywidget module. One call of the default export serves one widget model and all its views. */
 
-import type { Summary } from './bar.ts';
-import { Channel } from './channel.ts';
-import type { Incoming, Outgoing } from './channel.ts';
-import { onEnd } from './kernel.ts';
-import type { Widget } from './kernel.ts';
-import { RunView } from './view.ts';
+import { Connection } from './connection.ts';
+import type { Command, Incoming } from './connection.ts';
+import { onKernelEnd } from './kernel-status.ts';
+import type { Widget } from './kernel-status.ts';
+import { RunView } from './run-view.ts';
+import type { Summary } from './summary-bar.ts';
 
 interface Model extends Widget {
   get(name: 'phase'): 'live' | 'done';
@@ -13,26 +13,26 @@ interface Model extends Widget {
   get(name: 'summary'): Summary;
   on(event: 'msg:custom', callback: (message: Incoming) => void): void;
   on(event: 'change:phase' | 'comm:close' | 'comm_live_update', callback: () => void): void;
-  send(message: Outgoing): void;
+  send(command: Command): void;
 }
 
 export default () => {
-  let channel: Channel | undefined;
+  let connection: Connection | undefined;
   return {
     initialize({ model }: { model: Model }): void {
       if (model.get('phase') === 'done') return;
-      const made = new Channel((message) => model.send(message));
-      channel = made;
-      model.on('msg:custom', (message) => made.receive(message));
-      model.on('change:phase', onEnd(model, () => made.end()));
-      made.resync();
+      const created = new Connection((command) => model.send(command));
+      connection = created;
+      model.on('msg:custom', (message) => created.receive(message));
+      model.on('change:phase', onKernelEnd(model, () => created.end()));
+      created.resync();
     },
 
     render({ model, el }: { model: Model; el: HTMLElement }): () => void {
-      const view = new RunView(channel ?? new Channel(() => {}), model.get('agent'), el);
-      const fold = (): void => view.fold(model.get('summary'));
-      if (model.get('phase') === 'done') fold();
-      model.on('change:phase', fold);
+      const view = new RunView(connection ?? new Connection(() => {}), model.get('agent'), el);
+      const collapse = (): void => view.collapse(model.get('summary'));
+      if (model.get('phase') === 'done') collapse();
+      model.on('change:phase', collapse);
       return () => view.dispose();
     },
   };

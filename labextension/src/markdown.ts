@@ -1,4 +1,4 @@
-/** What models write, as DOM: no HTML of theirs, no pictures from elsewhere, no links but to the web and to mail. */
+/** Renders the Markdown of models: no HTML, no pictures, and links to the web and to mail only. */
 
 import MarkdownIt from 'markdown-it';
 import type { Token } from 'markdown-it';
@@ -6,26 +6,26 @@ import type { Token } from 'markdown-it';
 /** An open block longer than this is not rendered again until it closes: its text is only appended to. */
 const RENDERED_WHILE_OPEN = 4096;
 
-/** Such a text is laid out in pieces of this length, so that a word more costs the same however long it is. */
+/** Such a text is laid out in pieces of this length, so that the cost of appending does not grow with the text. */
 const PIECE = 8192;
 
 const markdown = new MarkdownIt('default', { html: false, linkify: false, typographer: false });
 markdown.validateLink = (url) => /^(https?|mailto):/i.test(url.trim());
 
 const { escapeHtml } = markdown.utils;
-const well = (tokens: Token[], at: number): string =>
+const codeBlock = (tokens: Token[], at: number): string =>
   `<pre class="pk-well" data-kind="code"><code>${escapeHtml(tokens[at]?.content.trimEnd() ?? '')}</code></pre>`;
-const outward = 'target="_blank" rel="noopener noreferrer nofollow"';
+const newTab = 'target="_blank" rel="noopener noreferrer nofollow"';
 Object.assign(markdown.renderer.rules, {
-  fence: well,
-  code_block: well,
+  fence: codeBlock,
+  code_block: codeBlock,
   table_open: () => '<div class="pk-scroll"><table class="pk-table">',
   table_close: () => '</table></div>',
   link_open: (tokens: Token[], at: number) =>
-    `<a href="${escapeHtml(String(tokens[at]?.attrGet('href') ?? ''))}" ${outward}>`,
+    `<a href="${escapeHtml(String(tokens[at]?.attrGet('href') ?? ''))}" ${newTab}>`,
   image: (tokens: Token[], at: number) => {
     const source = String(tokens[at]?.attrGet('src') ?? '');
-    return `<a href="${escapeHtml(source)}" ${outward}>${escapeHtml(tokens[at]?.content || source)}</a>`;
+    return `<a href="${escapeHtml(source)}" ${newTab}>${escapeHtml(tokens[at]?.content || source)}</a>`;
   },
 });
 
@@ -35,13 +35,13 @@ Object.assign(markdown.renderer.rules, {
  */
 export class GrowingMarkdown {
   private text = '';
-  /** How much of the text stands in finished blocks. */
+  /** The length of the text in finished blocks. */
   private finished = 0;
   private open: ChildNode[] = [];
   /** The text node that a long open block is appended to. */
   private plain: Text | null = null;
-  private looked = 0;
-  /** Definitions of links, for the blocks that follow them. */
+  private checkedLength = 0;
+  /** Link definitions, for the blocks after them. */
   private references: Record<string, unknown> = {};
   private readonly element: HTMLElement;
   private readonly caret: HTMLElement;
@@ -77,9 +77,9 @@ export class GrowingMarkdown {
     this.references = {};
   }
 
-  /** Looking costs time in proportion to the block, so it is done when the block has grown by a quarter. */
+  /** Parsing costs time in proportion to the block, so it is repeated when the block has grown by a quarter. */
   private mayHaveEnded(added: string, length: number): boolean {
-    return added.includes('\n') && length > this.looked * 1.25;
+    return added.includes('\n') && length > this.checkedLength * 1.25;
   }
 
   private finish(rest: string): void {
@@ -107,7 +107,7 @@ export class GrowingMarkdown {
       this.replaceOpen(nodes);
       placeCaret(this.element, this.caret, nodes);
     } else {
-      this.looked = tail.length;
+      this.checkedLength = tail.length;
       this.showPlain(tail);
     }
   }
@@ -160,7 +160,7 @@ function offsetOfLine(text: string, line: number): number {
   return at;
 }
 
-/** At the end of the newest text, inside the block that holds it. */
+/** Put the caret at the end of the newest text, inside the block that contains it. */
 function placeCaret(element: HTMLElement, caret: HTMLElement, nodes: ChildNode[]): void {
   let place = nodes.findLast((node) => node instanceof HTMLElement) as HTMLElement | undefined;
   while (place?.lastElementChild instanceof HTMLElement && !isInline(place.lastElementChild)) {

@@ -1,92 +1,36 @@
 /**
- * What a run looks like after its events so far, as a pure fold. No DOM here.
+ * The state of an agent after its events so far, as a pure fold. No DOM here.
  *
- * Times are in seconds since the run's first event, on the kernel's clock.
+ * `agent/state.py` folds the same events; `tests/fixtures/events` holds a recording on which both must agree. Times are
+ * in seconds since the epoch, on the kernel's clock.
  */
 
-import { count } from './figures.ts';
-
-export type RunEvent = { readonly t: number } & (
-  | { readonly type: 'end' | 'aborted' | 'compacting' | 'rewound' }
-  | ({ readonly type: 'queued' } & Waiting)
-  | { readonly type: 'unqueued'; readonly id: string }
-  | { readonly type: 'said'; readonly text: string }
-  | { readonly type: 'turn'; readonly model: string }
-  | { readonly type: 'text' | 'thinking'; readonly text: string }
-  | { readonly type: 'args'; readonly id: string; readonly name: string; readonly text: string; readonly count: number }
-  | { readonly type: 'message'; readonly stop: string }
-  | { readonly type: 'failures'; readonly calls: readonly (readonly [id: string, text: string])[] }
-  | {
-      readonly type: 'tool';
-      readonly id: string;
-      readonly name: string;
-      readonly key: string;
-      readonly args: readonly Argument[];
-    }
-  | {
-      readonly type: 'result';
-      readonly id: string;
-      readonly name: string;
-      readonly text: string;
-      readonly error: boolean;
-    }
-  | { readonly type: 'progress'; readonly id: string; readonly text: string; readonly earlier: number }
-  | ({ readonly type: 'ask' } & Ask)
-  | {
-      readonly type: 'decided';
-      readonly id: string;
-      readonly allowed: boolean;
-      readonly by: string;
-      /** With the arguments that somebody edited. */
-      readonly key?: string;
-      readonly args?: readonly Argument[];
-    }
-  | { readonly type: 'compacted'; readonly before: number; readonly after: number | null; readonly reason: string }
-  | { readonly type: 'limit'; readonly limit: string; readonly reason: string }
-  | { readonly type: 'fallback'; readonly failed: string; readonly model: string; readonly reason: string }
-  | { readonly type: 'usage'; readonly input: number; readonly output: number; readonly cost: number | null }
-  | { readonly type: 'retry'; readonly attempt: number; readonly delay: number; readonly reason: string }
-  | { readonly type: 'warning'; readonly text: string }
-  | { readonly type: 'error'; readonly reason: string }
-);
+import type * as ev from './events.generated.ts';
+import { count } from './format.ts';
 
 export type Argument = readonly [name: string, text: string];
 
-/** A prompt that waits: for the running tools to end when it steers, otherwise for the turn. */
-export interface Waiting {
-  readonly id: string;
-  readonly text: string;
-  readonly steer: boolean;
-  /** The text is all there and so can be edited. */
-  readonly whole: boolean;
+interface ItemBase {
+  /** The id of the agent. */
+  readonly agent: string;
 }
 
-export type TouchKind = 'read' | 'write' | 'execute' | 'network';
-export type AskedKind = 'text' | 'number' | 'choice' | 'json' | 'cut';
-
-/** A call that waits for consent. */
-export interface Ask {
-  readonly id: string;
-  readonly name: string;
-  readonly key: string;
-  readonly touches: readonly (readonly [kind: TouchKind, target: string])[];
-  readonly folder: string;
-  readonly reason: string;
-  readonly args: readonly (readonly [name: string, text: string, kind: AskedKind])[];
-  /** The names of the arguments that `change` shows. */
-  readonly replaced: readonly string[];
-  readonly change: readonly (readonly [sign: ' ' | '-' | '+', line: string])[] | null;
-  /** In seconds since the run's first event. */
-  readonly deadline: number;
+/** A part of a reply. */
+interface ReplyItem extends ItemBase {
+  /** The number of the reply, from 1. */
+  readonly step: number;
+  /** The id of the reply's message once it is complete. */
+  readonly message: number | null;
 }
 
-export interface Prose {
+export interface Prose extends ReplyItem {
   readonly kind: 'prose';
   readonly text: string;
+  /** More text may follow. */
   readonly open: boolean;
 }
 
-export interface Thinking {
+export interface Thinking extends ReplyItem {
   readonly kind: 'thinking';
   readonly text: string;
   readonly since: number;
@@ -94,383 +38,577 @@ export interface Thinking {
 }
 
 /**
- * `form`: the model writes the arguments. `wait`: they are complete and the tool has not begun. `ask`: somebody is to
- * decide whether it may run.
+ * `form`: the model is writing the arguments. `wait`: they are complete and the tool has not started. `ask`: the call
+ * needs approval. `run`: the tool is running. The others are final: `done`, `bad` (failed), `deny` (denied) and `stop`.
  */
 export type CallState = 'form' | 'wait' | 'ask' | 'run' | 'done' | 'bad' | 'deny' | 'stop';
 
-export interface Call {
+export interface Call extends ReplyItem {
   readonly kind: 'call';
   readonly id: string;
   readonly name: string;
   readonly state: CallState;
-  /** JSON text of the arguments as far as it was sent, while they form. */
-  readonly forming: string;
+  /** JSON text of the arguments as far as it was sent, while the model is writing them. */
+  readonly json: string;
   /** Length of that text before it was cut. */
-  readonly count: number;
+  readonly characters: number;
+  /** The argument that identifies the call at a glance. */
   readonly key: string;
   readonly args: readonly Argument[];
   readonly since: number;
   readonly until: number | null;
   readonly result: string;
-  /** The last lines of what it shows while it runs. */
+  /** The last lines of its output while it runs. */
   readonly output: string;
-  /** Lines before those. */
-  readonly earlier: number;
-  /** Somebody changed the arguments. */
+  /** The number of lines before those. */
+  readonly earlierLines: number;
+  /** The user changed the arguments. */
   readonly edited: boolean;
-  readonly step: number;
-  /** The agent has gone on since this call ended. */
+  /** A later reply has begun since the call ended. */
   readonly past: boolean;
 }
 
-/** What somebody said into the running turn. */
-export interface Said {
-  readonly kind: 'said';
+/** A message that the user sent into the running turn. */
+export interface Interjection extends ItemBase {
+  readonly kind: 'interjection';
   readonly text: string;
 }
 
-/** A place where something was taken out of the conversation. */
-export interface Cut {
+/** A place where messages were removed from the conversation or summarised. */
+export interface Cut extends ItemBase {
   readonly kind: 'cut';
   readonly text: string;
 }
 
-export interface Note {
+export interface Note extends ItemBase {
   readonly kind: 'note';
   readonly state: 'bad' | 'stop' | 'ask';
   readonly title: string;
   readonly text: string;
 }
 
-export type Item = Prose | Thinking | Call | Said | Cut | Note;
+export type Item = Prose | Thinking | Call | Interjection | Cut | Note;
 
-export interface Run {
+type WithoutAgent<T> = T extends Item ? Omit<T, 'agent'> : never;
+
+/** A message as far as it was sent, with the id that its log gave it. */
+export interface Entry {
+  readonly id: number;
+  readonly message: ev.Message['message'];
+}
+
+/** A prompt that waits: for the running tools to end if it steers, otherwise for the running turn. */
+export interface QueuedPrompt {
+  readonly agent: string;
+  readonly id: string;
+  readonly text: string;
+  readonly steer: boolean;
+  /** The text is complete and so can be edited. */
+  readonly complete: boolean;
+}
+
+/** A call that waits for approval; it is denied at `deadline`. */
+export interface PendingApproval {
+  readonly agent: string;
+  readonly id: string;
+  readonly name: string;
+  readonly deadline: number;
+  readonly display: ev.ApprovalDisplay;
+}
+
+export interface AgentState {
+  readonly id: string;
+  readonly name: string;
+  readonly model: string;
+  readonly status: 'idle' | 'streaming' | 'executing_tools';
+  readonly turn: number;
+  readonly messages: readonly Entry[];
+  readonly queue: readonly QueuedPrompt[];
+  readonly running: readonly { readonly id: string; readonly name: string }[];
+  readonly approvals: readonly PendingApproval[];
+  readonly compacting: boolean;
+  readonly contextTokens: number;
+  /** Tokens and cost in US dollars of the agent's life; `spent` is of the events folded here. */
+  readonly usage: ev.Usage;
+  readonly cost: number | null;
+  readonly spent: Spent;
+  readonly error: string | null;
+  readonly stopped: boolean;
+
   readonly items: readonly Item[];
-  readonly queue: readonly Waiting[];
-  readonly asks: readonly Ask[];
-  readonly status: string;
-  /** Model replies begun so far. */
+  /** What the agent is doing, in a few words. */
+  readonly activity: string;
+  /** Replies begun so far. */
   readonly step: number;
+  /** The reply `step` is being written. */
   readonly writing: boolean;
+  /** Steering prompts whose message is still to come. */
+  readonly steering: number;
   readonly since: number | null;
   readonly until: number | null;
+}
+
+export interface Spent {
   readonly input: number;
   readonly output: number;
-  /** US dollars; null as long as no reply was counted, and from the first reply without a price. */
+  /** US dollars; null until a reply was counted, and from the first reply without a price. */
   readonly cost: number | null;
   readonly counted: boolean;
-  readonly model: string;
 }
 
-export const EMPTY: Run = {
-  items: [],
-  queue: [],
-  asks: [],
-  status: 'Waiting',
-  step: 0,
-  writing: false,
-  since: null,
-  until: null,
-  input: 0,
-  output: 0,
-  cost: null,
-  counted: false,
-  model: '',
+const NOTHING_SPENT: Spent = { input: 0, output: 0, cost: null, counted: false };
+
+const NO_USAGE: ev.Usage = {
+  input_tokens: 0,
+  output_tokens: 0,
+  cache_read_tokens: 0,
+  cache_write_tokens: 0,
+  thinking_tokens: 0,
 };
 
-export function foldAll(run: Run, events: readonly RunEvent[]): Run {
-  return events.reduce(fold, run);
+const NO_DISPLAY: ev.ApprovalDisplay = {
+  key: '',
+  effects: [],
+  folder: '',
+  reason: '',
+  arguments: [],
+  replaced: [],
+  change: null,
+};
+
+export function newAgent(id: string): AgentState {
+  return {
+    id,
+    name: '',
+    model: '',
+    status: 'idle',
+    turn: -1,
+    messages: [],
+    queue: [],
+    running: [],
+    approvals: [],
+    compacting: false,
+    contextTokens: 0,
+    usage: NO_USAGE,
+    cost: null,
+    spent: NOTHING_SPENT,
+    error: null,
+    stopped: false,
+    items: [],
+    activity: 'Waiting',
+    step: 0,
+    writing: false,
+    steering: 0,
+    since: null,
+    until: null,
+  };
 }
 
-/** The run after `event`. Events of unknown type change nothing. */
-export function fold(run: Run, event: RunEvent): Run {
+/** The agent after `event`. An event of an unknown type, which a newer kernel may send, changes nothing. */
+export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
   switch (event.type) {
+    case 'agent_started':
+      return { ...agent, ...AT_REST, ...RESET, name: event.name, model: event.model, stopped: false };
+    case 'agent_changed':
+      return { ...agent, model: event.model };
+    case 'agent_stopped':
+      return { ...agent, stopped: true };
     case 'queued':
-      return run.since === null ? { ...run, status: 'Queued' } : { ...run, queue: queued(run.queue, event) };
+      return queued(agent, event);
     case 'unqueued':
-      return { ...run, queue: run.queue.filter((waiting) => waiting.id !== event.id) };
-    case 'said':
-      return add(closeLast(run, event.t), { kind: 'said', text: event.text });
-    case 'turn':
-      return { ...run, since: run.since ?? event.t, until: null, status: 'Waiting for the model', model: event.model };
-    case 'text':
-      return event.text === '' ? run : prose(reply(run, event.t), event.text, event.t);
-    case 'thinking':
-      return thinking(reply(run, event.t), event.text, event.t);
-    case 'args':
-      return forming(reply(run, event.t), event);
+      return { ...agent, queue: agent.queue.filter((prompt) => prompt.id !== event.prompt_id) };
+    case 'steered':
+      return { ...agent, steering: agent.steering + 1 };
+    case 'turn_start':
+      return turnStarted(agent, event);
     case 'message':
-      return message(run, event.stop, event.t);
-    case 'tool':
-      return started(run, event);
-    case 'progress':
-      return change(run, event.id, { output: event.text, earlier: event.earlier });
-    case 'ask':
-      return asked(run, event);
-    case 'decided':
-      return decided(run, event);
+      return message(agent, event);
+    case 'text_delta':
+      return prose(agent, event.text, event.time);
+    case 'thinking_delta':
+      return thinking(agent, event.text, event.time);
+    case 'tool_args_delta':
+      return callWritten(agent, event.id, event.name, event.text, event.display?.characters ?? 0, event.time);
+    case 'usage_delta':
+      return usageCounted(agent, event);
+    case 'tool_start':
+      return toolStarted(agent, event);
+    case 'tool_progress':
+      if (event.display === undefined) return agent;
+      return changeCall(agent, event.id, { output: event.display.tail, earlierLines: event.display.earlier_lines });
+    case 'tool_end':
+      return toolEnded(agent, event);
+    case 'approval_request':
+      return approvalRequested(agent, event);
+    case 'approval_decision':
+      return approvalDecided(agent, event);
     case 'compacting':
-      return { ...run, status: 'Summarising what was said before' };
+      return { ...agent, compacting: true, activity: 'Summarising the conversation so far' };
     case 'compacted':
-      return compacted(run, event.before, event.after, event.reason);
-    case 'rewound':
-      return add(closeLast(run, event.t), { kind: 'cut', text: 'The conversation was taken back to an earlier message' });
-    case 'limit':
-      return add(run, {
+      return compacted(agent, event);
+    case 'limit_reached':
+      return append(agent, {
         kind: 'note',
         state: 'ask',
         title: `Limit reached: ${event.limit.replaceAll('_', ' ')}`,
         text: event.reason,
       });
     case 'fallback':
-      return add(closeLast(run, event.t), {
+      return append(closeLast({ ...agent, model: event.model }, event.time), {
         kind: 'note',
         state: 'stop',
         title: `${event.failed} could not answer, so ${event.model} is asked`,
         text: event.reason,
       });
-    case 'result':
-      return ended(run, event.id, event.name, event.error ? 'bad' : 'done', event.text, event.t);
-    case 'failures':
-      return event.calls.reduce((now, [id, text]) => {
-        const call = findCall(now, id);
-        return call && live(call) ? ended(now, id, call.name, 'bad', text, event.t) : now;
-      }, run);
-    case 'usage':
-      return {
-        ...run,
-        input: run.input + event.input,
-        output: run.output + event.output,
-        cost: event.cost === null || (run.counted && run.cost === null) ? null : (run.cost ?? 0) + event.cost,
-        counted: true,
-      };
+    case 'rewound':
+      return rewound(agent, event);
     case 'retry':
       return {
-        ...run,
-        status: `Retrying in ${Math.ceil(event.delay)} s, attempt ${event.attempt + 1}: ${event.reason}`,
+        ...agent,
+        activity: `Retrying in ${Math.ceil(event.delay)} s, attempt ${event.attempt + 1}: ${event.reason}`,
       };
     case 'warning':
-      return add(run, { kind: 'note', state: 'stop', title: event.text, text: '' });
-    case 'end':
-      return { ...closeAll(run, event.t), status: 'Done', until: event.t };
+      return append(agent, { kind: 'note', state: 'stop', title: event.text, text: '' });
+    case 'turn_end':
+      return turnOver(agent, event.time, 'Done');
     case 'aborted':
-      return add({ ...closeAll(run, event.t), status: 'Stopped', until: event.t }, {
+      return append(turnOver(agent, event.time, 'Stopped'), {
         kind: 'note',
         state: 'stop',
         title: 'Stopped',
         text: 'The text so far is kept.',
       });
     case 'error':
-      return add({ ...closeAll(run, event.t), status: 'Failed', until: event.t }, {
+      return append(turnOver({ ...agent, error: event.reason }, event.time, 'Failed'), {
         kind: 'note',
         state: 'bad',
         title: event.reason,
         text: 'What was received is kept.',
       });
     default:
-      return run;
+      event satisfies never;
+      return agent;
   }
 }
 
-/** Whether a call still has something to come. */
-export function live(call: Call): boolean {
-  return call.state === 'form' || call.state === 'wait' || call.state === 'ask' || call.state === 'run';
-}
-
-/** What the run does now, in a few words. */
-export function statusOf(run: Run): string {
-  return run.asks.length > 0 ? 'Waiting for you' : run.status;
-}
-
-/** The run as far as it came when its kernel ended. */
-export function cutOff(run: Run, t: number): Run {
-  return { ...closeAll(run, t), status: 'Kernel stopped. The text so far is kept', until: run.until ?? t };
-}
-
-function add(run: Run, item: Item): Run {
-  return { ...run, items: [...run.items, item] };
-}
-
-/** The same prompt again is an edited one. */
-function queued(queue: readonly Waiting[], { id, text, steer, whole }: Waiting): readonly Waiting[] {
-  const waiting = { id, text, steer, whole };
-  const known = queue.some((other) => other.id === id);
-  return known ? queue.map((other) => (other.id === id ? waiting : other)) : [...queue, waiting];
-}
-
-function replace(run: Run, at: number, item: Item): Run {
-  const items = run.items.slice();
-  items[at] = item;
-  return { ...run, items };
-}
-
-/** The model says something: a new step, unless it has been speaking already. */
-function reply(run: Run, t: number): Run {
-  if (run.writing) return run;
-  const items = run.items.map((item) => (item.kind === 'call' && !live(item) ? { ...item, past: true } : item));
-  return { ...run, items, writing: true, step: run.step + 1, since: run.since ?? t };
-}
-
-function closeLast(run: Run, t: number): Run {
-  const at = run.items.length - 1;
-  const last = run.items[at];
-  if (last?.kind === 'prose' && last.open) return replace(run, at, { ...last, open: false });
-  if (last?.kind === 'thinking' && last.until === null) return replace(run, at, { ...last, until: t });
-  return run;
-}
-
-function closeAll(run: Run, t: number): Run {
-  const items = closeLast(run, t).items.map((item) =>
-    item.kind === 'call' && live(item) ? { ...item, state: 'stop' as const, until: t } : item,
-  );
-  return { ...run, items, asks: [], writing: false };
-}
-
-function prose(run: Run, text: string, t: number): Run {
-  const at = run.items.length - 1;
-  const last = run.items[at];
-  if (last?.kind === 'prose' && last.open) return replace(run, at, { ...last, text: last.text + text });
-  const closed = closeLast(run, t);
-  return { ...closed, status: 'Writing', items: [...closed.items, { kind: 'prose', text, open: true }] };
-}
-
-function thinking(run: Run, text: string, t: number): Run {
-  const at = run.items.length - 1;
-  const last = run.items[at];
-  if (last?.kind === 'thinking' && last.until === null) return replace(run, at, { ...last, text: last.text + text });
-  const closed = closeLast(run, t);
+/** The agent as far as it came when its kernel ended. */
+export function cutOff(agent: AgentState, time: number): AgentState {
   return {
-    ...closed,
-    status: 'Thinking',
-    items: [...closed.items, { kind: 'thinking', text, since: t, until: null }],
+    ...closeAll(agent, time),
+    activity: 'Kernel stopped. The text so far is kept',
+    until: agent.until ?? time,
   };
 }
 
-function findCall(run: Run, id: string): Call | undefined {
-  const at = indexOfCall(run, id);
-  return at < 0 ? undefined : (run.items[at] as Call);
+/** Whether a call is not over. */
+export function isLive(call: Call): boolean {
+  return call.state === 'form' || call.state === 'wait' || call.state === 'ask' || call.state === 'run';
 }
 
-/** The newest call with this id: ids may come back in a later message. */
-function indexOfCall(run: Run, id: string): number {
-  for (let at = run.items.length - 1; at >= 0; at--) {
-    const item = run.items[at];
-    if (item?.kind === 'call' && item.id === id) return at;
-  }
-  return -1;
+const AT_REST = { status: 'idle', running: [], approvals: [], writing: false } as const;
+const RESET = { queue: [], compacting: false, contextTokens: 0, error: null } as const;
+
+function append(agent: AgentState, item: WithoutAgent<Item>): AgentState {
+  return { ...agent, items: [...agent.items, { ...item, agent: agent.id } as Item] };
 }
 
-/** Change the newest call with this id, if there is one. */
-function change(run: Run, id: string, to: Partial<Call>): Run {
-  const at = indexOfCall(run, id);
-  return at < 0 ? run : replace(run, at, { ...(run.items[at] as Call), ...to });
+function replace(agent: AgentState, at: number, item: Item): AgentState {
+  const items = agent.items.slice();
+  items[at] = item;
+  return { ...agent, items };
 }
 
-function newCall(run: Run, id: string, name: string, t: number): Call {
+/** Close the prose or thinking at the end. */
+function closeLast(agent: AgentState, time: number): AgentState {
+  const at = agent.items.length - 1;
+  const last = agent.items[at];
+  if (last?.kind === 'prose' && last.open) return replace(agent, at, { ...last, open: false });
+  if (last?.kind === 'thinking' && last.until === null) return replace(agent, at, { ...last, until: time });
+  return agent;
+}
+
+/** Close everything, and stop the calls that are not over. */
+function closeAll(agent: AgentState, time: number): AgentState {
+  const items = closeLast(agent, time).items.map((item) =>
+    item.kind === 'call' && isLive(item) ? { ...item, state: 'stop' as const, until: time } : item,
+  );
+  return { ...agent, ...AT_REST, items };
+}
+
+function turnStarted(agent: AgentState, event: ev.TurnStart): AgentState {
+  return {
+    ...agent,
+    status: 'streaming',
+    turn: event.index,
+    model: event.model,
+    error: null,
+    writing: false,
+    steering: 0,
+    since: agent.since ?? event.time,
+    until: null,
+    activity: 'Waiting for the model',
+  };
+}
+
+function turnOver(agent: AgentState, time: number, activity: string): AgentState {
+  return { ...closeAll(agent, time), activity, until: time };
+}
+
+/** A prompt with a known id was edited. */
+function queued(agent: AgentState, event: ev.Queued): AgentState {
+  const { prompt_id: id, text, steer } = event;
+  const prompt = { agent: agent.id, id, text, steer, complete: event.display?.complete ?? true };
+  const known = agent.queue.some((other) => other.id === id);
+  const queue = known ? agent.queue.map((other) => (other.id === id ? prompt : other)) : [...agent.queue, prompt];
+  return { ...agent, queue, activity: agent.since === null ? 'Queued' : agent.activity };
+}
+
+/** Begin a new reply unless one is being written. */
+function beginReply(agent: AgentState, time: number): AgentState {
+  if (agent.writing) return agent;
+  const items = agent.items.map((item) => (item.kind === 'call' && !isLive(item) ? { ...item, past: true } : item));
+  return { ...agent, items, writing: true, step: agent.step + 1, since: agent.since ?? time };
+}
+
+function prose(agent: AgentState, text: string, time: number): AgentState {
+  if (text === '') return agent;
+  const now = beginReply(agent, time);
+  const at = now.items.length - 1;
+  const last = now.items[at];
+  if (last?.kind === 'prose' && last.open) return replace(now, at, { ...last, text: last.text + text });
+  const closed = { ...closeLast(now, time), activity: 'Writing' };
+  return append(closed, { kind: 'prose', step: now.step, message: null, text, open: true });
+}
+
+function thinking(agent: AgentState, text: string, time: number): AgentState {
+  const now = beginReply(agent, time);
+  const at = now.items.length - 1;
+  const last = now.items[at];
+  if (last?.kind === 'thinking' && last.until === null) return replace(now, at, { ...last, text: last.text + text });
+  const closed = { ...closeLast(now, time), activity: 'Thinking' };
+  return append(closed, { kind: 'thinking', step: now.step, message: null, text, since: time, until: null });
+}
+
+function findCall(agent: AgentState, id: string): Call | undefined {
+  return agent.items[indexOfCall(agent, id)] as Call | undefined;
+}
+
+/** The position of the newest call with this id, -1 if there is none: ids may be used again in a later reply. */
+function indexOfCall(agent: AgentState, id: string): number {
+  return agent.items.findLastIndex((item) => item.kind === 'call' && item.id === id);
+}
+
+function changeCall(agent: AgentState, id: string, to: Partial<Call>): AgentState {
+  const at = indexOfCall(agent, id);
+  return at < 0 ? agent : replace(agent, at, { ...(agent.items[at] as Call), ...to });
+}
+
+function newCall(agent: AgentState, id: string, name: string, time: number): Call {
   return {
     kind: 'call',
+    agent: agent.id,
     id,
     name,
     state: 'form',
-    forming: '',
-    count: 0,
+    json: '',
+    characters: 0,
     key: '',
     args: [],
-    since: t,
+    since: time,
     until: null,
     result: '',
     output: '',
-    earlier: 0,
+    earlierLines: 0,
     edited: false,
-    step: run.step,
+    step: agent.step,
+    message: null,
     past: false,
   };
 }
 
-function forming(run: Run, event: Extract<RunEvent, { type: 'args' }>): Run {
-  const at = indexOfCall(run, event.id);
-  const known = at < 0 ? undefined : (run.items[at] as Call);
-  if (known?.state === 'form') {
-    return replace(run, at, { ...known, forming: known.forming + event.text, count: event.count });
-  }
-  const closed = closeLast(run, event.t);
-  const call = { ...newCall(run, event.id, event.name, event.t), forming: event.text, count: event.count };
-  return { ...closed, status: 'Writing arguments', items: [...closed.items, call] };
+/** More JSON text of a call's arguments. */
+function callWritten(
+  agent: AgentState,
+  id: string,
+  name: string,
+  json: string,
+  characters: number,
+  time: number,
+): AgentState {
+  const now = beginReply(agent, time);
+  const known = findCall(now, id);
+  if (known?.state === 'form') return changeCall(now, id, { json: known.json + json, characters });
+  const closed = { ...closeLast(now, time), activity: 'Writing arguments' };
+  return append(closed, { ...newCall(closed, id, name, time), json, characters });
 }
 
-function message(run: Run, stop: string, t: number): Run {
-  const closed = closeLast(run, t);
-  const items = closed.items.map((item) =>
-    item.kind === 'call' && item.state === 'form' ? { ...item, state: 'wait' as const } : item,
-  );
-  const after = { ...closed, items, writing: false };
-  if (stop !== 'length' && stop !== 'refusal') return after;
-  return add(after, {
+function message(agent: AgentState, event: ev.Message): AgentState {
+  const { id, message, time } = event;
+  const logged = { ...agent, messages: [...agent.messages, { id, message }] };
+  if (message.type === 'summary') return logged;
+  const next =
+    message.type === 'assistant'
+      ? replied(logged, id, message, time)
+      : message.type === 'user'
+        ? userMessage(logged, message, time)
+        : toolResults(logged, message, time);
+  if (agent.status === 'idle') return next;
+  const calls = message.type === 'assistant' && next.items.some((item) => item.kind === 'call' && item.message === id);
+  return { ...next, status: calls ? 'executing_tools' : 'streaming', writing: false };
+}
+
+/** The reply is complete. A stored one comes without deltas, so its items are made from its content. */
+function replied(agent: AgentState, id: number, message: ev.AssistantMessage, time: number): AgentState {
+  const written = agent.writing ? agent : (message.content ?? []).reduce((now, part) => partWritten(now, part, time), agent);
+  const closed = closeLast(written, time);
+  const items = closed.items.map((item) => {
+    if (!written.writing || !('step' in item) || item.step !== written.step) return item;
+    return item.kind === 'call' && item.state === 'form'
+      ? { ...item, message: id, state: 'wait' as const }
+      : { ...item, message: id };
+  });
+  const next = { ...closed, items, writing: false };
+  const { stop_reason: reason } = message;
+  if (reason !== 'length' && reason !== 'refusal') return next;
+  return append(next, {
     kind: 'note',
     state: 'stop',
-    title: stop === 'length' ? 'The answer reached its token limit' : 'The model refused to answer',
-    text: stop === 'length' ? 'Ask it to go on, or allow it more tokens.' : 'Ask in another way, or ask another model.',
+    title: reason === 'length' ? 'The answer reached its token limit' : 'The model refused to answer',
+    text: reason === 'length' ? 'Ask it to go on, or allow it more tokens.' : 'Ask in another way, or ask another model.',
   });
 }
 
-function started(run: Run, event: Extract<RunEvent, { type: 'tool' }>): Run {
-  const at = indexOfCall(run, event.id);
-  const known = at < 0 ? undefined : (run.items[at] as Call);
-  const base = known !== undefined && live(known) ? known : newCall(run, event.id, event.name, event.t);
-  const call: Call = {
-    ...base,
-    state: 'run',
-    forming: '',
-    key: event.key,
-    args: event.args,
-    since: event.t,
+function partWritten(
+  agent: AgentState,
+  part: NonNullable<ev.AssistantMessage['content']>[number],
+  time: number,
+): AgentState {
+  if (part.type === 'text') return prose(agent, part.text, time);
+  if (part.type === 'thinking') return part.text === '' ? agent : thinking(agent, part.text, time);
+  const json = part.invalid ?? JSON.stringify(part.args);
+  return callWritten(agent, part.id, part.name, json, json.length, time);
+}
+
+/** Prompts stand in the cell; only those that steer are shown. */
+function userMessage(agent: AgentState, { content }: ev.UserMessage, time: number): AgentState {
+  const closed = closeLast(agent, time);
+  if (agent.steering === 0) return closed;
+  const text = (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
+  return append({ ...closed, steering: agent.steering - 1 }, { kind: 'interjection', text });
+}
+
+/** Each tool that ran has ended already; the failures of calls that never ran come here only. */
+function toolResults(agent: AgentState, { content }: ev.ToolResultMessage, time: number): AgentState {
+  return content.reduce((now, part) => {
+    const call = findCall(now, part.id);
+    return part.is_error && call && isLive(call) ? callEnded(now, part.id, part.name, 'bad', part.text, time) : now;
+  }, agent);
+}
+
+function usageCounted(agent: AgentState, event: ev.UsageDelta): AgentState {
+  const { input, output, cost, counted } = agent.spent;
+  return {
+    ...agent,
+    usage: event.total,
+    cost: event.total_cost,
+    contextTokens: event.context_tokens,
+    spent: {
+      input: input + event.delta.input_tokens,
+      output: output + event.delta.output_tokens,
+      cost: event.cost === null || (counted && cost === null) ? null : (cost ?? 0) + event.cost,
+      counted: true,
+    },
   };
-  const next = base === known ? replace(run, at, call) : { ...run, items: [...run.items, call] };
-  return { ...next, status: running(next) };
 }
 
-function ended(run: Run, id: string, name: string, state: 'done' | 'bad', result: string, t: number): Run {
-  const at = indexOfCall(run, id);
-  const known = at < 0 ? undefined : (run.items[at] as Call);
-  const base = known ?? newCall(run, id, name, t);
-  // What the model is told of a call that was denied is no failure of the tool.
+function toolStarted(agent: AgentState, event: ev.ToolStart): AgentState {
+  const { id, name, time } = event;
+  const at = indexOfCall(agent, id);
+  const known = agent.items[at] as Call | undefined;
+  const reused = known !== undefined && isLive(known);
+  const call: Call = {
+    ...(reused ? known : newCall(agent, id, name, time)),
+    state: 'run',
+    json: '',
+    key: event.display?.key ?? '',
+    args: event.display?.arguments ?? [],
+    since: time,
+  };
+  const next = reused ? replace(agent, at, call) : append(agent, call);
+  return { ...next, running: [...agent.running, { id, name }], activity: runningTools(next) };
+}
+
+function toolEnded(agent: AgentState, { id, name, error, result, time }: ev.ToolEnd): AgentState {
+  const next = callEnded(agent, id, name, error ? 'bad' : 'done', result, time);
+  return { ...next, running: agent.running.filter((call) => call.id !== id) };
+}
+
+function callEnded(
+  agent: AgentState,
+  id: string,
+  name: string,
+  state: 'done' | 'bad',
+  result: string,
+  time: number,
+): AgentState {
+  const at = indexOfCall(agent, id);
+  const known = agent.items[at] as Call | undefined;
+  const base = known ?? newCall(agent, id, name, time);
+  // The model is told that a call was denied as if the tool had failed.
   const denied = base.state === 'deny' && base.result === '';
-  const call: Call = { ...base, state: denied ? 'deny' : state, forming: '', result, until: t };
-  const next = known ? replace(run, at, call) : { ...run, items: [...run.items, call] };
-  return { ...next, status: running(next) };
+  const call: Call = { ...base, state: denied ? 'deny' : state, json: '', result, until: time };
+  const next = known ? replace(agent, at, call) : append(agent, call);
+  return { ...next, activity: runningTools(next) };
 }
 
-function asked(run: Run, { type: _, t, ...ask }: Extract<RunEvent, { type: 'ask' }>): Run {
-  const known = findCall(run, ask.id);
-  const base = known !== undefined && live(known) ? run : add(run, newCall(run, ask.id, ask.name, t));
-  const args = ask.args.map(([name, text]) => [name, text] as const);
-  return { ...change(base, ask.id, { state: 'ask', forming: '', key: ask.key, args }), asks: [...run.asks, ask] };
+function approvalRequested(agent: AgentState, event: ev.ApprovalRequest): AgentState {
+  const { id, name, deadline, time } = event;
+  const display = event.display ?? { ...NO_DISPLAY, reason: event.reason ?? '' };
+  const known = findCall(agent, id);
+  const base = known !== undefined && isLive(known) ? agent : append(agent, newCall(agent, id, name, time));
+  const args = display.arguments.map(([argument, text]) => [argument, text] as const);
+  const next = changeCall(base, id, { state: 'ask', json: '', key: display.key, args });
+  return { ...next, approvals: [...agent.approvals, { agent: agent.id, id, name, deadline, display }] };
 }
 
-/** Who decides may be somebody else, or a rule without anybody being asked. */
-function decided(run: Run, event: Extract<RunEvent, { type: 'decided' }>): Run {
-  const asks = run.asks.filter((ask) => ask.id !== event.id);
+/** The decision may come from another browser, or from a rule without a request. */
+function approvalDecided(agent: AgentState, event: ev.ApprovalDecision): AgentState {
+  const approvals = agent.approvals.filter((approval) => approval.id !== event.id);
   if (!event.allowed) {
-    return change({ ...run, asks }, event.id, { state: event.by === 'stop' ? 'stop' : 'deny', until: event.t });
+    const state = event.by === 'stop' ? 'stop' : 'deny';
+    return changeCall({ ...agent, approvals }, event.id, { state, until: event.time });
   }
-  if (asks.length === run.asks.length) return run;
-  const edits = event.args === undefined ? {} : { key: event.key ?? '', args: event.args, edited: true };
-  const next = change({ ...run, asks }, event.id, { state: 'run', since: event.t, ...edits });
-  return { ...next, status: running(next) };
+  if (approvals.length === agent.approvals.length) return agent;
+  const { display } = event;
+  const edits = display === undefined ? {} : { key: display.key, args: display.arguments, edited: true };
+  const next = changeCall({ ...agent, approvals }, event.id, { state: 'run', since: event.time, ...edits });
+  return { ...next, activity: runningTools(next) };
 }
 
-function compacted(run: Run, before: number, after: number | null, reason: string): Run {
-  const next = { ...run, status: 'Waiting for the model' };
-  if (after === null) {
-    return add(next, { kind: 'note', state: 'stop', title: 'The conversation was not shortened', text: reason });
+function compacted(agent: AgentState, event: ev.Compacted): AgentState {
+  const next = { ...agent, compacting: false, activity: 'Waiting for the model' };
+  if (event.summary_id === null) {
+    return append(next, { kind: 'note', state: 'stop', title: 'The conversation was not shortened', text: event.reason });
   }
-  const text = `What was said before was summarised: ${count(before)} tokens became ${count(after)}`;
-  return add(next, { kind: 'cut', text });
+  const sizes = `${count(event.tokens_before)} tokens became ${count(event.tokens_after)}`;
+  const text = `What was said before was summarised: ${sizes}`;
+  return append({ ...next, contextTokens: event.tokens_after }, { kind: 'cut', text });
 }
 
-function running(run: Run): string {
-  const names = run.items.flatMap((item) => (item.kind === 'call' && item.state === 'run' ? [item.name] : []));
+function rewound(agent: AgentState, event: ev.Rewound): AgentState {
+  const next: AgentState = {
+    ...closeAll(agent, event.time),
+    ...RESET,
+    messages: agent.messages.filter((entry) => entry.id < event.message_id),
+    turn: event.turn,
+    usage: event.usage,
+    cost: event.cost,
+  };
+  return append(next, { kind: 'cut', text: 'The conversation was taken back to an earlier message' });
+}
+
+function runningTools(agent: AgentState): string {
+  const names = agent.items.flatMap((item) => (item.kind === 'call' && item.state === 'run' ? [item.name] : []));
   if (names.length === 0) return 'Waiting for the model';
   return names.length === 1 ? `Running ${names[0]}` : `Running ${names.length} tools`;
 }

@@ -1,19 +1,19 @@
-/** Items of a run as DOM: prose, thinking, tool calls, notes. Appends to what stands there, never rebuilds it. */
+/** The items of a run as DOM: prose, thinking, tool calls, notes. Existing elements are updated, not rebuilt. */
 
-import { crowds } from './crowds.ts';
-import { h, say, sentence } from './dom.ts';
-import { elapsed, lastSentence } from './figures.ts';
+import { callGroups } from './call-groups.ts';
+import { h, setText, withCode } from './dom.ts';
+import { elapsed, lastSentence } from './format.ts';
 import { icon } from './icons.ts';
-import { CallView, CrowdView } from './lines.ts';
 import { GrowingMarkdown } from './markdown.ts';
-import type { Call, Cut, Item, Note, Prose, Said, Thinking } from './model.ts';
+import type { Call, Cut, Interjection, Item, Note, Prose, Thinking } from './model.ts';
+import { CallGroupView, CallView } from './tool-calls.ts';
 
 interface ItemView {
   readonly element: HTMLElement;
-  /** The reader has opened or closed it. */
+  /** The user has opened or closed it. */
   readonly touched?: boolean;
   update(item: Item): void;
-  /** Move the durations of what is going on to `now`, in the run's seconds. */
+  /** Show durations up to `now`, the kernel's time in seconds since the epoch. */
   tick?(now: number): void;
 }
 
@@ -21,14 +21,17 @@ export class TranscriptView {
   readonly element = h('div', { class: 'pk-flow' });
   private items: readonly Item[] = [];
   private readonly views: ItemView[] = [];
-  /** By the place of their first call. */
-  private readonly crowds = new Map<number, CrowdView>();
+  /** By the position of their first call. */
+  private readonly groups = new Map<number, CallGroupView>();
+  /** The names above the items at which another agent continues, by position. */
+  private readonly headings = new Map<number, HTMLElement>();
 
   constructor() {
-    rove(this.element);
+    addLineNavigation(this.element);
   }
 
-  update(items: readonly Item[]): void {
+  /** Show the items, with the names of their agents if there are several. */
+  update(items: readonly Item[], names: ReadonlyMap<string, string>): void {
     items.forEach((item, at) => {
       if (item === this.items[at]) return;
       const view = this.views[at];
@@ -43,24 +46,37 @@ export class TranscriptView {
     });
     for (const view of this.views.splice(items.length)) view.element.remove();
     this.items = items;
-    this.gather();
+    this.nameAgents(names);
+    this.groupCalls();
   }
 
-  /** Make one line of many calls; those that somebody reads stay as they are. */
-  private gather(): void {
-    const found = crowds(this.items);
-    for (const [from, crowd] of this.crowds) {
-      if (found.some((other) => other.from === from && other.to - from === crowd.length)) continue;
-      crowd.dissolve();
-      this.crowds.delete(from);
+  private nameAgents(names: ReadonlyMap<string, string>): void {
+    if (names.size === 0) return;
+    this.items.forEach((item, at) => {
+      if (item.agent === this.items[at - 1]?.agent) return;
+      const heading = this.headings.get(at) ?? h('div', { class: 'pk-agent' });
+      setText(heading, names.get(item.agent) ?? item.agent);
+      if (this.headings.has(at)) return;
+      this.headings.set(at, heading);
+      (this.groups.get(at) ?? this.views[at])?.element.before(heading);
+    });
+  }
+
+  /** Group many calls into one line, except those that the user is reading. */
+  private groupCalls(): void {
+    const found = callGroups(this.items);
+    for (const [from, group] of this.groups) {
+      if (found.some((other) => other.from === from && other.to - from === group.length)) continue;
+      group.ungroup();
+      this.groups.delete(from);
     }
     for (const { from, to } of found) {
       const calls = this.items.slice(from, to) as Call[];
       const views = this.views.slice(from, to);
-      const crowd = this.crowds.get(from);
-      if (crowd !== undefined) crowd.update(calls);
+      const group = this.groups.get(from);
+      if (group !== undefined) group.update(calls);
       else if (!views.some((view) => view.touched || view.element.contains(document.activeElement))) {
-        this.crowds.set(from, new CrowdView(calls, views.map((view) => view.element)));
+        this.groups.set(from, new CallGroupView(calls, views.map((view) => view.element)));
       }
     }
   }
@@ -78,8 +94,8 @@ function viewOf(item: Item): ItemView {
       return new ThinkingView(item);
     case 'call':
       return new CallView(item);
-    case 'said':
-      return new SaidView(item);
+    case 'interjection':
+      return new InterjectionView(item);
     case 'cut':
       return new CutView(item);
     case 'note':
@@ -104,14 +120,14 @@ class ThinkingView implements ItemView {
   readonly element: HTMLDetailsElement;
   private readonly mark = h('span', { class: 'pk-mark' });
   private readonly label = h('b');
-  private readonly sentence = h('span');
+  private readonly preview = h('span');
   private readonly body = h('div', { class: 'pk-body' });
   private readonly text = document.createTextNode('');
   private item: Thinking;
 
   constructor(item: Thinking) {
     this.item = item;
-    const what = h('span', { class: 'pk-what' }, this.label, this.sentence);
+    const what = h('span', { class: 'pk-what' }, this.label, this.preview);
     const line = h('summary', { class: 'pk-line' }, this.mark, what, h('span'), icon('chevron', 'pk-chev'));
     this.body.append(this.text);
     this.element = h('details', { class: 'pk-think' }, line, this.body);
@@ -128,25 +144,25 @@ class ThinkingView implements ItemView {
     }
     if (item.text.startsWith(this.text.data)) this.text.appendData(item.text.slice(this.text.length));
     else this.text.data = item.text;
-    say(this.sentence, lastSentence(item.text));
+    setText(this.preview, lastSentence(item.text));
     this.tick(item.until ?? item.since);
   }
 
   tick(now: number): void {
     const { since, until } = this.item;
     const seconds = (until ?? now) - since;
-    say(this.label, `${until === null ? 'Thinking' : 'Thought'}${seconds < 1 ? '' : ` ${elapsed(seconds)}`}`);
+    setText(this.label, `${until === null ? 'Thinking' : 'Thought'}${seconds < 1 ? '' : ` ${elapsed(seconds)}`}`);
   }
 }
 
-class SaidView implements ItemView {
+class InterjectionView implements ItemView {
   readonly element = h('div', { class: 'pk-said', dir: 'auto' });
 
-  constructor(item: Said) {
+  constructor(item: Interjection) {
     this.update(item);
   }
 
-  update(item: Said): void {
+  update(item: Interjection): void {
     this.element.replaceChildren(h('span', { class: 'pk-sr' }, 'You said: '), item.text);
   }
 }
@@ -159,7 +175,7 @@ class CutView implements ItemView {
   }
 
   update(item: Cut): void {
-    say(this.element, item.text);
+    setText(this.element, item.text);
   }
 }
 
@@ -172,23 +188,23 @@ class NoteView implements ItemView {
 
   update(item: Note): void {
     this.element.dataset['kind'] = item.state;
-    const glyph = icon(({ bad: 'cross', ask: 'diamond', stop: 'square' } as const)[item.state]);
-    const text = item.text === '' ? [] : [h('p', {}, ...sentence(item.text))];
-    this.element.replaceChildren(glyph, h('h4', {}, ...sentence(item.title)), ...text);
+    const mark = icon(({ bad: 'cross', ask: 'diamond', stop: 'square' } as const)[item.state]);
+    const text = item.text === '' ? [] : [h('p', {}, ...withCode(item.text))];
+    this.element.replaceChildren(mark, h('h4', {}, ...withCode(item.title)), ...text);
   }
 }
 
-/** The lines are one stop of the Tab key; Up, Down, Home and End move between them, Left and Right close and open. */
-function rove(flow: HTMLElement): void {
-  const every = (): HTMLElement[] => [...flow.querySelectorAll<HTMLElement>('summary.pk-line')];
-  const lines = (): HTMLElement[] => every().filter((line) => line.checkVisibility());
+/** Make the lines one tab stop: Up, Down, Home and End move between them, Left and Right close and open. */
+function addLineNavigation(flow: HTMLElement): void {
+  const allLines = (): HTMLElement[] => [...flow.querySelectorAll<HTMLElement>('summary.pk-line')];
+  const visibleLines = (): HTMLElement[] => allLines().filter((line) => line.checkVisibility());
   new MutationObserver(() => {
-    const all = lines();
-    const stop = all.find((line) => line.getAttribute('tabindex') === '0') ?? all[0];
-    for (const line of every()) line.tabIndex = line === stop ? 0 : -1;
+    const all = visibleLines();
+    const tabStop = all.find((line) => line.getAttribute('tabindex') === '0') ?? all[0];
+    for (const line of allLines()) line.tabIndex = line === tabStop ? 0 : -1;
   }).observe(flow, { childList: true });
   flow.addEventListener('keydown', (event) => {
-    const all = lines();
+    const all = visibleLines();
     const at = all.indexOf(event.target as HTMLElement);
     if (at < 0) return;
     const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: all.length - 1 }[event.key];
@@ -202,6 +218,6 @@ function rove(flow: HTMLElement): void {
   flow.addEventListener('focusin', (event) => {
     const line = event.target as HTMLElement;
     if (!line.matches('summary.pk-line')) return;
-    for (const other of lines()) other.tabIndex = other === line ? 0 : -1;
+    for (const other of visibleLines()) other.tabIndex = other === line ? 0 : -1;
   });
 }

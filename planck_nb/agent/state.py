@@ -246,6 +246,11 @@ def _at_rest(state: AgentState, _event: ev.TurnEnd | ev.Aborted) -> AgentState:
     return changed(state, status="idle", running=(), asking=(), partial=None)
 
 
+def _unchanged(state: AgentState, _event: ev.AgentEvent) -> AgentState:
+    """For events that only views and transcripts show."""
+    return state
+
+
 def _error(state: AgentState, event: ev.Error) -> AgentState:
     return changed(state, status="idle", running=(), asking=(), partial=None, error=event.reason)
 
@@ -256,6 +261,7 @@ _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
     "agent_stopped": _agent_stopped,
     "queued": _queued,
     "unqueued": _unqueued,
+    "steered": _unchanged,
     "turn_start": _turn_start,
     "message": _message,
     "text_delta": _delta,
@@ -263,13 +269,17 @@ _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
     "tool_args_delta": _delta,
     "usage_delta": _usage,
     "tool_start": _tool_start,
+    "tool_progress": _unchanged,
     "tool_end": _tool_end,
     "approval_request": _approval_request,
     "approval_decision": _approval_decision,
     "compacting": _compacting,
     "compacted": _compacted,
+    "limit_reached": _unchanged,
     "fallback": _fallback,
     "rewound": _rewound,
+    "retry": _unchanged,
+    "warning": _unchanged,
     "turn_end": _at_rest,
     "aborted": _at_rest,
     "error": _error,

@@ -1,4 +1,4 @@
-"""Runs written by hand, for notebooks under test: appends agent events as an agent would."""
+"""Runs written by hand for the notebooks under test: appends events as an agent would."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from planck_nb.jupyter.live.view import LiveView
 
 @dataclass
 class ScriptedRun:
-    """Writes one turn into `log`; what it said so far is in `said`, what was done in its view in `heard`."""
+    """Writes one turn into `log`; `said` is its text so far, `commands` what was done in its view."""
 
     log: EventLog[ev.AgentEvent] = field(default_factory=EventLog)
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     said: str = ""
-    heard: asyncio.Queue[tuple[Any, ...]] = field(default_factory=asyncio.Queue)
+    commands: asyncio.Queue[tuple[Any, ...]] = field(default_factory=asyncio.Queue)
     refusing: str = ""
+    agent_id: str = "a1"
     _seq: int = 0
     _total: Usage = field(default_factory=Usage)
     _cost: float = 0.0
@@ -44,7 +45,7 @@ class ScriptedRun:
         return LiveView(self.log, agent="analyst", model="demo:scripted", actions=self)
 
     def add(self, kind: Any, **payload: Any) -> None:
-        self.log.append(kind("a1", None, 0, self._seq, time.time(), **payload))
+        self.log.append(kind(self.agent_id, None, 0, self._seq, time.time(), **payload))
         self._seq += 1
 
     def start(self) -> None:
@@ -97,19 +98,31 @@ class ScriptedRun:
     def _wait_for_turn(self, text: str, *, steer: bool) -> None:
         if self.refusing:
             raise UsageError(self.refusing)
-        self.heard.put_nowait(("steer" if steer else "queue", text))
+        self.commands.put_nowait(("steer" if steer else "queue", text))
         self.add(ev.Queued, prompt_id=f"q{self._seq}", text=text, steer=steer)
 
     def edit_queued(self, prompt_id: str, text: str) -> None:
-        self.heard.put_nowait(("edit", text))
+        self.commands.put_nowait(("edit", text))
         self.add(ev.Queued, prompt_id=prompt_id, text=text)
 
     def remove_queued(self, prompt_id: str) -> None:
-        self.heard.put_nowait(("remove",))
+        self.commands.put_nowait(("remove",))
         self.add(ev.Unqueued, prompt_id=prompt_id)
 
-    def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
-        self.heard.put_nowait(("decide", call_id, allow, args, remember))
+    def decide(
+        self,
+        call_id: str,
+        *,
+        allow: bool,
+        args: JsonObject | None,
+        remember: bool,
+        reason: str,
+        agent_id: str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        assert scope is None
+        self.agent_id = agent_id or "a1"
+        self.commands.put_nowait(("decide", call_id, allow, args, remember))
         self.add(ev.ApprovalDecision, id=call_id, name="", allowed=allow, by="user", args=args, reason=reason)
         if not allow:
             self.result(call_id, "", "The user denied this call.", error=True)

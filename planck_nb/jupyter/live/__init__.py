@@ -1,1 +1,1 @@
-"""What one sees of a run while it goes on, and what one can do in it."""
+"""The live view: frames of events for the browser, and the commands that come back from it."""

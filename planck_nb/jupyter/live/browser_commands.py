@@ -1,56 +1,83 @@
-"""What a browser asks for, checked: nothing that it sends can do more than the actions of a run."""
+"""Commands from the browser, validated: a message can do no more than call one of the `Actions`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 
 
 class Actions(Protocol):
-    """What the live view of a run can ask for. Each returns at once and may raise a `PlanckError`, which is shown."""
+    """What a user can do in the live view of a run.
+
+    Each method returns immediately and may raise a `PlanckError`, which the view shows.
+    """
 
     def stop(self) -> None:
-        """End the run; what was said so far is kept."""
+        """End the run; the text so far is kept."""
         ...
 
     def steer(self, text: str) -> None:
-        """Say something that the agent reads before its next step."""
+        """Send a message that the agent reads before its next step."""
         ...
 
     def queue(self, text: str) -> None:
-        """Say something that the agent takes up when the running turn is over."""
+        """Queue a prompt for when the running turn is over."""
         ...
 
     def edit_queued(self, prompt_id: str, text: str) -> None:
-        """Put another text in the place of a prompt that waits."""
+        """Replace the text of a queued prompt."""
         ...
 
     def remove_queued(self, prompt_id: str) -> None:
-        """Take back a prompt that waits."""
+        """Remove a prompt from the queue."""
         ...
 
-    def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
-        """Decide whether a call may run; `args` replace its arguments, None leaves them as they are.
+    def decide(
+        self,
+        call_id: str,
+        *,
+        allow: bool,
+        args: JsonObject | None,
+        remember: bool,
+        reason: str,
+        agent_id: str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        """Decide whether a call may run.
 
-        `remember` has calls like this one decided the same way from now on. `reason` is told to the model when the
-        call is denied.
+        Args:
+            call_id: The call.
+            allow: Whether it may run.
+            args: Arguments to run it with; None runs it with those that the model wrote.
+            remember: Whether calls like this one are decided the same way from now on.
+            reason: Why the call is denied, for the model.
+            agent_id: The agent whose call it is; None if the run has only one.
+            scope: Which agents the remembered decision is for; None for this agent only.
         """
         ...
 
 
 BrowserCommand: TypeAlias = Callable[[Actions], None]
-"""Has it done."""
+"""A validated command, which calls one action."""
+
+ArgumentsOf: TypeAlias = Callable[[str | None, str], JsonObject]
+"""Returns the arguments of a pending call, given the agent's id, None for any, and the call's."""
 
 
-def read_command(message: object, asked: Callable[[str], JsonObject]) -> BrowserCommand | None:  # noqa: PLR0911 - one case per kind
-    """What the message asks for, None where it makes no sense.
+def read_command(message: object, arguments_of: ArgumentsOf) -> BrowserCommand | None:  # noqa: PLR0911 - one case per command
+    """Validate a message from the browser.
 
-    `asked` gives the arguments of the call with an id that waits for approval. A browser sends those that somebody
-    edited; the others stay as they are.
+    Args:
+        message: What the browser sent; anything.
+        arguments_of: Returns the arguments of a call that waits for approval. The browser sends only those that were
+            edited; the others stay as they are.
+
+    Returns:
+        The command, None if the message is not one.
     """
     match message:
         case {"type": "stop"}:
@@ -59,21 +86,36 @@ def read_command(message: object, asked: Callable[[str], JsonObject]) -> Browser
             return lambda actions: actions.steer(encodable(text))
         case {"type": "queue", "text": str(text)} if text.strip():
             return lambda actions: actions.queue(encodable(text))
-        case {"type": "edit", "id": str(name), "text": str(text)} if text.strip():
-            return lambda actions: actions.edit_queued(name, encodable(text))
-        case {"type": "unqueue", "id": str(name)}:
-            return lambda actions: actions.remove_queued(name)
+        case {"type": "edit", "id": str(prompt_id), "text": str(text)} if text.strip():
+            return lambda actions: actions.edit_queued(prompt_id, encodable(text))
+        case {"type": "unqueue", "id": str(prompt_id)}:
+            return lambda actions: actions.remove_queued(prompt_id)
+        case {"type": "decide"}:
+            return _read_decision(cast("JsonObject", message), arguments_of)
+        case _:
+            return None
+
+
+def _read_decision(fields: JsonObject, arguments_of: ArgumentsOf) -> BrowserCommand | None:
+    match {"agent_id": None, "scope": None, **fields}:
         case {
-            "type": "decide",
-            "id": str(name),
+            "id": str(call_id),
             "allow": bool(allow),
             "args": None | dict() as args,
             "remember": bool(remember),
             "reason": str(reason),
+            "agent_id": None | str() as agent_id,
+            "scope": None | str() as scope,
         }:
-            edited = {**asked(name), **_encodable(args)} if args else None
+            edited = {**arguments_of(agent_id, call_id), **_encodable(args)} if args else None
             return lambda actions: actions.decide(
-                name, allow=allow, args=edited, remember=remember, reason=encodable(reason)
+                call_id,
+                allow=allow,
+                args=edited,
+                remember=remember,
+                reason=encodable(reason),
+                agent_id=agent_id,
+                scope=scope,
             )
         case _:
             return None
@@ -85,7 +127,7 @@ def _encodable(args: JsonObject) -> JsonObject:
 
 
 def text_of_command(message: object) -> str:
-    """The text that somebody wrote into the message, so that it can be given back when it could not be done."""
+    """The text that the user wrote, empty if the message contains none; a failed command returns it to the browser."""
     match message:
         case {"type": "steer" | "queue", "text": str(text)}:
             return encodable(text)

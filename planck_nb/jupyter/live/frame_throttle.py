@@ -16,10 +16,15 @@ INTERVAL = 0.040
 
 
 class FrameThrottle:
-    """Gives one turn per `interval` seconds, in the order in which views ask for it.
+    """Allows one message per `interval`, in the order in which views ask to send.
 
-    A view asks again only after it has painted, so with many views each gets every n-th turn. Nothing runs while
-    nobody asks. Belongs to one event loop.
+    A view asks again only after it has sent, so that with many views each gets every n-th turn. It uses no task or
+    timer while no view waits. Belongs to one event loop.
+
+    Args:
+        interval: Seconds between two messages.
+        clock: Returns the time in seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -32,12 +37,12 @@ class FrameThrottle:
         self._interval = interval
         self._clock = clock
         self._sleep = sleep
-        self._line = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._next = clock()
 
     async def turn(self) -> None:
-        """Return when the caller may send one message."""
-        async with self._line:
+        """Wait until the caller may send one message."""
+        async with self._lock:
             wait = self._next - self._clock()
             if wait > 0:
                 await self._sleep(wait)
@@ -48,7 +53,7 @@ _throttles: WeakKeyDictionary[asyncio.AbstractEventLoop, FrameThrottle] = WeakKe
 
 
 def kernel_frame_throttle() -> FrameThrottle:
-    """The one painter of the running loop, which in a kernel is the kernel's."""
+    """The throttle of the running event loop, which all live views of a kernel share."""
     loop = asyncio.get_running_loop()
     if loop not in _throttles:
         _throttles[loop] = FrameThrottle()

@@ -1,109 +1,127 @@
-"""Frames of agent events for the browser: adjacent deltas joined, times counted from the run's begin.
-
-Of what a running tool shows, only its tail is sent, once a frame; a prompt that steers is sent as its message comes.
-"""
+"""Batches of events for the browser: deltas are joined, and only the last lines of running output are included."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from dataclasses import asdict, dataclass, field
+from typing import TypeAlias
 
 from planck_nb.agent import events as ev
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.formatting import SHOWN_CHARACTERS, bounded
-from planck_nb.jupyter.live.event_encoding import encode_event
+from planck_nb.jupyter.formatting import SHOWN_CHARACTERS
+from planck_nb.jupyter.live.browser_events import ArgumentsDisplay, OutputDisplay, browser_event
 from planck_nb.jupyter.terminal import Tail
 
-_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "tool_args_delta": "args"}
+Delta: TypeAlias = ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta
+
+
+@dataclass(slots=True)
+class _OpenDelta:
+    """The newest delta of an agent in a batch: its encoded form, to be completed with the collected texts."""
+
+    event: Delta
+    encoded: JsonObject
+    texts: list[str] = field(default_factory=list)
+
+    def continues(self, other: Delta) -> bool:
+        """Whether the other delta can be joined to this one."""
+        return self.event.type == other.type and _call_of(self.event) == _call_of(other)
+
+
+@dataclass(slots=True)
+class _AgentProgress:
+    """What the encoder remembers of one agent from batch to batch."""
+
+    written: dict[str, int] = field(default_factory=dict)
+    """The length of the arguments so far, by call."""
+    tails: dict[str, Tail] = field(default_factory=dict)
+    """The last lines of output, by call."""
+    steering: int = 0
+    """Prompts that steer whose message is still to come."""
 
 
 class FrameEncoder:
-    """Encodes the events of one run in their order, in as many calls as one likes.
+    """Encodes the events of one run in their order, batch by batch.
 
     It remembers how much of each call's arguments was sent, because they arrive in pieces and are bounded as a whole,
-    and the last lines of what each running tool shows.
+    and the last lines of each running tool's output. Agents do not affect each other: deltas of one are joined across
+    the events of others.
     """
 
     def __init__(self) -> None:
-        self.origin: float | None = None
-        """Time of the run's first event, in seconds since the epoch; the encoded `t` count from it."""
-        self._written: dict[str, int] = {}
-        self._tails: dict[str, Tail] = {}
-        self._steered = False
+        self._agents: dict[str, _AgentProgress] = {}
 
     def encode(self, events: Iterable[ev.AgentEvent]) -> list[JsonObject]:
-        """The events as JSON data; those that nothing is shown of are left out."""
+        """Encode the next events.
+
+        Args:
+            events: The events that follow those of the calls before.
+
+        Returns:
+            JSON data that `labextension/src/events.generated.ts` describes. Folding it gives the same state however the
+            events were divided into batches.
+        """
         encoded: list[JsonObject] = []
-        pieces: list[str] = []
-        current: tuple[str, str | None] | None = None
-        progress: dict[str, list[ev.ToolProgress]] = {}
+        open_deltas: dict[str, _OpenDelta] = {}
+        output: dict[tuple[str, str], list[ev.ToolProgress]] = {}
         for event in events:
-            if self.origin is None:
-                self.origin = event.time
+            agent = self._agents.setdefault(event.agent_id, _AgentProgress())
             if isinstance(event, ev.ToolProgress):
-                progress.setdefault(event.id, []).append(event)
-                continue
-            kind = _DELTAS.get(event.type)
-            if kind is None:
-                self._join(encoded, pieces)
-                current = None
+                output.setdefault((event.agent_id, event.id), []).append(event)
+            elif isinstance(event, Delta):
+                delta = open_deltas.get(event.agent_id)
+                if delta is None or not delta.continues(event):
+                    _complete(delta, agent)
+                    delta = open_deltas[event.agent_id] = _OpenDelta(event, {})
+                    encoded.append(delta.encoded)
+                delta.texts.append(event.text)
+            else:
+                _complete(open_deltas.pop(event.agent_id, None), agent)
                 if isinstance(event, ev.ToolStart | ev.ToolEnd):
-                    progress.pop(event.id, None)
-                    self._tails.pop(event.id, None)
-                    self._written.pop(event.id, None)
-                shown = self._steering(event) or encode_event(event, self.origin)
-                if shown is not None:
-                    encoded.append({"type": shown.pop("type"), "t": self._since(event), **shown})
-                continue
-            delta = cast("ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta", event)
-            call = delta.id if isinstance(delta, ev.ToolArgsDelta) else None
-            if current != (kind, call):
-                self._join(encoded, pieces)
-                current = (kind, call)
-                entry: JsonObject = {"type": kind, "t": self._since(event)}
-                if isinstance(delta, ev.ToolArgsDelta):
-                    entry |= {"id": delta.id, "name": delta.name}
-                encoded.append(entry)
-            pieces.append(delta.text)
-        self._join(encoded, pieces)
-        encoded += map(self._progress, progress.values())
+                    output.pop((event.agent_id, event.id), None)
+                    agent.tails.pop(event.id, None)
+                    agent.written.pop(event.id, None)
+                encoded.append(browser_event(event, steering=_is_steering_message(event, agent)))
+        for agent_id, delta in open_deltas.items():
+            _complete(delta, self._agents[agent_id])
+        encoded += (_encode_output(pieces, self._agents[agent_id]) for (agent_id, _), pieces in output.items())
         return encoded
 
-    def _since(self, event: ev.AgentEvent) -> float:
-        return round(event.time - (self.origin or event.time), 3)
 
-    def _steering(self, event: ev.AgentEvent) -> JsonObject | None:
-        """What somebody said into the running turn; the prompt itself stands in the cell."""
-        if isinstance(event, ev.Message) and event.message.type == "user" and self._steered:
-            self._steered = False
-            return {"type": "said", "text": bounded(event.message.text)}
-        self._steered = self._steered or isinstance(event, ev.Steered)
-        return None
+def _call_of(delta: Delta) -> str | None:
+    return delta.id if isinstance(delta, ev.ToolArgsDelta) else None
 
-    def _progress(self, events: list[ev.ToolProgress]) -> JsonObject:
-        """The newest lines of a call after more output, which is looked at only here: what has ended costs nothing."""
-        newest = events[-1]
-        tail = self._tails.setdefault(newest.id, Tail())
-        tail.feed("".join(event.text for event in events))
-        text, earlier = tail.shown()
-        return {
-            "type": "progress",
-            "t": self._since(newest),
-            "id": newest.id,
-            "text": encodable(text),
-            "earlier": earlier,
-        }
 
-    def _join(self, encoded: list[JsonObject], pieces: list[str]) -> None:
-        """Complete the newest entry, a delta, with the text collected for it."""
-        if not pieces:
-            return
-        entry, text = encoded[-1], encodable("".join(pieces))
-        pieces.clear()
-        if entry["type"] == "args":
-            before = self._written.get(entry["id"], 0)
-            self._written[entry["id"]] = before + len(text)
-            entry["count"] = before + len(text)
-            text = text[: max(SHOWN_CHARACTERS - before, 0)]
-        entry["text"] = text
+def _is_steering_message(event: ev.AgentEvent, agent: _AgentProgress) -> bool:
+    if isinstance(event, ev.TurnStart):
+        agent.steering = 0
+    elif isinstance(event, ev.Steered):
+        agent.steering += 1
+    elif isinstance(event, ev.Message) and event.message.type == "user" and agent.steering > 0:
+        agent.steering -= 1
+        return True
+    return False
+
+
+def _complete(delta: _OpenDelta | None, agent: _AgentProgress) -> None:
+    """Fill the delta's encoded form in."""
+    if delta is None:
+        return
+    event, text = delta.event, encodable("".join(delta.texts))
+    delta.encoded |= browser_event(event)
+    if isinstance(event, ev.ToolArgsDelta):
+        before = agent.written.get(event.id, 0)
+        agent.written[event.id] = before + len(text)
+        delta.encoded["display"] = asdict(ArgumentsDisplay(before + len(text)))
+        text = text[: max(SHOWN_CHARACTERS - before, 0)]
+    delta.encoded["text"] = text
+
+
+def _encode_output(pieces: list[ev.ToolProgress], agent: _AgentProgress) -> JsonObject:
+    """The last lines of a call's output after these pieces. Calls that ended in the same batch are not encoded."""
+    newest = pieces[-1]
+    tail = agent.tails.setdefault(newest.id, Tail())
+    tail.feed("".join(event.text for event in pieces))
+    text, earlier_lines = tail.shown()
+    return browser_event(newest) | {"display": asdict(OutputDisplay(encodable(text), earlier_lines))}

@@ -1,4 +1,4 @@
-"""What a person does in the live view of a run, done to the agent."""
+"""The actions of a live view, carried out by the agent of the run."""
 
 from __future__ import annotations
 
@@ -6,37 +6,82 @@ from collections.abc import Callable
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
+from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
+
+THIS_AGENT = "agent"
+"""The scope of a remembered decision that is for the agent alone whose call it was."""
 
 
 class RunActions:
-    """The actions of a run that an agent does; `said` is given the run of each prompt that comes of them."""
+    """Carries out what a user does in the live view of a run.
 
-    def __init__(self, agent: Agent, run: Run, said: Callable[[Run], None]) -> None:
+    Args:
+        agent: The agent of the run.
+        run: The run.
+        on_prompt: Called with the run of each prompt that the user sends from the view.
+    """
+
+    def __init__(self, agent: Agent, run: Run, on_prompt: Callable[[Run], None]) -> None:
         self._agent = agent
         self._run = run
-        self._said = said
+        self._on_prompt = on_prompt
 
     def stop(self) -> None:
         """Abort the run."""
         self._run.abort()
 
     def steer(self, text: str) -> None:
-        """Steer the agent."""
-        self._said(self._agent.steer(text))
+        """Steer the agent.
+
+        Raises:
+            AgentStoppedError: The agent is stopped.
+        """
+        self._on_prompt(self._agent.steer(text))
 
     def queue(self, text: str) -> None:
-        """Prompt the agent."""
-        self._said(self._agent.prompt(text))
+        """Prompt the agent.
+
+        Raises:
+            AgentStoppedError: The agent is stopped.
+        """
+        self._on_prompt(self._agent.prompt(text))
 
     def edit_queued(self, prompt_id: str, text: str) -> None:
-        """Edit a prompt that waits for the agent."""
+        """Edit a queued prompt.
+
+        Raises:
+            AgentError: The prompt is no longer in the queue.
+        """
         self._agent.edit_queued(prompt_id, text)
 
     def remove_queued(self, prompt_id: str) -> None:
-        """Take back a prompt that waits for the agent."""
+        """Remove a prompt from the queue.
+
+        Raises:
+            AgentError: The prompt is no longer in the queue.
+        """
         self._agent.remove_queued(prompt_id)
 
-    def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
-        """Answer what the agent asks."""
+    def decide(
+        self,
+        call_id: str,
+        *,
+        allow: bool,
+        args: JsonObject | None,
+        remember: bool,
+        reason: str,
+        agent_id: str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        """Decide whether a call of the agent may run; `Actions.decide` describes the arguments.
+
+        Raises:
+            AgentError: The call is no longer pending.
+            UsageError: The call is another agent's, or the scope is not this agent.
+        """
+        if agent_id not in {None, self._agent.id}:
+            raise UsageError("This view cannot decide calls of other agents; decide it where that agent runs.")
+        if scope not in {None, THIS_AGENT}:
+            raise UsageError(f"Decisions cannot be remembered for the scope {scope!r}; use {THIS_AGENT!r}.")
         self._agent.decide(call_id, allow=allow, args=args, remember=remember, reason=reason)

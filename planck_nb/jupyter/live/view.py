@@ -25,12 +25,12 @@ from planck_nb.jupyter.live.frames import FrameEncoder
 
 _STATIC = Path(__file__).parents[1] / "static"
 _FIRST_PAUSE = 0.5
-_UNHEARD_BYTES = 64_000
+_UNCONFIRMED_BYTES = 64_000
 _COPIED_CHARACTERS = 100_000
 
 
 class RunSummary(TypedDict):
-    """What is left to say of a run that is over. `cost` is in US dollars, None where no price is known."""
+    """What the view shows of a run that is over. `cost` is in US dollars, None if no price is known."""
 
     outcome: Literal["done", "stopped", "failed"]
     seconds: float
@@ -41,12 +41,18 @@ class RunSummary(TypedDict):
 
 
 class LiveView(anywidget.AnyWidget):
-    """Shows the events of `log` as they are appended, until `finish` folds it into a slim bar.
+    """Shows the events of a run as they are appended, until `finish` collapses it into a slim bar.
 
-    The browser holds what it has been sent and asks for everything again when it has missed something, so a reload or
-    a slow connection loses nothing. What people do in it comes to `actions`, on the loop that the view was made on;
-    `on_connect` is called there when the first browser has made itself heard. Without a running loop, or without a
-    kernel, the view is inert.
+    The browser keeps what it has been sent and requests everything again when it has missed something, so that a reload
+    or a slow connection loses nothing. Without a running event loop, or without a kernel, the view does nothing.
+
+    Args:
+        log: The events of the run, of one agent or of several.
+        agent: The name of the agent of the run.
+        model: Its model as "provider:model".
+        actions: Carries out what the user does in the view, on the event loop on which the view was created.
+        on_connect: Called on that loop when the first browser has connected.
+        throttle: Limits how often the view sends; None for the one that all views of the kernel share.
     """
 
     _esm = _STATIC / "live.js"
@@ -71,7 +77,7 @@ class LiveView(anywidget.AnyWidget):
         self._on_connect = on_connect
         self._encoder = FrameEncoder()
         self._position = 0
-        self._greeted = asyncio.Event()
+        self._connected_event = asyncio.Event()
         self._resync: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -79,23 +85,27 @@ class LiveView(anywidget.AnyWidget):
         with contextlib.suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
         if self._loop is not None:
-            self._painter = throttle or kernel_frame_throttle()
+            self._throttle = throttle or kernel_frame_throttle()
             self._follower = spawn(self._follow(), name="planck live view")
-            self.on_msg(self._hear)
+            self.on_msg(self._receive)
 
     @property
     def connected(self) -> bool:
-        """Whether a browser has made itself heard: somebody can be asked."""
-        return self._greeted.is_set()
+        """Whether a browser has connected, so that a user can be asked for approval."""
+        return self._connected_event.is_set()
 
     def finish(self, summary: RunSummary) -> None:
-        """Send what is still unsent, then let the browser fold the view. Call it on the view's loop; once is enough."""
+        """Send what is still unsent, then collapse the view. Call it on the view's loop; further calls do nothing.
+
+        Args:
+            summary: What the collapsed view shows.
+        """
         if self.phase == "done":
             return
         for task in (self._follower, self._resync):
             if task is not None:
                 task.cancel()
-        if self._greeted.is_set():
+        if self._connected_event.is_set():
             self._send_frame()
         else:
             self._send_small_snapshot()
@@ -106,43 +116,43 @@ class LiveView(anywidget.AnyWidget):
         self._actions = self._on_connect = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[JsonObject, JsonObject]:  # noqa: ANN401 - IPython's
-        """The widget, and for whoever cannot show it nothing: the static output below says it all."""
+        """The widget, and empty text for frontends that cannot show it: the static output below has everything."""
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         return {**data, "text/plain": "", "text/html": ""}, metadata
 
     async def _follow(self) -> None:
-        await self._until_greeted()
+        await self._wait_for_browser()
         log = self._log
         while not (log.closed and self._position >= log.end):
             await log.wait_beyond(self._position)
-            await self._painter.turn()
+            await self._throttle.turn()
             self._send_frame()
 
-    async def _until_greeted(self) -> None:
-        """Wait for a browser.
+    async def _wait_for_browser(self) -> None:
+        """Wait until a browser has connected.
 
-        Frames sent before its first message are lost. It may also be there and unable to make itself heard, while the
-        cell blocks the kernel's messages, so a snapshot goes out now and then as long as it is small.
+        Frames that are sent before its first message are lost. While the cell blocks the kernel's messages, a browser
+        may be there whose first message has not been received, so small snapshots are sent from time to time.
         """
         pause = _FIRST_PAUSE
         while True:
             try:
-                await asyncio.wait_for(self._greeted.wait(), pause)
+                await asyncio.wait_for(self._connected_event.wait(), pause)
             except TimeoutError:
                 pause *= 2
             else:
                 return
             if self._log.end > self._position:
-                await self._painter.turn()
+                await self._throttle.turn()
                 self._send_small_snapshot()
 
-    def _hear(self, _widget: object, content: object, _buffers: object) -> None:
-        """A message of the browser, maybe on a thread of the kernel's that owns neither the run nor this view."""
+    def _receive(self, _widget: object, content: object, _buffers: object) -> None:
+        """Handle a message from the browser, perhaps on a kernel thread that owns neither the run nor this view."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the kernel is on its way out
-                self._loop.call_soon_threadsafe(self._act, content)
+                self._loop.call_soon_threadsafe(self._handle, content)
 
-    def _act(self, message: object) -> None:
+    def _handle(self, message: object) -> None:
         if self._actions is None:
             return
         match message:
@@ -150,11 +160,11 @@ class LiveView(anywidget.AnyWidget):
                 if self._resync is None or self._resync.done():
                     self._resync = spawn(self._send_everything(), name="planck live view resync")
             case _:
-                self._do(message, self._actions)
+                self._execute(message, self._actions)
 
-    def _do(self, message: object, actions: Actions) -> None:
-        """Have a wish done; say why where it cannot be."""
-        command = read_command(message, self._asked)
+    def _execute(self, message: object, actions: Actions) -> None:
+        """Execute a command of the browser; if that fails, send the reason."""
+        command = read_command(message, self._arguments_of)
         if command is None:
             return
         try:
@@ -162,18 +172,19 @@ class LiveView(anywidget.AnyWidget):
         except PlanckError as error:
             self.send({"type": "refused", "reason": bounded(str(error), 2_000), "text": text_of_command(message)})
 
-    def _asked(self, call_id: str) -> JsonObject:
+    def _arguments_of(self, agent_id: str | None, call_id: str) -> JsonObject:
+        """The arguments of the newest approval request for the call."""
         for event in reversed(self._log.since(0)):
-            if event.type == "approval_request" and event.id == call_id:
+            if event.type == "approval_request" and event.id == call_id and agent_id in {None, event.agent_id}:
                 return event.args
         return {}
 
     async def _send_everything(self) -> None:
-        await self._painter.turn()
+        await self._throttle.turn()
         self.send(self._snapshot())
-        if self._greeted.is_set():
+        if self._connected_event.is_set():
             return
-        self._greeted.set()
+        self._connected_event.set()
         if self._on_connect is not None:
             self._on_connect()
 
@@ -182,20 +193,21 @@ class LiveView(anywidget.AnyWidget):
         if events:
             self._position = start + len(events)
             encoded = self._encoder.encode(events)
-            self.send({"type": "frame", "from": start, "to": self._position, "now": self._now(), "events": encoded})
+            self.send({"type": "frame", "from": start, "to": self._position, "now": _now(), "events": encoded})
 
     def _send_small_snapshot(self) -> None:
         snapshot = self._snapshot()
-        if len(json.dumps(snapshot)) <= _UNHEARD_BYTES:
+        if len(json.dumps(snapshot)) <= _UNCONFIRMED_BYTES:
             self.send(snapshot)
 
     def _snapshot(self) -> JsonObject:
-        """Everything so far. Frames go on from here."""
+        """Everything so far. The next frame continues here."""
         self._encoder = FrameEncoder()
         events = self._encoder.encode(self._log.since(0))
         self._position = self._log.end
-        return {"type": "snapshot", "to": self._position, "now": self._now(), "events": events}
+        return {"type": "snapshot", "to": self._position, "now": _now(), "events": events}
 
-    def _now(self) -> float:
-        """The kernel's time on the clock of the encoded events, so that the browser's need not agree with it."""
-        return 0.0 if self._encoder.origin is None else round(time.time() - self._encoder.origin, 3)
+
+def _now() -> float:
+    """The kernel's time, in seconds since the epoch: the browser's clock need not agree with that of the events."""
+    return round(time.time(), 3)

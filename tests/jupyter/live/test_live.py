@@ -17,7 +17,7 @@ SUMMARY: RunSummary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": N
 
 
 class Recorder:
-    """Actions that are only noted; `refusal` is raised instead."""
+    """Actions that are only recorded; `refusal` is raised instead if it is set."""
 
     def __init__(self) -> None:
         self.done: list[tuple[Any, ...]] = []
@@ -43,12 +43,22 @@ class Recorder:
     def remove_queued(self, prompt_id: str) -> None:
         self._note("remove", prompt_id)
 
-    def decide(self, call_id: str, *, allow: bool, args: JsonObject | None, remember: bool, reason: str) -> None:
-        self._note("decide", call_id, allow, args, remember, reason)
+    def decide(
+        self,
+        call_id: str,
+        *,
+        allow: bool,
+        args: JsonObject | None,
+        remember: bool,
+        reason: str,
+        agent_id: str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        self._note("decide", call_id, allow, args, remember, reason, agent_id, scope)
 
 
 class Browser:
-    """The other end of a view: what it was sent, and what it says."""
+    """The other end of a view: records what it was sent, and sends commands."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log: EventLog[ev.AgentEvent] = EventLog()
@@ -69,7 +79,7 @@ class Browser:
         self.connections += 1
 
     def say(self, message: object) -> None:
-        self.view._hear(self.view, {"type": message} if isinstance(message, str) else message, [])
+        self.view._receive(self.view, {"type": message} if isinstance(message, str) else message, [])
 
     def text(self, text: str) -> None:
         self.log.append(ev.TextDelta("a", None, 0, self.log.end, 100.0 + self.log.end, text))
@@ -92,14 +102,15 @@ async def test_frames_go_on_where_the_snapshot_ends(browser: Browser) -> None:
     browser.say("resync")
     snapshot = await browser.next()
     assert (snapshot["type"], snapshot["to"]) == ("snapshot", 2)
-    assert snapshot["events"] == [{"type": "text", "t": 0.0, "text": "ab"}]
+    assert [(event["seq"], event["type"], event["text"]) for event in snapshot["events"]] == [(0, "text_delta", "ab")]
     browser.text("c")
     frame = await browser.next()
     assert (frame["type"], frame["from"], frame["to"]) == ("frame", 2, 3)
-    assert frame["events"] == [{"type": "text", "t": 2.0, "text": "c"}]
+    assert [(event["seq"], event["type"], event["text"]) for event in frame["events"]] == [(2, "text_delta", "c")]
+    assert frame["events"][0]["time"] == 102.0
 
 
-async def test_a_second_resync_tells_everything_again(browser: Browser) -> None:
+async def test_a_second_resync_sends_everything_again(browser: Browser) -> None:
     browser.text("a")
     browser.say("resync")
     await browser.next()
@@ -110,7 +121,7 @@ async def test_a_second_resync_tells_everything_again(browser: Browser) -> None:
     assert (snapshot["to"], snapshot["events"][0]["text"]) == (2, "ab")
 
 
-async def test_stop_is_heard_on_the_loop_from_any_thread(browser: Browser) -> None:
+async def test_stop_is_handled_on_the_loop_from_any_thread(browser: Browser) -> None:
     await asyncio.to_thread(browser.say, "stop")
     await asyncio.sleep(0)
     assert browser.actions.done == [("stop",)]
@@ -119,15 +130,16 @@ async def test_stop_is_heard_on_the_loop_from_any_thread(browser: Browser) -> No
 DECISION = {"type": "decide", "id": "1", "allow": True, "args": {"n": [1]}, "remember": False, "reason": ""}
 
 
-async def test_wishes_become_actions(browser: Browser) -> None:
-    asked = {"n": [0], "command": "ls"}
-    browser.log.append(ev.ApprovalRequest("a", None, 0, 0, 1.0, "1", "bash", asked, (), "", 9.0))
+async def test_commands_call_actions(browser: Browser) -> None:
+    for agent, args in (("a", {"n": [0], "command": "ls"}), ("b", {"path": "x"})):
+        browser.log.append(ev.ApprovalRequest(agent, None, 0, 0, 1.0, "1", "bash", args, (), "", 9.0))
     for message in (
         {"type": "steer", "text": "left\ud800"},
         {"type": "queue", "text": "then right"},
         {"type": "edit", "id": "q1", "text": "then up"},
         {"type": "unqueue", "id": "q1"},
-        DECISION,
+        {**DECISION, "agent_id": "a"},
+        {**DECISION, "agent_id": "b", "scope": "all"},
         {**DECISION, "allow": False, "args": None, "remember": True, "reason": "No."},
     ):
         browser.say(message)
@@ -137,8 +149,9 @@ async def test_wishes_become_actions(browser: Browser) -> None:
         ("queue", "then right"),
         ("edit", "q1", "then up"),
         ("remove", "q1"),
-        ("decide", "1", True, {"n": [1], "command": "ls"}, False, ""),
-        ("decide", "1", False, None, True, "No."),
+        ("decide", "1", True, {"n": [1], "command": "ls"}, False, "", "a", None),
+        ("decide", "1", True, {"n": [1], "path": "x"}, False, "", "b", "all"),
+        ("decide", "1", False, None, True, "No.", None, None),
     ]
 
 
@@ -149,6 +162,7 @@ async def test_wishes_become_actions(browser: Browser) -> None:
         {"type": "steer", "text": " "}, {"type": "steer", "text": 3}, {"type": "edit", "text": "x"},
         {"type": "unqueue", "id": 1}, {"type": "decide", "id": "1", "allow": True}, {**DECISION, "allow": "yes"},
         {**DECISION, "args": [1]}, {**DECISION, "remember": 1}, {**DECISION, "reason": None}, {**DECISION, "id": 1},
+        {**DECISION, "agent_id": 1}, {**DECISION, "scope": ["all"]},
     ],
 )  # fmt: skip
 async def test_junk_does_nothing(browser: Browser, junk: object) -> None:
@@ -160,16 +174,16 @@ async def test_junk_does_nothing(browser: Browser, junk: object) -> None:
     assert browser.received.empty()
 
 
-async def test_what_cannot_be_done_is_said_and_the_text_comes_back(browser: Browser) -> None:
-    browser.actions.refusal = UsageError("Nobody listens; start another run.")
+async def test_a_failed_command_is_refused_with_a_reason_and_its_text(browser: Browser) -> None:
+    browser.actions.refusal = UsageError("The agent is stopped; start another run.")
     browser.say({"type": "steer", "text": "left"})
     browser.say({"type": "unqueue", "id": "q1"})
-    refused = {"type": "refused", "reason": "Nobody listens; start another run."}
+    refused = {"type": "refused", "reason": "The agent is stopped; start another run."}
     assert await browser.next() == {**refused, "text": "left"}
     assert await browser.next() == {**refused, "text": ""}
 
 
-async def test_the_first_greeting_is_told(browser: Browser) -> None:
+async def test_the_first_connection_is_reported(browser: Browser) -> None:
     connected = [browser.view.connected]
     for _ in range(2):
         browser.say("resync")
@@ -185,13 +199,13 @@ async def test_without_a_browser_small_snapshots_go_out_and_large_ones_do_not(
 ) -> None:
     browser.view.finish(SUMMARY)
     monkeypatch.setattr(live, "_FIRST_PAUSE", 0.001)
-    unheard = Browser(monkeypatch)
-    unheard.text("a")
-    assert (await unheard.next())["type"] == "snapshot"
-    unheard.text("x" * 100_000)
-    unheard.view.finish(SUMMARY)
-    assert unheard.received.empty()
-    unheard.view.close()
+    unconnected = Browser(monkeypatch)
+    unconnected.text("a")
+    assert (await unconnected.next())["type"] == "snapshot"
+    unconnected.text("x" * 100_000)
+    unconnected.view.finish(SUMMARY)
+    assert unconnected.received.empty()
+    unconnected.view.close()
 
 
 async def test_the_end_flushes_what_was_not_sent_and_forgets_the_run(browser: Browser) -> None:
@@ -208,7 +222,7 @@ async def test_the_end_flushes_what_was_not_sent_and_forgets_the_run(browser: Br
     assert browser.actions.done == []
 
 
-async def test_what_can_be_copied_is_bounded(browser: Browser) -> None:
+async def test_the_text_to_copy_is_bounded(browser: Browser) -> None:
     browser.view.finish({**SUMMARY, "text": "x" * 1_000_000})
     assert len(browser.view.summary["text"]) < 110_000
 
@@ -220,7 +234,7 @@ def test_outside_a_loop_and_a_kernel_the_view_is_inert() -> None:
     view.close()
 
 
-def test_whoever_cannot_show_the_widget_shows_nothing() -> None:
+def test_frontends_without_widgets_show_nothing() -> None:
     view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
     data, _ = view._repr_mimebundle_()
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"]

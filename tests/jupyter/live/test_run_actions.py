@@ -9,7 +9,7 @@ from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.run import Run
-from planck_nb.base.errors import AgentError
+from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.testing import scripted_model
 
@@ -72,11 +72,25 @@ async def test_stop_ends_the_run() -> None:
     assert (await waiting.run.wait()).aborted
 
 
+@pytest.mark.parametrize("whose", [{"agent_id": "another"}, {"scope": "all"}])
+async def test_decisions_beyond_the_agent_are_refused(whose: dict[str, str]) -> None:
+    waiting = Waiting(ask=True)
+    await waiting.until("approval_request")
+    [pending] = waiting.agent.state.asking
+    with pytest.raises(UsageError):
+        waiting.actions.decide(pending.id, allow=True, args=None, remember=True, reason="", **whose)
+    assert waiting.agent.state.asking == (pending,)
+    waiting.run.abort()
+    await waiting.run.wait()
+
+
 async def test_a_decision_reaches_the_call_once() -> None:
     waiting = Waiting(ask=True)
     await waiting.until("approval_request")
     [asking] = waiting.agent.state.asking
-    waiting.actions.decide(asking.id, allow=True, args={"n": 2}, remember=False, reason="")
+    waiting.actions.decide(
+        asking.id, allow=True, args={"n": 2}, remember=False, reason="", agent_id=waiting.agent.id, scope="agent"
+    )
     with pytest.raises(AgentError, match="decided or stopped before"):
         waiting.actions.decide(asking.id, allow=False, args=None, remember=False, reason="")
     waiting.go.set()

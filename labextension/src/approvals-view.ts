@@ -1,24 +1,26 @@
-/** Calls that wait for consent, as blocks outside everything that scrolls. */
+/** The calls that wait for approval, as blocks outside everything that scrolls. */
 
-import { facts, valueOf, visible, wants } from './asking.ts';
-import type { Decision } from './channel.ts';
-import { h, say, sentence } from './dom.ts';
-import { elapsed } from './figures.ts';
+import { effectSentences, intention, parseValue, visible } from './approval-text.ts';
+import type { ArgumentKind, EffectKind } from './approval-text.ts';
+import type { Decision } from './connection.ts';
+import { h, setText, withCode } from './dom.ts';
+import type { ApprovalDisplay } from './events.generated.ts';
+import { elapsed } from './format.ts';
 import { icon } from './icons.ts';
-import type { Ask, AskedKind } from './model.ts';
-import { nameOverflowing } from './wells.ts';
+import type { PendingApproval } from './model.ts';
+import { labelOverflowing } from './text-boxes.ts';
 
 type Decide = (decision: Decision) => void;
 
-/** So many are shown in full. */
+/** The number of requests that are shown in full. */
 const SHOWN = 2;
 
-/** Buttons that have just come, or moved, take no click for this long: it was meant for what stood there before. */
-const INERT_MS = 400;
+/** Buttons that have just appeared or moved ignore clicks for this long: they were meant for what was there before. */
+const PAUSE_MS = 400;
 
-export class AsksView {
+export class ApprovalsView {
   readonly element = h('div', { class: 'pk-asks', hidden: '' });
-  private readonly views = new Map<string, AskView>();
+  private readonly views = new Map<string, ApprovalView>();
   private readonly rest = h('p', { class: 'pk-facts' });
   private readonly decide: Decide;
   private known = new Set<string>();
@@ -27,27 +29,29 @@ export class AsksView {
     this.decide = decide;
   }
 
-  /** Show these; returns those that nobody has been told of. */
-  update(asks: readonly Ask[]): readonly Ask[] {
-    const shown = asks.slice(0, SHOWN);
-    const fresh = asks.filter((ask) => !this.known.has(ask.id));
-    const gone = [...this.views.keys()].filter((id) => !shown.some((ask) => ask.id === id));
-    const come = shown.filter((ask) => !this.views.has(ask.id));
-    this.known = new Set(asks.map((ask) => ask.id));
-    for (const id of gone) {
-      this.views.get(id)?.element.remove();
-      this.views.delete(id);
+  /** Show these requests, with the names of their agents if there are several. Returns those that are new. */
+  update(approvals: readonly PendingApproval[], names: ReadonlyMap<string, string>): readonly PendingApproval[] {
+    const shown = approvals.slice(0, SHOWN);
+    const shownKeys = new Set(shown.map(keyOf));
+    const fresh = approvals.filter((approval) => !this.known.has(keyOf(approval)));
+    const removed = [...this.views.keys()].filter((key) => !shownKeys.has(key));
+    const added = shown.filter((approval) => !this.views.has(keyOf(approval)));
+    this.known = new Set(approvals.map(keyOf));
+    for (const key of removed) {
+      this.views.get(key)?.element.remove();
+      this.views.delete(key);
     }
-    for (const ask of come) {
-      const view = new AskView(ask, this.decide);
-      this.views.set(ask.id, view);
+    for (const approval of added) {
+      const view = new ApprovalView(approval, this.decide);
+      this.views.set(keyOf(approval), view);
       this.element.append(view.element);
     }
-    if (gone.length > 0 || come.length > 0) for (const view of this.views.values()) view.pause();
-    this.element.hidden = asks.length === 0;
-    if (come.length > 0) nameOverflowing(this.element);
-    const waiting = asks.length - shown.length;
-    say(this.rest, `${waiting} more ${waiting === 1 ? 'waits' : 'wait'}`);
+    for (const approval of shown) this.views.get(keyOf(approval))?.nameAgent(names.get(approval.agent) ?? '');
+    if (removed.length > 0 || added.length > 0) for (const view of this.views.values()) view.pause();
+    this.element.hidden = approvals.length === 0;
+    if (added.length > 0) labelOverflowing(this.element);
+    const waiting = approvals.length - shown.length;
+    setText(this.rest, `${waiting} more ${waiting === 1 ? 'waits' : 'wait'}`);
     if (waiting === 0) this.rest.remove();
     else this.element.append(this.rest);
     return fresh;
@@ -57,34 +61,43 @@ export class AsksView {
     for (const view of this.views.values()) view.tick(now);
   }
 
-  /** What was decided did not count: ask again. */
+  /** A decision was refused: enable the buttons again. */
   release(): void {
     for (const view of this.views.values()) view.pause();
   }
 }
 
-class AskView {
+/** Ids of calls are unique per agent only. */
+function keyOf({ agent, id }: PendingApproval): string {
+  return JSON.stringify([agent, id]);
+}
+
+class ApprovalView {
   readonly element: HTMLElement;
-  private readonly ask: Ask;
+  private readonly approval: PendingApproval;
   private readonly decide: Decide;
+  private readonly agent = h('span');
   private readonly deadline = h('span', { class: 'pk-meta' });
   private readonly content = h('div', { class: 'pk-change' });
   private readonly row = h('div', { class: 'pk-row' });
   private fields: Field[] | null = null;
   private paused = 0;
 
-  constructor(ask: Ask, decide: Decide) {
-    this.ask = ask;
+  constructor(approval: PendingApproval, decide: Decide) {
+    this.approval = approval;
     this.decide = decide;
-    const { verb, target } = wants(ask);
-    const what = h('span', { class: 'pk-what' }, h('b', {}, ask.name), ` ${verb} `);
+    const { name, display } = approval;
+    const { verb, target } = intention(display);
+    const what = h('span', { class: 'pk-what' }, this.agent, h('b', {}, name), ` ${verb} `);
     if (target !== '') what.append(h('code', {}, visible(target)));
     const mark = h('span', { class: 'pk-mark', 'data-state': 'ask' }, icon('diamond'));
-    const said = facts(ask).flatMap(([text, strong]) => (strong ? [h('b', {}, visible(text))] : sentence(visible(text))));
-    const body = h('div', { class: 'pk-body' }, h('p', { class: 'pk-facts' }, ...said), this.content, this.row);
+    const effects = effectSentences(display).flatMap(([text, strong]) =>
+      strong ? [h('b', {}, visible(text))] : withCode(visible(text)),
+    );
+    const body = h('div', { class: 'pk-body' }, h('p', { class: 'pk-facts' }, ...effects), this.content, this.row);
     this.element = h(
       'section',
-      { class: 'pk-ask', role: 'group', 'aria-label': `Approval: ${ask.name}` },
+      { class: 'pk-ask', role: 'group', 'aria-label': `Approval: ${name}` },
       h('div', { class: 'pk-line' }, mark, what, this.deadline),
       body,
     );
@@ -92,26 +105,33 @@ class AskView {
     this.show();
   }
 
+  /** Show whose call it is; an empty name shows nothing. */
+  nameAgent(name: string): void {
+    setText(this.agent, name === '' ? '' : `${visible(name)}: `);
+    const agent = name === '' ? '' : ` for ${name}`;
+    this.element.setAttribute('aria-label', `Approval${agent}: ${this.approval.name}`);
+  }
+
   tick(now: number): void {
-    say(this.deadline, `denies in ${elapsed(Math.ceil(this.ask.deadline - now))}`);
+    setText(this.deadline, `denied in ${elapsed(Math.ceil(this.approval.deadline - now))}`);
   }
 
   pause(): void {
     clearTimeout(this.paused);
     this.row.setAttribute('aria-disabled', 'true');
-    this.paused = window.setTimeout(() => this.row.removeAttribute('aria-disabled'), INERT_MS);
+    this.paused = window.setTimeout(() => this.row.removeAttribute('aria-disabled'), PAUSE_MS);
   }
 
-  /** The change, or what it would be run with, and the decisions. */
+  /** Show the change or the arguments, and the possible decisions. */
   private show(): void {
     this.fields = null;
-    const { ask } = this;
-    const { target } = wants(ask);
-    const rest = ask.args.filter(([name, text]) => !ask.replaced.includes(name) && text !== target);
+    const { display } = this.approval;
+    const { target } = intention(display);
+    const rest = display.arguments.filter(([name, text]) => !display.replaced.includes(name) && text !== target);
     const long = rest.filter(([, text, kind]) => kind === 'text' || kind === 'cut' || text.length > 40);
     const short = rest.filter((arg) => !long.includes(arg));
-    const parts: HTMLElement[] = ask.change === null ? [] : [diff(ask.change)];
-    const alone = parts.length === 0 && long.length === 1 && has(ask, 'execute');
+    const parts: HTMLElement[] = display.change === null ? [] : [diff(display.change)];
+    const alone = parts.length === 0 && long.length === 1 && has(display, 'execute');
     for (const [name, text] of long) parts.push(argument(alone ? '' : name, text));
     if (short.length > 0) {
       const values = short.flatMap(([name, text]) => [h('span', {}, `${visible(name)} `, h('b', {}, visible(text)))]);
@@ -123,12 +143,12 @@ class AskView {
       button('Allow once', 'main', () => this.allow(false)),
       button('Always this session', '', () => this.allow(true)),
       button('Deny', '', () => this.send(false, null, false)),
-      ...(ask.args.some(([, , kind]) => kind !== 'cut') ? [h('span', { class: 'pk-push' }, edit)] : []),
+      ...(display.arguments.some(([, , kind]) => kind !== 'cut') ? [h('span', { class: 'pk-push' }, edit)] : []),
     );
   }
 
   private edit(): void {
-    this.fields = this.ask.args.map(([name, text, kind]) => new Field(name, text, kind));
+    this.fields = this.approval.display.arguments.map(([name, text, kind]) => new Field(name, text, kind));
     this.content.replaceChildren(...this.fields.map((field) => field.element));
     this.row.replaceChildren(
       button('Allow edited once', 'main', () => this.allow(false)),
@@ -163,23 +183,24 @@ class AskView {
 
   private send(allow: boolean, args: Decision['args'], remember: boolean): void {
     if (this.row.hasAttribute('aria-disabled')) return;
-    // Stays so until the decision comes back, or why it does not count.
+    // Until the decision comes back as an event, or is refused.
     this.row.setAttribute('aria-disabled', 'true');
-    this.decide({ id: this.ask.id, allow, args, remember, reason: '' });
+    const { agent, id } = this.approval;
+    this.decide({ agent_id: agent, id, allow, args, remember, scope: null, reason: '' });
   }
 }
 
-/** One argument that can be edited, or that is too long for it and only shown. */
+/** One argument that can be edited; a text that is too long for that is only shown. */
 class Field {
   readonly element: HTMLElement;
   readonly name: string;
   readonly input: HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement | null;
-  private readonly kind: AskedKind;
-  /** As the browser holds it: it changes the ends of lines. */
+  private readonly kind: ArgumentKind;
+  /** As the input returns it: browsers normalise line ends. */
   private readonly text: string = '';
   private readonly note = h('span');
 
-  constructor(name: string, text: string, kind: AskedKind) {
+  constructor(name: string, text: string, kind: ArgumentKind) {
     this.name = name;
     this.kind = kind;
     this.input = fieldInput(kind, text);
@@ -189,7 +210,7 @@ class Field {
     }
     this.text = this.input.value;
     const label = h('span', { class: 'pk-label' }, h('span', {}, visible(name)), this.note);
-    const small = kind === 'number' || kind === 'choice';
+    const small = kind === 'number' || kind === 'boolean';
     this.element = h('label', { class: small ? 'pk-row' : 'pk-block' }, label, this.input);
     this.input.addEventListener('input', () => this.check());
   }
@@ -199,22 +220,22 @@ class Field {
   }
 
   get value(): unknown {
-    return valueOf(this.kind, this.input?.value ?? '');
+    return parseValue(this.kind, this.input?.value ?? '');
   }
 
-  /** Whether it holds a value of its kind; says so beside its name. */
+  /** Whether it contains a value of its kind; shows beside its name if not. */
   check(): boolean {
-    const right = !this.edited || this.value !== undefined;
-    this.input?.setAttribute('aria-invalid', String(!right));
-    say(this.note, right ? (this.edited ? 'edited' : '') : this.kind === 'number' ? 'not a number' : 'not JSON');
-    return right;
+    const valid = !this.edited || this.value !== undefined;
+    this.input?.setAttribute('aria-invalid', String(!valid));
+    setText(this.note, valid ? (this.edited ? 'edited' : '') : this.kind === 'number' ? 'not a number' : 'not JSON');
+    return valid;
   }
 }
 
-function fieldInput(kind: AskedKind, text: string): Field['input'] {
+function fieldInput(kind: ArgumentKind, text: string): Field['input'] {
   const attributes = { class: 'pk-field', 'data-kind': 'code', spellcheck: 'false' };
   if (kind === 'cut') return null;
-  if (kind === 'choice') {
+  if (kind === 'boolean') {
     const select = h('select', attributes, h('option', {}, 'true'), h('option', {}, 'false'));
     select.value = text;
     return select;
@@ -229,9 +250,9 @@ function fieldInput(kind: AskedKind, text: string): Field['input'] {
   return area;
 }
 
-function button(label: string, kind: string, act: () => void): HTMLElement {
+function button(label: string, kind: string, onClick: () => void): HTMLElement {
   const element = h('button', { class: 'pk-btn', type: 'button', 'data-kind': kind }, label);
-  element.addEventListener('click', act);
+  element.addEventListener('click', onClick);
   return element;
 }
 
@@ -242,7 +263,7 @@ function argument(label: string, text: string): HTMLElement {
   return pre;
 }
 
-function diff(lines: NonNullable<Ask['change']>): HTMLElement {
+function diff(lines: NonNullable<ApprovalDisplay['change']>): HTMLElement {
   const element = h('div', { class: 'pk-diff', role: 'group', 'aria-label': 'Change', 'data-name': 'change' });
   for (const [sign, line] of lines) {
     const kind = { '+': 'pk-add', '-': 'pk-del', ' ': '' }[sign];
@@ -251,6 +272,6 @@ function diff(lines: NonNullable<Ask['change']>): HTMLElement {
   return element;
 }
 
-function has(ask: Ask, kind: Ask['touches'][number][0]): boolean {
-  return ask.touches.some(([other]) => other === kind);
+function has(display: ApprovalDisplay, kind: EffectKind): boolean {
+  return display.effects.some(([other]) => other === kind);
 }

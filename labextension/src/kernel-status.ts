@@ -1,11 +1,11 @@
-/** When the kernel behind a view ends, as far as its frontend tells. */
+/** Notices when the kernel of a view ends, as far as its frontend reports it. */
 
 interface Signal<T> {
   connect(slot: (sender: unknown, value: T) => void): unknown;
   disconnect(slot: (sender: unknown, value: T) => void): unknown;
 }
 
-/** What JupyterLab and Notebook have for the kernel of a widget. */
+/** The kernel of a widget in JupyterLab and Notebook. */
 interface Kernel {
   readonly statusChanged: Signal<string>;
   readonly disposed: Signal<unknown>;
@@ -18,24 +18,24 @@ export interface Widget {
 
 const ENDED = new Set(['restarting', 'autorestarting', 'terminating', 'dead']);
 
-/** Call `told` when the kernel ends, perhaps more than once; returns what stops that. */
-export function onEnd(model: Widget, told: () => void): () => void {
-  let heard = true;
-  const tell = (): void => {
-    if (heard) told();
+/** Call `listener` when the kernel ends, perhaps more than once. Returns a function that stops that. */
+export function onKernelEnd(model: Widget, listener: () => void): () => void {
+  let active = true;
+  const notify = (): void => {
+    if (active) listener();
   };
-  model.on('comm:close', tell);
+  model.on('comm:close', notify);
   const kernel = model.widget_manager?.kernel;
-  // Elsewhere nothing is known of the kernel, and this comes when a connection is made again as well.
-  if (!kernel) model.on('comm_live_update', tell);
+  // Other frontends do not expose the kernel. They send this when a connection is re-established, too.
+  if (!kernel) model.on('comm_live_update', notify);
   const changed = (_: unknown, status: string): void => {
-    if (ENDED.has(status)) tell();
+    if (ENDED.has(status)) notify();
   };
   kernel?.statusChanged.connect(changed);
-  kernel?.disposed.connect(tell);
+  kernel?.disposed.connect(notify);
   return () => {
-    heard = false;
+    active = false;
     kernel?.statusChanged.disconnect(changed);
-    kernel?.disposed.disconnect(tell);
+    kernel?.disposed.disconnect(notify);
   };
 }

@@ -1,4 +1,4 @@
-"""What a person does in the live view: decides, steers, queues."""
+"""Commands in the live view: decisions, steering, the queue."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SETUP = "import asyncio\nfrom scripted_run import ScriptedRun, ask_twice, work, 
 BEGIN = "run = ScriptedRun()\nview = run.view()\ndisplay(view)\n"
 END = "\nrun.end()\nview.finish(run.summary())"
 ASK = f"""{BEGIN}ask_twice(run)
-print(await run.heard.get())
-print(await run.heard.get())
+print(await run.commands.get())
+print(await run.commands.get())
 run.result("1", "edit", "Edited sales/load.py.")
 run.result("2", "bash", "96 passed")
 await run.stopped.wait()
@@ -29,7 +29,7 @@ run.results(("1", "edit", ""), ("2", "bash", ""))
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "480"])
-def test_two_calls_ask_for_consent(lab: Lab, open_notebook: Open, look: str) -> None:
+def test_two_calls_wait_for_approval(lab: Lab, open_notebook: Open, look: str) -> None:
     notebook = open_notebook(lab.write(f"ask-{look}.ipynb", SETUP, ASK), width=480 if look == "480" else 1000)
     notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
     notebook.run_all()
@@ -41,7 +41,7 @@ def test_two_calls_ask_for_consent(lab: Lab, open_notebook: Open, look: str) -> 
     expect(bash.locator(".pk-facts").first).to_have_text(
         "Runs a command. It can write files and use the network. No rule allows it."
     )
-    expect(bash.locator(".pk-meta")).to_contain_text("denies in 4:4")
+    expect(bash.locator(".pk-meta")).to_contain_text("denied in 4:4")
     expect(output.locator(".pk-status strong")).to_have_text("Waiting for you")
     expect(output.locator(".pk-status")).to_contain_text("2 approvals")
     assert output.locator(".pk-tool:visible").count() == 0
@@ -72,13 +72,13 @@ def test_two_calls_ask_for_consent(lab: Lab, open_notebook: Open, look: str) -> 
 
 
 LONG = "reports/2026/northern-region/quarterly/summary-of-all-figures.md"
-ASK_LONG = f"""{BEGIN}from planck_nb.agent.approval.effect import Touch
+ASK_LONG = f"""{BEGIN}from planck_nb.agent.approval.effect import Effect
 run.start()
-run.ask("1", "write", {{"path": "{LONG}", "content": "North."}}, Touch("write", "{LONG}"))
+run.ask("1", "write", {{"path": "{LONG}", "content": "North."}}, Effect("write", "{LONG}"))
 await run.stopped.wait(){END}"""
 
 
-def test_what_is_consented_to_is_not_cut_where_there_is_little_room(lab: Lab, open_notebook: Open) -> None:
+def test_an_approval_is_not_cut_in_a_narrow_window(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("ask-long.ipynb", SETUP, ASK_LONG), width=480)
     notebook.run_all()
     what = notebook.output(1).locator(".pk-ask .pk-what")
@@ -93,20 +93,20 @@ def test_what_is_consented_to_is_not_cut_where_there_is_little_room(lab: Lab, op
 
 
 WORK = f"""{BEGIN}await work(run)
-heard = []
+received = []
 while not run.stopped.is_set():
-    waits = [asyncio.ensure_future(run.heard.get()), asyncio.ensure_future(run.stopped.wait())]
+    waits = [asyncio.ensure_future(run.commands.get()), asyncio.ensure_future(run.stopped.wait())]
     done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    heard += [wait.result() for wait in done if wait is waits[0]]
+    received += [wait.result() for wait in done if wait is waits[0]]
     waits[0].cancel(), waits[1].cancel()
-    if heard[-1:] == [("steer", "Only March,\\nplease.")]:
-        run.refusing = "Nobody listens; start another run."
+    if received[-1:] == [("steer", "Only March,\\nplease.")]:
+        run.refusing = "The agent is stopped; start another run."
         run.steered(f"q{{run._seq - 1}}", "Only March,\\nplease.")
-print(heard){END}"""
+print(received){END}"""
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "480"])
-def test_one_sees_tools_work_steers_and_queues(lab: Lab, open_notebook: Open, look: str) -> None:
+def test_tool_output_steering_and_the_queue(lab: Lab, open_notebook: Open, look: str) -> None:
     notebook = open_notebook(lab.write(f"work-{look}.ipynb", SETUP, WORK), width=480 if look == "480" else 1000)
     notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
     notebook.run_all()
@@ -140,7 +140,7 @@ def test_one_sees_tools_work_steers_and_queues(lab: Lab, open_notebook: Open, lo
     expect(box).to_have_value("")
     box.fill("Hello?")
     box.press("Enter")
-    expect(output.locator(".pk-dock .pk-note")).to_have_text("Nobody listens; start another run.")
+    expect(output.locator(".pk-dock .pk-note")).to_have_text("The agent is stopped; start another run.")
     expect(box).to_have_value("Hello?")
     if look == "light":
         notebook.screenshot("refused")
@@ -168,7 +168,7 @@ TWICE = """() => new Promise(done => {
 })"""
 
 
-def test_of_many_that_wait_two_show_and_a_second_click_decides_no_other(lab: Lab, open_notebook: Open) -> None:
+def test_two_of_many_approvals_are_shown_and_a_double_click_decides_only_one(lab: Lab, open_notebook: Open) -> None:
     cell = f"""{BEGIN}run.start()
 for at in range(5):
     run.ask(str(at), "bash", {{"command": f"echo {{at}}"}}, seconds=600)
@@ -197,7 +197,44 @@ await run.stopped.wait(){END}"""
     expect(output.locator(".pk-bar")).to_contain_text("Done")
 
 
-def test_what_is_consented_to_cannot_hide(lab: Lab, open_notebook: Open) -> None:
+AGENTS = f"""from planck_nb.agent import events as ev
+{BEGIN}for name in ("analyst", "reviewer"):
+    run.agent_id = name[:1]
+    run.add(ev.AgentStarted, name=name, agent_type="", model="demo:scripted", system_prompt="", tools=())
+    run.start()
+    run.text(f"I am the {{name}}. ")
+    run.ask("1", "bash", {{"command": f"echo {{name}}"}})
+run.agent_id = "a"
+run.text("I go on.")
+print(await run.commands.get(), run.agent_id)
+await run.stopped.wait()
+for run.agent_id in "ar":
+    run.add(ev.Aborted)
+{END}"""
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open, look: str) -> None:
+    notebook = open_notebook(lab.write(f"agents-{look}.ipynb", SETUP, AGENTS))
+    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+    notebook.run_all()
+    output = notebook.output(1)
+    expect(output.locator(".pk-agent")).to_have_text(["analyst", "reviewer", "analyst"])
+    expect(output.locator(".pk-prose").last).to_have_text("I go on.")
+    approval = output.get_by_label("Approval for reviewer: bash")
+    expect(approval.locator(".pk-what")).to_have_text("reviewer: bash wants to run")
+    expect(output.get_by_label("Approval for analyst: bash")).to_be_visible()
+    notebook.screenshot(f"agents-{look}")
+    notebook.theme("JupyterLab Light")
+    approval.get_by_role("button", name="Allow once").click()
+    expect(approval).to_have_count(0)
+    expect(output.get_by_label("Approval for analyst: bash")).to_be_visible()
+    output.locator(".pk-stop").click()
+    notebook.wait_idle()
+    assert notebook.printed(1).strip() == "('decide', '1', True, None, False) r"
+
+
+def test_nothing_can_hide_in_an_approval(lab: Lab, open_notebook: Open) -> None:
     cell = f"""{BEGIN}run.start()
 run.ask("1", "<img src=x onerror=window.hurt=1>", {{"command": "ls #\\u202e\\r\\x08 rm -rf ~ " + "x" * 500}})
 await run.stopped.wait(){END}"""
@@ -212,10 +249,10 @@ await run.stopped.wait(){END}"""
     notebook.wait_idle()
 
 
-def test_edits_that_make_no_sense_are_not_sent_and_escape_discards_them(lab: Lab, open_notebook: Open) -> None:
+def test_invalid_edits_are_not_sent_and_escape_discards_edits(lab: Lab, open_notebook: Open) -> None:
     cell = f"""{BEGIN}run.start()
 run.ask("1", "fetch", {{"limit": 12345678901234567890, "env": {{"a": 1}}, "dry": True, "text": "a\\r\\nb"}})
-print(await run.heard.get()){END}"""
+print(await run.commands.get()){END}"""
     notebook = open_notebook(lab.write("fields.ipynb", SETUP, cell))
     notebook.run_all()
     ask = notebook.output(1).locator(".pk-ask")
@@ -234,7 +271,7 @@ print(await run.heard.get()){END}"""
     assert notebook.printed(1).strip() == str(("decide", "1", True, edited, False))
 
 
-def test_many_calls_are_one_line_and_notes_say_what_happened(lab: Lab, open_notebook: Open) -> None:
+def test_many_calls_are_grouped_and_notes_are_shown(lab: Lab, open_notebook: Open) -> None:
     cell = f"""from planck_nb.agent import events as ev
 {BEGIN}run.start()
 run.text("There are 34 parts. I will read them all, then check the keys.")
@@ -251,27 +288,27 @@ run.text("33 parts agree on their columns.")
 run.add(ev.LimitReached, limit="session_cost", reason="The session has used up its 0.5 US dollars; raise it to go on.")
 run.add(ev.Warned, text="demo:scripted takes no temperature.")
 await run.stopped.wait(){END}"""
-    notebook = open_notebook(lab.write("crowd.ipynb", SETUP, cell))
+    notebook = open_notebook(lab.write("groups.ipynb", SETUP, cell))
     notebook.run_all()
     output = notebook.output(1)
-    crowd = output.locator(".pk-view > .pk-flow > .pk-tool > .pk-line")
-    expect(crowd).to_have_count(1)
-    assert crowd.inner_text().split("\n")[0].startswith("34 calls")
-    expect(crowd).to_contain_text("read 34")
-    expect(crowd).to_contain_text("1 failed")
+    group = output.locator(".pk-view > .pk-flow > .pk-tool > .pk-line")
+    expect(group).to_have_count(1)
+    assert group.inner_text().split("\n")[0].startswith("34 calls")
+    expect(group).to_contain_text("read 34")
+    expect(group).to_contain_text("1 failed")
     expect(output.locator(".pk-cut")).to_have_text("What was said before was summarised: 90.1k tokens became 8.2k")
     expect(output.locator(".pk-note").nth(0)).to_contain_text("a:b could not answer, so demo:scripted is asked")
     expect(output.locator(".pk-note").nth(1)).to_contain_text("Limit reached: session cost")
     notebook.screenshot("notes")
-    crowd.click()
+    group.click()
     expect(output.locator(".pk-tool .pk-tool:visible")).to_have_count(34)
-    crowd.press("ArrowDown")
+    group.press("ArrowDown")
     assert notebook.page.evaluate("document.activeElement.textContent").startswith("readdata/part_00.csv")
     output.locator(".pk-stop").click()
     notebook.wait_idle()
 
 
-def test_a_tool_that_prints_much_costs_the_browser_little(lab: Lab, open_notebook: Open) -> None:
+def test_a_tool_that_prints_a_lot_costs_the_browser_little(lab: Lab, open_notebook: Open) -> None:
     cell = f"""{BEGIN}sizes = []
 send = view.send
 view.send = lambda content: (sizes.append(len(str(content))), send(content))
@@ -288,7 +325,7 @@ run.stopped.clear()
 run.result("1", "bash", "\\n".join(f"line {{at}}" for at in range(100)))
 await run.stopped.wait(){END}
 print(len(sizes) - 30 * seconds, max(sizes))"""
-    notebook = open_notebook(lab.write("chatty.ipynb", SETUP, cell))
+    notebook = open_notebook(lab.write("output.ipynb", SETUP, cell))
     notebook.run_all()
     output = notebook.output(1)
     well = output.locator(".pk-tool .pk-well")

@@ -1,4 +1,4 @@
-/** Figures and words as they are shown. */
+/** Numbers, durations and texts as they are shown. */
 
 /** A count in at most five characters: 640, 18.4k, 1.2M. */
 export function count(n: number): string {
@@ -6,14 +6,14 @@ export function count(n: number): string {
   return n >= 1000 ? `${(n / 1000).toFixed(1)}k` : String(n);
 }
 
-/** A cost in US dollars; what is not zero never reads as zero. */
+/** A cost in US dollars; a cost above zero is never shown as zero. */
 export function dollars(cost: number): string {
   if (cost === 0) return '$0';
   if (cost < 0.001) return '<$0.001';
   return `$${cost.toFixed(cost < 1 ? 3 : 2)}`;
 }
 
-/** Whole seconds below a minute, then minutes and seconds: 41 s, 1:24. */
+/** Whole seconds below a minute, otherwise minutes and seconds: 41 s, 1:24. */
 export function elapsed(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < 60) return `${whole} s`;
@@ -25,7 +25,7 @@ export function duration(seconds: number): string {
   return seconds < 59.95 ? `${Math.max(0, seconds).toFixed(1)} s` : elapsed(seconds);
 }
 
-/** The last sentence begun, on one line; only the end of a long text is looked at. */
+/** The last sentence, on one line. Only the end of a long text is examined. */
 export function lastSentence(text: string): string {
   const flat = text.slice(-600).replace(/\s+/g, ' ').trim();
   const parts = flat.split(/(?<=[.!?。！？])\s+/);

@@ -1,4 +1,4 @@
-/** Reading a JSON object of arguments while it is being written. */
+/** Reads the JSON object of a call's arguments while the model is writing it. */
 
 export interface Member {
   readonly name: string;
@@ -6,7 +6,7 @@ export interface Member {
   readonly complete: boolean;
 }
 
-/** The top-level string members that have begun, in order, with as much of their text as is there. */
+/** The top-level string members that have begun, in order, with their text so far. */
 export function stringMembers(json: string): Member[] {
   const members: Member[] = [];
   let depth = 0;
@@ -56,7 +56,7 @@ function escaped(text: string, at: number): boolean {
 
 const KEY_NAMES = ['path', 'file_path', 'file', 'command', 'cmd', 'code', 'query', 'sql', 'url', 'pattern', 'name'];
 
-/** What tells one call from the next, as soon as it is complete: the rule is the kernel's. */
+/** The argument that identifies the call at a glance, once it is complete; `formatting.py` has the same rule. */
 export function keyOf(members: readonly Member[]): string {
   const complete = members.filter((member) => member.complete);
   const preferred = KEY_NAMES.flatMap((name) => complete.filter((member) => member.name === name));

@@ -1,0 +1,90 @@
+/** The texts of an approval request, and the values of its edited arguments. No DOM here. */
+
+import type { ApprovalDisplay } from './events.generated.ts';
+
+export type EffectKind = ApprovalDisplay['effects'][number][0];
+export type ArgumentKind = ApprovalDisplay['arguments'][number][2];
+
+/** A piece of a sentence, perhaps emphasised. */
+export type Piece = readonly [text: string, strong: boolean];
+
+/** What the call would do, as the end of a sentence that begins with its name; `target` is shown as code. */
+export function intention(request: ApprovalDisplay): { readonly verb: string; readonly target: string } {
+  const targets = targetsOf(request, 'write');
+  if (has(request, 'execute')) return { verb: 'wants to run a command', target: '' };
+  if (targets.length > 1) return { verb: `wants to change ${targets.length} files`, target: '' };
+  if (has(request, 'write')) return { verb: targets[0] ? 'wants to change' : 'wants to write files', target: targets[0] ?? '' };
+  if (has(request, 'network')) return { verb: 'wants to use the network', target: '' };
+  if (has(request, 'read')) {
+    const [target = ''] = targetsOf(request, 'read');
+    return { verb: target === '' ? 'wants to read files' : 'wants to read', target };
+  }
+  return { verb: 'wants to run', target: '' };
+}
+
+/** The effects of the call, as sentences. */
+export function effectSentences(request: ApprovalDisplay): Piece[] {
+  const pieces: Piece[] = [];
+  const written = targetsOf(request, 'write');
+  if (written.length > 0) {
+    pieces.push(['Writes ', false], [written.length === 1 ? '1 file' : `${written.length} files`, true]);
+    if (request.folder !== '') pieces.push([` in ${request.folder}`, false]);
+    pieces.push([written.length === 1 ? '. ' : `: ${written.join(', ')}. `, false]);
+  }
+  if (request.change !== null) {
+    const lines = (sign: string): number => (request.change ?? []).filter(([other]) => other === sign).length;
+    const added = lines('+');
+    pieces.push([`${added} ${added === 1 ? 'line' : 'lines'} added, ${lines('-')} removed. `, false]);
+  }
+  if (has(request, 'execute')) {
+    pieces.push(['Runs ', false], ['a command', true], ['. It can write files and use the network. ', false]);
+  }
+  if (has(request, 'network')) pieces.push(['Uses ', false], ['the network', true], [listed(targetsOf(request, 'network')), false]);
+  const read = targetsOf(request, 'read');
+  if (read.length > 0 && written.length === 0 && intention(request).target === '') {
+    pieces.push(['Reads ', false], [read.join(', '), true], ['. ', false]);
+  }
+  if (request.effects.length === 0) pieces.push(['The tool does not declare its effects. ', false]);
+  if (request.reason !== '') pieces.push([request.reason, false]);
+  return pieces;
+}
+
+function listed(targets: readonly string[]): string {
+  return targets.length === 0 ? '. ' : `: ${targets.join(', ')}. `;
+}
+
+function has(request: ApprovalDisplay, kind: EffectKind): boolean {
+  return request.effects.some(([other]) => other === kind);
+}
+
+function targetsOf(request: ApprovalDisplay, kind: EffectKind): string[] {
+  return request.effects.flatMap(([other, target]) => (other === kind && target !== '' ? [target] : []));
+}
+
+/** The text with invisible and reordering characters replaced by their codes: what is approved must be what runs. */
+export function visible(text: string): string {
+  return text.replace(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (char) => `⟨U+${char.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`,
+  );
+}
+
+/** The value of a field's text; undefined if it is not of that kind. */
+export function parseValue(kind: ArgumentKind, text: string): unknown {
+  switch (kind) {
+    case 'number': {
+      const value = text.trim() === '' ? NaN : Number(text);
+      return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value)) ? value : undefined;
+    }
+    case 'boolean':
+      return text === 'true';
+    case 'json':
+      try {
+        return JSON.parse(text);
+      } catch {
+        return undefined;
+      }
+    default:
+      return text;
+  }
+}

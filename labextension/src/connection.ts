@@ -1,0 +1,133 @@
+/** The browser's side of the connection to the kernel: keeps the run up to date, and resyncs when a frame is missing. */
+
+import type { AgentEvent } from './events.generated.ts';
+import { cutOffRun, EMPTY, foldAll } from './run.ts';
+import type { Run } from './run.ts';
+
+/** Events with their positions in the run; `now` is the kernel's time in seconds since the epoch. */
+export interface Frame {
+  readonly type: 'frame';
+  readonly from: number;
+  readonly to: number;
+  readonly now: number;
+  readonly events: readonly AgentEvent[];
+}
+
+/** All events of the run so far. */
+export interface Snapshot {
+  readonly type: 'snapshot';
+  readonly to: number;
+  readonly now: number;
+  readonly events: readonly AgentEvent[];
+}
+
+/** Why a command failed, with the text that the user had written. */
+export interface Refusal {
+  readonly type: 'refused';
+  readonly reason: string;
+  readonly text: string;
+}
+
+export type Incoming = Frame | Snapshot | Refusal;
+
+export interface Decision {
+  readonly agent_id: string;
+  /** The id of the call. */
+  readonly id: string;
+  readonly allow: boolean;
+  /** The edited arguments; null for none. */
+  readonly args: Readonly<Record<string, unknown>> | null;
+  readonly remember: boolean;
+  /** The agents that a remembered decision is for; null for this agent only. */
+  readonly scope: string | null;
+  readonly reason: string;
+}
+
+/** What the browser sends to the kernel. */
+export type Command =
+  | { readonly type: 'resync' | 'stop' }
+  | { readonly type: 'steer' | 'queue'; readonly text: string }
+  | { readonly type: 'edit'; readonly id: string; readonly text: string }
+  | { readonly type: 'unqueue'; readonly id: string }
+  | ({ readonly type: 'decide' } & Decision);
+
+/** A snapshot may be lost. If frames arrive and no snapshot does, request it again after this long. */
+const RETRY_MS = 3000;
+
+export class Connection {
+  run: Run = EMPTY;
+  /** The run as it was when the kernel ended; null while there is a kernel. */
+  private before: Run | null = null;
+  private position = 0;
+  /** When a snapshot was requested; null if none is due. */
+  private requested: number | null = null;
+  /** The difference between the kernel's clock and the browser's, in seconds. */
+  private offset = 0;
+  private readonly changeListeners = new Set<() => void>();
+  private readonly refusalListeners = new Set<(refusal: Refusal) => void>();
+  readonly send: (command: Command) => void;
+  private readonly clock: () => number;
+
+  constructor(send: (command: Command) => void, clock: () => number = () => performance.now()) {
+    this.send = send;
+    this.clock = clock;
+  }
+
+  /** The kernel's time, in seconds since the epoch. */
+  now(): number {
+    return this.clock() / 1000 + this.offset;
+  }
+
+  /** Whether the kernel has ended. */
+  get ended(): boolean {
+    return this.before !== null;
+  }
+
+  /** The kernel has ended; if it sends again, the run goes on. */
+  end(): void {
+    if (this.before !== null) return;
+    this.before = this.run;
+    this.run = cutOffRun(this.run, this.now());
+    for (const listener of this.changeListeners) listener();
+  }
+
+  resync(): void {
+    this.requested = this.clock();
+    this.send({ type: 'resync' });
+  }
+
+  receive(message: Incoming): void {
+    if (message.type === 'refused') {
+      for (const listener of this.refusalListeners) listener(message);
+      return;
+    }
+    if (message.type === 'snapshot') {
+      this.requested = null;
+      this.run = foldAll(EMPTY, message.events);
+    } else if (this.requested !== null) {
+      if (this.clock() - this.requested > RETRY_MS) this.resync();
+      return;
+    } else if (message.from !== this.position) {
+      this.resync();
+      return;
+    } else {
+      this.run = foldAll(this.before ?? this.run, message.events);
+    }
+    this.before = null;
+    this.position = message.to;
+    this.offset = message.now - this.clock() / 1000;
+    for (const listener of this.changeListeners) listener();
+  }
+
+  /** Call `listener` after each change of the run. Returns a function that ends the subscription. */
+  onChange(listener: () => void): () => void {
+    this.changeListeners.add(listener);
+    return () => this.changeListeners.delete(listener);
+  }
+
+  /** Call `listener` when a command fails. Returns a function that ends the subscription. */
+  onRefusal(listener: (refusal: Refusal) => void): () => void {
+    this.refusalListeners.add(listener);
+    return () => this.refusalListeners.delete(listener);
+  }
+}

@@ -1,0 +1,348 @@
+/**
+ * Agent events as the browser receives them. Generated from `planck_nb/agent/events.py` by `python labextension/build.py`;
+ * do not edit.
+ *
+ * Optional fields are part of the event and may be absent because a live view is not sent them.
+ * `display` is added for the browser.
+ */
+
+export interface EventBase {
+  readonly agent_id: string;
+  readonly session_id?: string | null;
+  readonly turn: number;
+  readonly seq: number;
+  readonly time: number;
+}
+
+export interface AgentStarted extends EventBase {
+  readonly name: string;
+  readonly agent_type: string;
+  readonly model: string;
+  readonly system_prompt?: string;
+  readonly tools?: readonly string[];
+  readonly options?: Readonly<Record<string, unknown>>;
+  readonly type: 'agent_started';
+}
+
+export interface AgentChanged extends EventBase {
+  readonly model: string;
+  readonly system_prompt?: string;
+  readonly tools?: readonly string[];
+  readonly options?: Readonly<Record<string, unknown>>;
+  readonly type: 'agent_changed';
+}
+
+export interface AgentStopped extends EventBase {
+  readonly removed: boolean;
+  readonly type: 'agent_stopped';
+}
+
+export interface Queued extends EventBase {
+  readonly prompt_id: string;
+  readonly text: string;
+  readonly steer: boolean;
+  readonly type: 'queued';
+  readonly display?: QueuedDisplay;
+}
+
+export interface Unqueued extends EventBase {
+  readonly prompt_id: string;
+  readonly type: 'unqueued';
+}
+
+export interface Steered extends EventBase {
+  readonly prompt_id: string;
+  readonly type: 'steered';
+}
+
+export interface TurnStart extends EventBase {
+  readonly index: number;
+  readonly model: string;
+  readonly type: 'turn_start';
+}
+
+export interface Message extends EventBase {
+  readonly id: number;
+  readonly message: UserMessage | AssistantMessage | ToolResultMessage | SummaryMessage;
+  readonly type: 'message';
+}
+
+export interface TextDelta extends EventBase {
+  readonly text: string;
+  readonly type: 'text_delta';
+}
+
+export interface ThinkingDelta extends EventBase {
+  readonly text: string;
+  readonly type: 'thinking_delta';
+}
+
+export interface ToolArgsDelta extends EventBase {
+  readonly id: string;
+  readonly name: string;
+  readonly text: string;
+  readonly type: 'tool_args_delta';
+  readonly display?: ArgumentsDisplay;
+}
+
+export interface UsageDelta extends EventBase {
+  readonly delta: Usage;
+  readonly total: Usage;
+  readonly cost: number | null;
+  readonly total_cost: number | null;
+  readonly context_tokens: number;
+  readonly type: 'usage_delta';
+}
+
+export interface ToolStart extends EventBase {
+  readonly id: string;
+  readonly name: string;
+  readonly args?: Readonly<Record<string, unknown>>;
+  readonly type: 'tool_start';
+  readonly display?: CallDisplay;
+}
+
+export interface ToolProgress extends EventBase {
+  readonly id: string;
+  readonly name: string;
+  readonly text?: string;
+  readonly type: 'tool_progress';
+  readonly display?: OutputDisplay;
+}
+
+export interface ToolEnd extends EventBase {
+  readonly id: string;
+  readonly name: string;
+  readonly result: string;
+  readonly error: boolean;
+  readonly type: 'tool_end';
+}
+
+export interface ApprovalRequest extends EventBase {
+  readonly id: string;
+  readonly name: string;
+  readonly args?: Readonly<Record<string, unknown>>;
+  readonly touches?: readonly Effect[];
+  readonly reason?: string;
+  readonly deadline: number;
+  readonly type: 'approval_request';
+  readonly display?: ApprovalDisplay;
+}
+
+export interface ApprovalDecision extends EventBase {
+  readonly id: string;
+  readonly name: string;
+  readonly allowed: boolean;
+  readonly by: 'rule' | 'user' | 'deadline' | 'nobody' | 'stop';
+  readonly args?: Readonly<Record<string, unknown>> | null;
+  readonly rule: string;
+  readonly reason: string;
+  readonly type: 'approval_decision';
+  readonly display?: CallDisplay;
+}
+
+export interface Compacting extends EventBase {
+  readonly messages: number;
+  readonly tokens: number;
+  readonly type: 'compacting';
+}
+
+export interface Compacted extends EventBase {
+  readonly summary_id: number | null;
+  readonly tokens_before: number;
+  readonly tokens_after: number;
+  readonly reason: string;
+  readonly type: 'compacted';
+}
+
+export interface LimitReached extends EventBase {
+  readonly limit: string;
+  readonly reason: string;
+  readonly type: 'limit_reached';
+}
+
+export interface Fallback extends EventBase {
+  readonly failed: string;
+  readonly model: string;
+  readonly reason: string;
+  readonly type: 'fallback';
+}
+
+export interface Rewound extends EventBase {
+  readonly message_id: number;
+  readonly usage: Usage;
+  readonly cost: number | null;
+  readonly type: 'rewound';
+}
+
+export interface Retry extends EventBase {
+  readonly attempt: number;
+  readonly delay: number;
+  readonly reason: string;
+  readonly type: 'retry';
+}
+
+export interface Warned extends EventBase {
+  readonly text: string;
+  readonly type: 'warning';
+}
+
+export interface TurnEnd extends EventBase {
+  readonly message?: AssistantMessage;
+  readonly usage: Usage;
+  readonly type: 'turn_end';
+}
+
+export interface Aborted extends EventBase {
+  readonly type: 'aborted';
+}
+
+export interface Error extends EventBase {
+  readonly reason: string;
+  readonly kind: string;
+  readonly type: 'error';
+}
+
+/** Any event of an agent. */
+export type AgentEvent =
+  | AgentStarted
+  | AgentChanged
+  | AgentStopped
+  | Queued
+  | Unqueued
+  | Steered
+  | TurnStart
+  | Message
+  | TextDelta
+  | ThinkingDelta
+  | ToolArgsDelta
+  | UsageDelta
+  | ToolStart
+  | ToolProgress
+  | ToolEnd
+  | ApprovalRequest
+  | ApprovalDecision
+  | Compacting
+  | Compacted
+  | LimitReached
+  | Fallback
+  | Rewound
+  | Retry
+  | Warned
+  | TurnEnd
+  | Aborted
+  | Error;
+
+export interface ApprovalDisplay {
+  readonly key: string;
+  readonly effects: readonly (readonly ['read' | 'write' | 'execute' | 'network', string])[];
+  readonly folder: string;
+  readonly reason: string;
+  readonly arguments: readonly (readonly [string, string, 'text' | 'number' | 'boolean' | 'json' | 'cut'])[];
+  readonly replaced: readonly string[];
+  readonly change: readonly (readonly [' ' | '-' | '+', string])[] | null;
+}
+
+export interface ArgumentsDisplay {
+  readonly characters: number;
+}
+
+export interface AssistantMessage {
+  readonly content?: readonly (TextPart | ThinkingPart | ToolCallPart)[];
+  readonly stop_reason: 'stop' | 'length' | 'tool_use' | 'refusal' | 'aborted' | 'error';
+  readonly usage?: Usage | null;
+  readonly cost?: number | null;
+  readonly provider?: string;
+  readonly model?: string;
+  readonly error?: string | null;
+  readonly api?: string;
+  readonly type: 'assistant';
+}
+
+export interface CallDisplay {
+  readonly key: string;
+  readonly arguments: readonly (readonly [string, string])[];
+}
+
+export interface Effect {
+  readonly kind: 'read' | 'write' | 'execute' | 'network';
+  readonly target: string;
+}
+
+export interface FilePart {
+  readonly data: string | null;
+  readonly mime: string;
+  readonly name: string;
+  readonly url: string | null;
+  readonly type: 'file';
+}
+
+export interface ImagePart {
+  readonly data: string | null;
+  readonly mime: string;
+  readonly url: string | null;
+  readonly type: 'image';
+}
+
+export interface OutputDisplay {
+  readonly tail: string;
+  readonly earlier_lines: number;
+}
+
+export interface QueuedDisplay {
+  readonly complete: boolean;
+}
+
+export interface SummaryMessage {
+  readonly content?: readonly TextPart[];
+  readonly kept?: readonly number[];
+  readonly type: 'summary';
+}
+
+export interface TextPart {
+  readonly text: string;
+  readonly provider_state: Readonly<Record<string, unknown>> | null;
+  readonly type: 'text';
+}
+
+export interface ThinkingPart {
+  readonly text: string;
+  readonly provider_state: Readonly<Record<string, unknown>> | null;
+  readonly type: 'thinking';
+}
+
+export interface ToolCallPart {
+  readonly id: string;
+  readonly name: string;
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly invalid: string | null;
+  readonly provider_state: Readonly<Record<string, unknown>> | null;
+  readonly type: 'tool_call';
+}
+
+export interface ToolResultMessage {
+  readonly content: readonly ToolResultPart[];
+  readonly type: 'tool_result';
+}
+
+export interface ToolResultPart {
+  readonly id: string;
+  readonly name: string;
+  readonly text: string;
+  readonly is_error: boolean;
+  readonly images?: readonly ImagePart[];
+  readonly type: 'tool_result';
+}
+
+export interface Usage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_read_tokens: number;
+  readonly cache_write_tokens: number;
+  readonly thinking_tokens: number;
+}
+
+export interface UserMessage {
+  readonly content?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly type: 'user';
+}

@@ -1,0 +1,181 @@
+/** The controls below the transcript of a run: queue, status, the field for steering, and Stop. */
+
+import type { Command } from './connection.ts';
+import { h, setText, textField, withCode } from './dom.ts';
+import { count, dollars, elapsed } from './format.ts';
+import { icon } from './icons.ts';
+import type { QueuedPrompt } from './model.ts';
+import { approvalsOf, namesOf, queueOf, spentOf, statusOf, stepOf, timesOf } from './run.ts';
+import type { Run } from './run.ts';
+
+type Send = (command: Command) => void;
+
+const STEER = 'Steer: the agent reads it before its next step';
+const INSTEAD = 'Or say what to do instead';
+
+export class RunControls {
+  readonly element: HTMLElement;
+  private readonly queue: QueueView;
+  private readonly refusal = h('section', { class: 'pk-note', 'data-kind': 'bad', hidden: '' });
+  private readonly mark = h('span', { class: 'pk-mark' });
+  private readonly status = h('strong');
+  private readonly step = h('span', { class: 'pk-sep pk-wide' });
+  private readonly time = h('span', { class: 'pk-sep' });
+  private readonly input = h('span', { class: 'pk-num pk-wide' });
+  private readonly output = h('span', { class: 'pk-num pk-wide' });
+  private readonly cost = h('b', { class: 'pk-num' });
+  private readonly box: HTMLTextAreaElement;
+  /** Texts that can no longer be sent. */
+  private readonly unsent = h('div', { hidden: '' });
+
+  constructor(send: Send) {
+    this.queue = new QueueView(send);
+    const queue = h('button', { class: 'pk-btn pk-wide', type: 'button', title: 'Alt+Enter' }, 'Queue');
+    const stop = h('button', { class: 'pk-btn pk-stop', type: 'button', title: 'Ctrl+.' }, icon('square'), 'Stop');
+    queue.addEventListener('click', () => this.submit(send, 'queue'));
+    stop.addEventListener('click', () => send({ type: 'stop' }));
+    this.box = textField('Steer or queue', (event) => this.submit(send, event.altKey ? 'queue' : 'steer'));
+    this.element = h(
+      'div',
+      { class: 'pk-dock' },
+      this.queue.element,
+      this.refusal,
+      h(
+        'div',
+        { class: 'pk-status' },
+        this.mark,
+        h('span', { class: 'pk-now' }, this.status, this.step, this.time),
+        h('span', { class: 'pk-figs' }, this.input, this.output, this.cost),
+      ),
+      this.unsent,
+      h('div', { class: 'pk-steer' }, this.box, queue, stop),
+    );
+  }
+
+  update(run: Run, ended: boolean): void {
+    if (ended !== !this.unsent.hidden) {
+      this.unsent.hidden = !ended;
+      this.unsent.replaceChildren(...(ended ? unsentTexts([...queueOf(run).map(({ text }) => text), this.draft]) : []));
+    }
+    const approvals = approvalsOf(run).length;
+    const step = stepOf(run);
+    const spent = spentOf(run);
+    const state = ended ? 'stop' : approvals > 0 ? 'ask' : 'run';
+    if (this.mark.dataset['state'] !== state) {
+      this.mark.dataset['state'] = state;
+      this.mark.replaceChildren(icon(({ stop: 'square', ask: 'diamond', run: 'ring' } as const)[state]));
+      this.box.placeholder = approvals > 0 ? INSTEAD : STEER;
+    }
+    this.queue.update(queueOf(run), namesOf(run));
+    setText(this.status, statusOf(run));
+    this.step.classList.toggle('pk-wide', approvals === 0);
+    setText(this.step, approvals > 0 ? `${approvals} ${approvals === 1 ? 'approval' : 'approvals'}` : step === 0 ? '' : `step ${step}`);
+    setText(this.input, spent.counted ? `${count(spent.input)} in` : '');
+    setText(this.output, spent.counted ? `${count(spent.output)} out` : '');
+    setText(this.cost, spent.cost === null ? '' : dollars(spent.cost));
+  }
+
+  tick(run: Run, now: number): void {
+    const { since, until } = timesOf(run);
+    setText(this.time, since === null ? '' : elapsed((until ?? now) - since));
+  }
+
+  /** The text that the user has not sent. */
+  get draft(): string {
+    return this.box.value.trim();
+  }
+
+  /** Show why a command failed, and put its text back into the field; an empty reason hides the message. */
+  showRefusal(reason: string, text = ''): void {
+    this.refusal.hidden = reason === '';
+    this.refusal.replaceChildren(icon('cross'), h('p', {}, ...withCode(reason)));
+    if (this.box.value === '') this.box.value = text;
+  }
+
+  private submit(send: Send, type: 'steer' | 'queue'): void {
+    const text = this.box.value.trim();
+    if (text === '') return;
+    this.box.value = '';
+    send({ type, text });
+  }
+}
+
+/** Show texts that were not sent, so that the user does not lose them. */
+export function unsentTexts(texts: readonly string[]): HTMLElement[] {
+  const written = texts.filter((text) => text !== '');
+  return written.map((text) => h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), text));
+}
+
+/** The queued prompts, each on a line. */
+class QueueView {
+  readonly element = h('ol', { class: 'pk-queue', 'aria-label': 'Queue', hidden: '' });
+  private readonly rows = new Map<string, QueueRow>();
+  private readonly send: Send;
+
+  constructor(send: Send) {
+    this.send = send;
+  }
+
+  update(queue: readonly QueuedPrompt[], names: ReadonlyMap<string, string>): void {
+    for (const [id, row] of this.rows) {
+      if (queue.some((prompt) => prompt.id === id)) continue;
+      row.element.remove();
+      this.rows.delete(id);
+    }
+    for (const prompt of queue) {
+      const name = names.get(prompt.agent) ?? '';
+      const known = this.rows.get(prompt.id);
+      if (known !== undefined) {
+        known.update(prompt, name);
+        continue;
+      }
+      const row = new QueueRow(prompt, name, this.send);
+      this.rows.set(prompt.id, row);
+      this.element.append(row.element);
+    }
+    this.element.hidden = queue.length === 0;
+  }
+}
+
+class QueueRow {
+  readonly element = h('li');
+  private readonly text = h('span');
+  private readonly edit = h('button', { class: 'pk-btn', type: 'button', 'data-kind': 'bare' }, 'Edit');
+  private prompt: QueuedPrompt;
+
+  constructor(prompt: QueuedPrompt, agent: string, send: Send) {
+    this.prompt = prompt;
+    const remove = h('button', { class: 'pk-btn', type: 'button', 'data-kind': 'icon', 'aria-label': 'Remove from queue' });
+    remove.append(icon('cross'));
+    remove.addEventListener('click', () => send({ type: 'unqueue', id: prompt.id }));
+    this.edit.addEventListener('click', () => this.open(send));
+    const mark = h('span', { class: 'pk-mark' }, icon('clock'));
+    this.element.append(mark, h('b', {}, prompt.steer ? 'Steers' : 'Queued'), this.text, this.edit, remove);
+    this.update(prompt, agent);
+  }
+
+  update(prompt: QueuedPrompt, agent: string): void {
+    this.prompt = prompt;
+    setText(this.text, `${agent === '' ? '' : `${agent}: `}${prompt.text.replace(/\s+/g, ' ')}`);
+    this.edit.hidden = !prompt.complete;
+  }
+
+  /** Edit the text in place: Enter saves it, Escape and leaving the field do not. */
+  private open(send: Send): void {
+    const box = textField('Queued prompt', () => {
+      const text = box.value.trim();
+      if (text !== '' && text !== this.prompt.text) send({ type: 'edit', id: this.prompt.id, text });
+      this.edit.focus();
+    });
+    box.value = this.prompt.text;
+    box.addEventListener('blur', () => box.replaceWith(this.text));
+    box.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape') return;
+      event.stopPropagation();
+      this.edit.focus();
+    });
+    this.text.replaceWith(box);
+    box.focus();
+    box.select();
+  }
+}

@@ -1,0 +1,48 @@
+/** The slim bar that replaces the live view of a run that is over. */
+
+import type { Announcer } from './announcer.ts';
+import { h } from './dom.ts';
+import { duration } from './format.ts';
+import { icon } from './icons.ts';
+
+export interface Summary {
+  readonly outcome: 'done' | 'stopped' | 'failed';
+  readonly seconds: number;
+  readonly tokens: number;
+  readonly cost: number | null;
+  readonly model: string;
+  readonly text: string;
+}
+
+export const OUTCOME = { done: 'Done', stopped: 'Stopped', failed: 'Failed' } as const;
+
+const COPIED_MS = 2000;
+
+export function summaryBar(summary: Summary, announcer: Announcer): HTMLElement {
+  const shape = { done: 'check', stopped: 'square', failed: 'cross' } as const;
+  // Tokens, cost and model are in the first line of the transcript, which is right below.
+  const time = h('span', { class: 'pk-sep' }, duration(summary.seconds));
+  const status = h('span', { class: 'pk-sum' }, h('strong', {}, OUTCOME[summary.outcome]), time);
+  const state = { done: 'done', stopped: 'stop', failed: 'bad' }[summary.outcome];
+  const actions = h('span', { class: 'pk-acts' });
+  if (summary.text !== '') actions.append(...copyButton(summary.text, announcer));
+  const mark = h('span', { class: 'pk-mark', 'data-state': state }, icon(shape[summary.outcome]));
+  return h('div', { class: 'pk-bar', role: 'group', 'aria-label': 'Run' }, mark, status, actions);
+}
+
+function copyButton(text: string, announcer: Announcer): HTMLElement[] {
+  const outcome = h('span', { class: 'pk-told' });
+  const button = h('button', { class: 'pk-btn', type: 'button', 'data-kind': 'bare' }, 'Copy');
+  button.addEventListener('click', () => {
+    navigator.clipboard.writeText(text).then(
+      () => show('Copied'),
+      () => show('The browser does not allow copying'),
+    );
+  });
+  const show = (text: string): void => {
+    outcome.textContent = text;
+    announcer.announceNow(text);
+    window.setTimeout(() => outcome.replaceChildren(), COPIED_MS);
+  };
+  return [outcome, button];
+}

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Connection } from '../src/connection.ts';
+import type { Command } from '../src/connection.ts';
+import type { AgentEvent } from '../src/events.generated.ts';
+import { approvalsOf, EMPTY, foldAll, itemsOf, namesOf, queueOf, spentOf, statusOf, stepOf, timesOf } from '../src/run.ts';
+import type { Run } from '../src/run.ts';
+import { event, RUNNING, replied, text, TURN, used } from './events.ts';
+
+const queued = (id: string, value: string): AgentEvent => event('queued', 1, { prompt_id: id, text: value, steer: false });
+const texts = (run: Run): unknown[] => itemsOf(run).map((item) => ('text' in item ? [item.agent, item.text] : []));
+
+test('prompts are shown in the queue while the run goes on, but not its own', () => {
+  const own = foldAll(EMPTY, [queued('own', 'the prompt')]);
+  assert.deepEqual([queueOf(own), statusOf(own)], [[], 'Queued']);
+  const run = foldAll(own, [
+    event('unqueued', 1, { prompt_id: 'own' }),
+    TURN[0] as AgentEvent,
+    queued('1', 'a'),
+    queued('2', 'b'),
+    queued('1', 'c'),
+    event('unqueued', 1, { prompt_id: '2' }),
+  ]);
+  assert.deepEqual(queueOf(run).map((prompt) => [prompt.id, prompt.text]), [['1', 'c']]);
+});
+
+test('agents keep their own state, and their items stand in the order in which they began', () => {
+  const start = (agent: string): AgentEvent => event('turn_start', 0, { index: 0, model: 'm' }, agent);
+  const run = foldAll(EMPTY, [
+    start('a'),
+    text(1, 'one ', 'a'),
+    start('b'),
+    text(2, 'two ', 'b'),
+    text(3, 'three', 'a'),
+    used(4, 0.5, 'a'),
+    used(4, 0.25, 'b'),
+    text(5, 'four', 'b'),
+    event('aborted', 6, {}, 'a'),
+  ]);
+  assert.deepEqual(texts(run), [
+    ['a', 'one three'],
+    ['b', 'two four'],
+    ['a', 'The text so far is kept.'],
+  ]);
+  assert.deepEqual([...run.agents.values()].map((agent) => agent.status), ['idle', 'streaming']);
+  assert.deepEqual(spentOf(run), { input: 20, output: 4, cost: 0.75, counted: true });
+  assert.deepEqual([stepOf(run), timesOf(run)], [2, { since: 0, until: null }]);
+  assert.equal(statusOf(run), 'b: Writing');
+  assert.equal(statusOf(foldAll(run, [start('a')])), '2 agents running');
+});
+
+test('a single agent is not named; several are, by name or id', () => {
+  const request = (agent: string): AgentEvent =>
+    event('approval_request', 1, { id: '1', name: 'read', deadline: 90 }, agent);
+  const one = foldAll(EMPTY, [request('a')]);
+  assert.equal(namesOf(one).size, 0);
+  const two = foldAll(one, [
+    event('agent_started', 1, { name: 'helper', agent_type: '', model: 'm' } as never, 'b'),
+    request('b'),
+  ]);
+  assert.deepEqual([...namesOf(two)], [['a', 'a'], ['b', 'helper']]);
+  assert.deepEqual(approvalsOf(two).map(({ agent, id }) => [agent, id]), [['a', '1'], ['b', '1']]);
+  assert.equal(statusOf(two), 'Waiting for you');
+});
+
+test('a gap requests everything once, and the snapshot replaces the run', () => {
+  const sent: Command[] = [];
+  let time = 0;
+  const connection = new Connection((command) => sent.push(command), () => time);
+  connection.receive({ type: 'frame', from: 0, to: 1, now: 0, events: [text(0, 'a')] });
+  connection.receive({ type: 'frame', from: 2, to: 3, now: 0, events: [text(0, 'c')] });
+  connection.receive({ type: 'frame', from: 3, to: 4, now: 0, events: [text(0, 'd')] });
+  assert.deepEqual(sent, [{ type: 'resync' }]);
+  time = 4000;
+  connection.receive({ type: 'frame', from: 4, to: 5, now: 0, events: [text(0, 'e')] });
+  assert.equal(sent.length, 2);
+  connection.receive({ type: 'snapshot', to: 5, now: 9, events: [text(0, 'abcde')] });
+  connection.receive({ type: 'frame', from: 5, to: 6, now: 9, events: [text(0, 'f')] });
+  assert.deepEqual(texts(connection.run), [['a', 'abcdef']]);
+  assert.equal(connection.now(), 9);
+});
+
+test('nothing runs once the kernel has ended, and the run goes on if it sends again', () => {
+  let time = 8000;
+  let changes = 0;
+  const connection = new Connection(() => {}, () => time);
+  connection.onChange(() => changes++);
+  connection.receive({ type: 'frame', from: 0, to: 12, now: 8, events: RUNNING });
+  time = 20_000;
+  connection.end();
+  connection.end();
+  const states = (): string[] =>
+    itemsOf(connection.run).flatMap((item) => (item.kind === 'call' ? [`${item.state} ${item.until}`] : []));
+  assert.deepEqual(states(), ['stop 20', 'stop 20']);
+  assert.deepEqual([connection.ended, timesOf(connection.run).until, changes], [true, 20, 2]);
+  connection.receive({ type: 'frame', from: 12, to: 13, now: 21, events: TURN.slice(12, 13) });
+  assert.deepEqual(states(), ['bad 9', 'run null']);
+  assert.deepEqual([connection.ended, timesOf(connection.run).until], [false, null]);
+});
+
+test('refused commands are reported to the listeners', () => {
+  const reasons: string[] = [];
+  const connection = new Connection(() => {});
+  const unsubscribe = connection.onRefusal(({ reason }) => reasons.push(reason));
+  connection.receive({ type: 'refused', reason: 'no', text: '' });
+  unsubscribe();
+  connection.receive({ type: 'refused', reason: 'not again', text: '' });
+  assert.deepEqual(reasons, ['no']);
+});
+
+test('a second turn begins where the first one ended', () => {
+  const run = foldAll(EMPTY, [...TURN, event('turn_start', 12, { index: 1, model: 'm' }), text(13, 'x'), replied(14, 'stop')]);
+  assert.deepEqual([stepOf(run), timesOf(run)], [3, { since: 0, until: null }]);
+});

@@ -1,0 +1,143 @@
+"""What the browser shows of an approval request: its effects, the change itself, the arguments to read and to edit."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os.path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from planck_nb.agent.approval.effect import Effect, EffectKind
+from planck_nb.agent.events import ApprovalRequest
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable, head_and_tail
+from planck_nb.jupyter.formatting import key_argument
+
+SHOWN_CHARACTERS = 100_000
+"""The most that is shown of the arguments of one approval: more than elsewhere, since nothing may hide in them."""
+
+_SHOWN_LINES = 5_000
+_COMPARED_LINES = 1_000
+_REPLACEMENTS = (("old_string", "new_string"), ("old_text", "new_text"), ("old_str", "new_str"))
+
+ArgumentKind: TypeAlias = Literal["text", "number", "boolean", "json", "cut"]
+"""How an argument is edited; "cut" is not whole and so cannot be edited."""
+
+DiffLine: TypeAlias = tuple[Literal[" ", "-", "+"], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDisplay:
+    """What a person needs in order to decide whether a call may run.
+
+    Args:
+        key: The argument that identifies the call at a glance.
+        effects: Pairs of kind and target, with paths relative to the working directory or the home directory.
+        folder: The directory that contains everything that would be written; empty if there is none.
+        reason: One sentence that explains why approval is needed.
+        arguments: Triples of name, text and kind.
+        replaced: The names of the arguments that `change` shows.
+        change: The lines of a replacement, None for calls that replace nothing.
+    """
+
+    key: str
+    effects: tuple[tuple[EffectKind, str], ...]
+    folder: str
+    reason: str
+    arguments: tuple[tuple[str, str, ArgumentKind], ...]
+    replaced: tuple[str, ...]
+    change: tuple[DiffLine, ...] | None
+
+
+def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
+    """Describe the request for the browser."""
+    replaced, change = _change(request.args)
+    share = SHOWN_CHARACTERS // max(len(request.args), 1)
+    return ApprovalDisplay(
+        key=key_argument(request.args),
+        effects=tuple((effect.kind, _short(effect)) for effect in request.touches),
+        folder=_folder(request.touches),
+        reason=_reason(request),
+        arguments=tuple(_argument(name, value, share) for name, value in request.args.items()),
+        replaced=replaced,
+        change=change,
+    )
+
+
+def _reason(request: ApprovalRequest) -> str:
+    """The reason, with paths as they are written in the rest of the display."""
+    reason = encodable(request.reason)
+    for effect in request.touches:
+        if effect.kind in {"read", "write"} and effect.target:
+            reason = reason.replace(encodable(effect.target), _short(effect))
+    return reason
+
+
+def _argument(name: str, value: object, share: int) -> tuple[str, str, ArgumentKind]:
+    text = encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    shown = head_and_tail(text, characters=share, lines=_SHOWN_LINES)
+    return encodable(name), shown, "cut" if shown != text else _argument_kind(value)
+
+
+def _argument_kind(value: object) -> ArgumentKind:
+    match value:
+        case str():
+            return "text"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case _:
+            return "json"
+
+
+def _change(args: JsonObject) -> tuple[tuple[str, ...], tuple[DiffLine, ...] | None]:
+    """The names of the arguments that contain the old and the new text, and the lines of the change."""
+    for old, new in _REPLACEMENTS:
+        match args.get(old), args.get(new):
+            case str(before), str(after) if len(before) + len(after) <= SHOWN_CHARACTERS:
+                return (old, new), tuple(_diff(encodable(before).split("\n"), encodable(after).split("\n")))
+    return (), None
+
+
+def _diff(old: list[str], new: list[str]) -> list[DiffLine]:
+    if max(len(old), len(new)) > _COMPARED_LINES:  # comparing takes quadratic time
+        return [*(("-", line) for line in old), *(("+", line) for line in new)]
+    lines: list[DiffLine] = []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if kind == "equal":
+            lines += ((" ", line) for line in old[old_start:old_end])
+        else:
+            lines += (("-", line) for line in old[old_start:old_end])
+            lines += (("+", line) for line in new[new_start:new_end])
+    return lines
+
+
+def _short(effect: Effect) -> str:
+    """The target of the effect: paths relative to the working directory if possible."""
+    if effect.kind in {"read", "write"}:
+        return encodable(_relative_to_working_directory(effect.target))
+    return encodable(effect.target[:SHOWN_CHARACTERS])
+
+
+def _folder(effects: Sequence[Effect]) -> str:
+    """The directory that contains everything written; empty if nothing is, or if they have no directory in common."""
+    parents = [str(Path(effect.target).parent) for effect in effects if effect.kind == "write" and effect.target]
+    try:
+        return encodable(_relative_to_home(os.path.commonpath(parents))) if parents else ""
+    except ValueError:  # on different drives, or not all absolute
+        return ""
+
+
+def _relative_to_working_directory(path: str) -> str:
+    here = f"{Path.cwd()}{os.sep}"
+    return path.removeprefix(here) if path.startswith(here) else _relative_to_home(path)
+
+
+def _relative_to_home(path: str) -> str:
+    home = str(Path.home())
+    return f"~{path.removeprefix(home)}" if path == home or path.startswith(f"{home}{os.sep}") else path

@@ -1,0 +1,179 @@
+"""Agent events as the browser receives them: the tags and fields of `agent/events.py`, bounded.
+
+Long texts are cut, fields in `OMITTED` are left out, and what only a view needs, such as arguments as text, is under
+the key `display`, described by the dataclasses of `DISPLAYS`. `labextension/generate_types.py` generates the TypeScript
+types from the same tables: a field in `OMITTED` is optional there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from typing import Any, cast
+
+from planck_nb.agent import events as ev
+from planck_nb.ai import messages as ai
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable
+from planck_nb.jupyter.formatting import SHOWN_CHARACTERS, bounded, key_argument, shown_arguments
+from planck_nb.jupyter.live.approval_display import ApprovalDisplay, approval_display
+from planck_nb.jupyter.terminal import plain
+
+_SENTENCE = 500
+_LIMITS = {
+    (ev.Error, "reason"): 2_000,
+    (ev.Queued, "text"): SHOWN_CHARACTERS,
+    (ev.ToolEnd, "result"): SHOWN_CHARACTERS,
+    (ai.TextPart, "text"): SHOWN_CHARACTERS,
+    (ai.ToolResultPart, "text"): SHOWN_CHARACTERS,
+}
+"""The most characters of a text, if that is more than a sentence."""
+
+_TERMINAL_OUTPUT = {(ev.ToolEnd, "result"), (ai.ToolResultPart, "text")}
+"""Texts that may have colours and other terminal commands, which are removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedDisplay:
+    """`complete` is whether `text` is the whole prompt, which only then can be edited."""
+
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CallDisplay:
+    """The arguments of a call as pairs of name and text; `key` is the one that identifies the call at a glance."""
+
+    key: str
+    arguments: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDisplay:
+    """`characters` is the length of the arguments so far, of which only the beginning is sent."""
+
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDisplay:
+    """The last lines of a running tool's output, and the number of lines before them."""
+
+    tail: str
+    earlier_lines: int
+
+
+DISPLAYS: Mapping[type[ev.EventBase], type[object]] = {
+    ev.Queued: QueuedDisplay,
+    ev.ToolStart: CallDisplay,
+    ev.ToolArgsDelta: ArgumentsDisplay,
+    ev.ToolProgress: OutputDisplay,
+    ev.ApprovalRequest: ApprovalDisplay,
+    ev.ApprovalDecision: CallDisplay,
+}
+"""What is under `display`, by event."""
+
+_SHOWN_OF_AGENT = {"name", "agent_type", "model", "role", "team_id", "parent_id", "description", "removed"}
+
+
+def _not_shown(kind: type[ev.EventBase]) -> frozenset[str]:
+    """The fields of an event about an agent that are not listed as shown: its system prompt, tools and options."""
+    known = {field.name for field in fields(ev.EventBase)} | _SHOWN_OF_AGENT | {"type"}
+    return frozenset(field.name for field in fields(kind)) - known
+
+
+OMITTED: Mapping[type[object], frozenset[str]] = {
+    ev.EventBase: frozenset({"session_id"}),
+    ev.AgentStarted: _not_shown(ev.AgentStarted),
+    ev.AgentChanged: _not_shown(ev.AgentChanged),
+    ev.ToolStart: frozenset({"args"}),
+    ev.ToolProgress: frozenset({"text"}),
+    ev.ApprovalRequest: frozenset({"args", "touches", "reason"}),
+    ev.ApprovalDecision: frozenset({"args"}),
+    ev.TurnEnd: frozenset({"message"}),
+    ai.UserMessage: frozenset({"content"}),
+    ai.AssistantMessage: frozenset({"content", "usage", "cost", "provider", "model", "error", "api"}),
+    ai.SummaryMessage: frozenset({"content", "kept"}),
+    ai.ToolResultPart: frozenset({"images"}),
+}
+"""Fields that the browser is not sent, because it has their content already or shows nothing of it."""
+
+
+def browser_event(event: ev.AgentEvent, *, steering: bool = False) -> JsonObject:
+    """Encode one event for the browser.
+
+    Args:
+        event: The event.
+        steering: Whether the event is the message of a prompt that steers, which alone of the user's messages is shown.
+
+    Returns:
+        The event as JSON data. Of tool results only the failed ones are included: a call that never ran has no
+        `tool_end`.
+    """
+    data = _encoded(event) | {"time": round(event.time, 3)}
+    if isinstance(event, ev.Message):
+        message = event.message
+        if message.type == "user" and steering:
+            data["message"]["content"] = [_encoded(ai.TextPart(message.text))]
+        elif message.type == "tool_result":
+            data["message"]["content"] = [_encoded(part) for part in message.content if part.is_error]
+    make_display = _DISPLAY_MAKERS.get(type(event))
+    display = None if make_display is None else make_display(event)
+    return data if display is None else {**data, "display": asdict(display)}
+
+
+def _encoded(value: Any) -> JsonObject:  # noqa: ANN401 - any dataclass
+    kind = type(value)
+    data: JsonObject = {}
+    for name, limit in _sent_fields(cast("Hashable", kind)):
+        content = getattr(value, name)
+        data[name] = _cut(plain(content) if (kind, name) in _TERMINAL_OUTPUT else content, limit)
+    return data
+
+
+@cache
+def _sent_fields(kind: type[Any]) -> tuple[tuple[str, int | None], ...]:
+    """The fields of the dataclass that are sent, each with the most characters of its text; identifiers stay whole."""
+    omitted = frozenset[str]().union(*(OMITTED.get(base, frozenset()) for base in kind.__mro__))
+    names = [field.name for field in fields(kind) if field.name not in omitted]
+    whole = {name for name in names if name == "id" or name.endswith("_id")}
+    return tuple((name, None if name in whole else _LIMITS.get((kind, name), _SENTENCE)) for name in names)
+
+
+def _cut(value: Any, limit: int | None) -> Any:  # noqa: ANN401 - a field of a dataclass, and JSON data
+    match value:
+        case str():
+            return encodable(value) if limit is None else bounded(value, limit)
+        case tuple() | list():
+            return [_cut(part, limit) for part in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return _encoded(value)
+
+
+def _queued(event: ev.Queued) -> QueuedDisplay:
+    return QueuedDisplay(complete=bounded(event.text) == event.text)
+
+
+def _tool_start(event: ev.ToolStart) -> CallDisplay:
+    return _call(event.args)
+
+
+def _decision(event: ev.ApprovalDecision) -> CallDisplay | None:
+    """The arguments if the user edited them."""
+    return None if event.args is None else _call(event.args)
+
+
+def _call(args: JsonObject) -> CallDisplay:
+    return CallDisplay(key_argument(args), tuple(shown_arguments(args)))
+
+
+_DISPLAY_MAKERS: Mapping[type[ev.EventBase], Callable[[Any], Any]] = {
+    ev.Queued: _queued,
+    ev.ToolStart: _tool_start,
+    ev.ApprovalRequest: approval_display,
+    ev.ApprovalDecision: _decision,
+}
+"""The displays that depend on the event alone; `FrameEncoder` adds those that depend on earlier events."""
