@@ -111,6 +111,9 @@ class Config:
             home: The user's home folder, by default that of the process.
             **given: Settings by name, each as text or as the field of `Config` holds it; None is the same as not given.
 
+        Returns:
+            The resolved settings.
+
         Raises:
             ConfigError: A value cannot be used, an argument is not a setting, or a settings file is not valid TOML.
         """

@@ -1,4 +1,4 @@
-"""Texts that users keep in files for their agents: skills and instructions."""
+"""Skills and instructions: text files that users keep for their agents."""
 
 from planck_nb.resources.instructions import Instructions, find_instructions
 from planck_nb.resources.skill_pool import SkillPool

@@ -1,4 +1,4 @@
-"""Files that somebody else wrote: read within bounds, with names that a prompt can carry."""
+"""Reading files of unknown origin: bounded in size, with names that are safe in a prompt."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from planck_nb.tools.file_access import require_regular
 
-_UNSHOWABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Control characters, line separators, and lone surrogates: how Python shows bytes of a name that are no UTF-8."""
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Control characters, line separators, and lone surrogates, which stand for bytes of a name that are not UTF-8."""
 
 
 def read_head(path: Path, size: int) -> bytes:
@@ -18,16 +18,16 @@ def read_head(path: Path, size: int) -> bytes:
         return file.read(size)
 
 
-def is_showable(name: str) -> bool:
-    """Whether the name stays on its line and can be sent to a model."""
-    return _UNSHOWABLE.search(name) is None
+def is_printable(name: str) -> bool:
+    """Whether the name is on one line and can be sent to a model."""
+    return _UNPRINTABLE.search(name) is None
 
 
-def shown(text: object) -> str:
-    """The text on one line, with single spaces, and without what `is_showable` refuses."""
-    return " ".join(_UNSHOWABLE.sub(" ", str(text)).split())
+def printable(text: object) -> str:
+    """The text on one line, with single spaces, and without the characters that `is_printable` rejects."""
+    return " ".join(_UNPRINTABLE.sub(" ", str(text)).split())
 
 
-def reason_of(error: Exception) -> str:
-    """What went wrong, to stand in a sentence."""
+def describe_error(error: Exception) -> str:
+    """What went wrong, as a part of a sentence."""
     return str(getattr(error, "strerror", None) or error)

@@ -1,7 +1,7 @@
 """Front matter: the YAML between two lines of three dashes with which a file begins.
 
-Every value is a text, or a list or mapping of texts: what YAML makes of `no`, `1.10` or a date is not what the author
-of a name or a version meant. Pure.
+Every value is a string, or a list or mapping of strings: what YAML makes of `no`, `1.10` or a date is not what the
+author of a name or a version meant.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _CLOSING = {'"': '"', "'": "'", "[": "]", "{": "}"}
 
 
 def parse(head: bytes) -> JsonObject:
-    """The fields of the front matter of a file that begins with `head`.
+    """Return the fields of the front matter of a file that begins with `head`.
 
-    Raises ValueError with what is wrong, as a clause about the file.
+    Raises:
+        ValueError: There is no front matter, or it cannot be used; the message is a clause about the file.
     """
     head = head.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     block = _BLOCK.match(head)
@@ -48,7 +49,7 @@ def parse(head: bytes) -> JsonObject:
 
 
 class _NotYamlError(Exception):
-    """The text is not YAML; says why."""
+    """The text is not YAML; the message is the reason."""
 
 
 def _load(text: str) -> object:
@@ -65,7 +66,7 @@ def _load_yaml(text: str) -> object:
     import yaml  # noqa: PLC0415 - loaded with the first skill
 
     try:
-        danger = _danger(yaml.parse(text, Loader=yaml.BaseLoader))
+        danger = _dangerous_part(yaml.parse(text, Loader=yaml.BaseLoader))
         value = None if danger else yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - makes no objects
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # the latter two: characters such as "\U99999999"
         raise _NotYamlError(_problem(error)) from error
@@ -74,8 +75,8 @@ def _load_yaml(text: str) -> object:
     return value
 
 
-def _danger(events: Iterable[Event]) -> str:
-    """What could make a small text a huge value or exhaust the stack, if it does; sees it before anything is built."""
+def _dangerous_part(events: Iterable[Event]) -> str:
+    """A clause about what could make a small text a huge value or exhaust the stack, found before anything is built."""
     from yaml import AliasEvent, CollectionEndEvent, CollectionStartEvent  # noqa: PLC0415 - as above
 
     depth = 0
@@ -89,7 +90,7 @@ def _danger(events: Iterable[Event]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The text with quotes around unquoted top-level values, where `A: b` or `*x*` was meant as it stands."""
+    """The text with quotes around unquoted top-level values, for authors who meant `A: b` or `*x*` literally."""
 
     def entry(match: re.Match[str]) -> str:
         key, value = match[1], match[2].rstrip()

@@ -1,4 +1,4 @@
-"""AGENTS.md: what a project and its parts tell every agent that works there."""
+"""AGENTS.md: instructions of a project, or of a part of it, for every agent that works there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from planck_nb.resources.bounded_reading import read_head, reason_of, shown
+from planck_nb.resources.bounded_reading import describe_error, printable, read_head
 
 INSTRUCTIONS_FILE = "AGENTS.md"
 
@@ -20,8 +20,10 @@ MAX_BYTES = 65_536
 class Instructions:
     """Instructions for a working directory.
 
-    `text` is the files of `paths` in their order, outermost first, each under a heading with its path; empty where
-    there are none. `warnings` is a sentence for each file that could not be used, or not as it is.
+    Args:
+        text: The text of all files, outermost first, each under a heading with its path; empty if there are none.
+        paths: The files, in the same order.
+        warnings: A sentence about each file that could not be used, or only in part.
     """
 
     text: str = ""
@@ -30,43 +32,51 @@ class Instructions:
 
 
 def find_instructions(directory: str | Path) -> Instructions:
-    """The AGENTS.md files of the directory and of the folders above it, up to the root of its repository.
+    """Find the AGENTS.md files of a directory and of the folders above it, up to the root of its repository.
 
-    That is the folder with a `.git`, which in a worktree or submodule is a file. Without one, the walk ends at the
-    root of the file system. A link is followed inside of the repository, without one inside of its folder: no
-    repository may have an agent read what it does not hold. Where the files together are longer than `MAX_BYTES`, those
-    nearest to the directory keep their text. Never raises.
+    The root is the folder with a `.git`, which is a file in a worktree or submodule. Without one, all folders up to the
+    root of the file system are searched. A symbolic link is followed if it stays inside the repository, or without a
+    repository inside its folder: no repository can make an agent read files from elsewhere. If the files together are
+    longer than `MAX_BYTES`, those nearest to the directory keep their text.
+
+    Args:
+        directory: The working directory, with `~` for the home folder.
+
+    Returns:
+        The instructions. Files that cannot be read are in its warnings; nothing is raised.
     """
     try:
         start = Path(directory).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        where = shown(directory)
-        return Instructions(warnings=(f"Cannot look for {INSTRUCTIONS_FILE} from {where}: {reason_of(error)}.",))
-    room = MAX_BYTES
+        where = printable(directory)
+        return Instructions(warnings=(f"Cannot look for {INSTRUCTIONS_FILE} from {where}: {describe_error(error)}.",))
+    remaining = MAX_BYTES
     found: list[tuple[Path, str]] = []
     warnings: list[str] = []
     repository = _repository(start)
     for path in _upward(start, repository):
         home = repository or path.parent
         try:
-            data = read_head(path, room + 1)
+            data = read_head(path, remaining + 1)
             inside = path.resolve().is_relative_to(home)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            warnings.append(f"Cannot read {shown(path)}: {reason_of(error)}.")
+            warnings.append(f"Cannot read {printable(path)}: {describe_error(error)}.")
             continue
         if not inside:
-            warnings.append(f"{shown(path)} is left out because it leads out of {shown(home)}; put the text there.")
+            warnings.append(
+                f"{printable(path)} is left out because it leads out of {printable(home)}; put the text there."
+            )
             continue
-        part, problem = _text(data, room)
+        part, problem = _text(data, remaining)
         if problem:
-            warnings.append(f"{shown(path)} {problem}.")
+            warnings.append(f"{printable(path)} {problem}.")
         if part:
             found.append((path, part))
-            room = max(0, room - len(data))
+            remaining = max(0, remaining - len(data))
     found.reverse()
-    text = "\n\n".join(f"# Instructions from {shown(path)}\n\n{part}" for path, part in found)
+    text = "\n\n".join(f"# Instructions from {printable(path)}\n\n{part}" for path, part in found)
     return Instructions(text, tuple(path for path, _ in found), tuple(warnings))
 
 
@@ -81,15 +91,15 @@ def _upward(start: Path, last: Path | None) -> Iterator[Path]:
             return
 
 
-def _text(data: bytes, room: int) -> tuple[str, str]:
-    """The text of a file that begins with `data`, as much as there is room for, and what is wrong with it, if so."""
+def _text(data: bytes, limit: int) -> tuple[str, str]:
+    """At most `limit` bytes of a file that begins with `data` as text, and a clause about what is wrong with it."""
     if b"\0" in data:
         return "", "is left out because it is not UTF-8 text; save it as UTF-8"
-    whole = len(data) <= room
+    whole = len(data) <= limit
     try:
-        text, problem = _decode(data[:room], "strict", final=whole), ""
+        text, problem = _decode(data[:limit], "strict", final=whole), ""
     except UnicodeDecodeError:
-        text, problem = _decode(data[:room], "replace", final=whole), "is not all UTF-8; what is not shows as �"
+        text, problem = _decode(data[:limit], "replace", final=whole), "is not all UTF-8; what is not shows as �"
     text = text.replace("\r\n", "\n").strip()
     if whole:
         return text, problem

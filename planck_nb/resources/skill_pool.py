@@ -1,4 +1,4 @@
-"""The skills of a workspace while they are being edited: re-read when they change, offered to agents as tools."""
+"""The skills of a workspace: read again when they change, and offered to agents as tools."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ _Version: TypeAlias = tuple[int, int, int, int]
 
 
 class SkillPool:
-    """The skills of some directories, as `load_all` finds them, current at every call.
+    """The skills of some directories, as `load_all` finds them, up to date at every call.
 
-    A SKILL.md is read again only when its times, size or inode changed. Blocks for as long as listing the directories
-    takes. May be called from several threads.
+    A SKILL.md is read again only when its times, size or inode changed. Methods block while the directories are listed.
+    They may be called from several threads.
+
+    Args:
+        dirs: The directories, with `~` for the home folder.
     """
 
     def __init__(self, dirs: Iterable[str | Path]) -> None:
@@ -42,7 +45,7 @@ class SkillPool:
         self._known: dict[Path, tuple[_Version, Skill | Skipped]] = {}
 
     def report(self) -> SkillReport:
-        """What is there now, and what was skipped."""
+        """Return the skills that exist now, and what could not be used."""
         before, now = self._known, dict[Path, tuple[_Version, Skill | Skipped]]()
 
         def read(path: Path) -> Skill | Skipped:
@@ -58,12 +61,19 @@ class SkillPool:
         return report
 
     def section(self, names: Collection[str] | None = None) -> str:
-        """What the system prompt says about the skills, or about those of `names` that exist; empty for none."""
+        """Return the section of the system prompt about the skills.
+
+        Args:
+            names: The names of the skills to include, by default all. Names without a skill are ignored.
+
+        Returns:
+            The text, empty if there are no skills.
+        """
         skills = self.report().skills.values()
         return system_prompt_section(skill for skill in skills if names is None or skill.name in names)
 
     def tools(self) -> tuple[Tool, Tool]:
-        """`load_skill(name)` and `list_skills()`, which see the skills as they are at the time of the call."""
+        """Return the tools `load_skill(name)` and `list_skills()`; both use the skills at the time of the call."""
         return (
             Tool(
                 name="load_skill",

@@ -1,4 +1,4 @@
-"""Skills: folders with a SKILL.md, in the public Agent Skills format, that tell an agent how to do something well."""
+"""Skills: folders with a SKILL.md, in the public Agent Skills format, with instructions for a certain kind of work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.resources import front_matter
-from planck_nb.resources.bounded_reading import is_showable, read_head, reason_of, shown
+from planck_nb.resources.bounded_reading import describe_error, is_printable, printable, read_head
 from planck_nb.tools.external import Skipped
 
 SKILL_FILE = "SKILL.md"
@@ -33,9 +33,12 @@ MAX_DESCRIPTION = 1_024
 class Skill:
     """A skill as its front matter describes it.
 
-    `name` and `description` are on one line and bounded, to stand in prompts. `path` is the absolute path of its
-    SKILL.md. `front_matter` is all fields as they stand there, such as `license`,
-    `compatibility`, `metadata` and `allowed-tools`; values are texts, or lists and mappings of texts.
+    Args:
+        name: Its name, on one line of at most 128 characters.
+        description: What it is for, on one line of at most 1,024 characters.
+        path: The absolute path of its SKILL.md.
+        front_matter: All fields of the front matter, such as `license`, `compatibility`, `metadata` and
+            `allowed-tools`. Values are strings, or lists and mappings of strings.
     """
 
     name: str
@@ -45,37 +48,49 @@ class Skill:
 
     @property
     def folder(self) -> Path:
-        """What file names in the skill are relative to."""
+        """The folder that file names in the skill are relative to."""
         return self.path.parent
 
     def text(self) -> str:
-        """The whole SKILL.md as it is now, front matter included. Raises `ConfigError` where it cannot be read."""
+        """Return the whole SKILL.md as it is now, front matter included.
+
+        Raises:
+            ConfigError: The file cannot be read, or is larger than 1 MiB.
+        """
         try:
             data = read_head(self.path, MAX_BYTES + 1)
         except OSError as error:
-            raise ConfigError(f"Cannot read skill {self.name!r} at {self.path}: {reason_of(error)}.") from error
+            raise ConfigError(f"Cannot read skill {self.name!r} at {self.path}: {describe_error(error)}.") from error
         if len(data) > MAX_BYTES:
             raise ConfigError(f"Cannot read skill {self.name!r} at {self.path}: {_too_large()}.")
         return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
     def resources(self) -> tuple[str, ...]:
-        """Names of the other files in the folder and below, relative to it, sorted; at most `MAX_RESOURCES`.
+        """Return the names of the other files in the folder and below, relative to it and sorted.
 
         Hidden files are left out. A linked folder is named, with a `/` at the end, but not entered, so that links
         cannot lead in circles or out of the skill.
+
+        Returns:
+            At most 200 names.
         """
         found: list[str] = []
         for name in _files_below(self.folder):
             if len(found) == MAX_RESOURCES:
                 break
-            if name != SKILL_FILE and is_showable(name):
+            if name != SKILL_FILE and is_printable(name):
                 found.append(name)
         return tuple(sorted(found))
 
 
 @dataclass(frozen=True, slots=True)
 class SkillReport:
-    """Skills by name, in the order of the directories and then of the folders' names, and what gave none, and why."""
+    """The skills of some directories.
+
+    Args:
+        skills: The skills by name, in the order of the directories and then of the folders' names.
+        skipped: The files and directories that could not be used, with the reasons.
+    """
 
     skills: Mapping[str, Skill]
     skipped: tuple[Skipped, ...]
@@ -85,16 +100,20 @@ SkillReader: TypeAlias = Callable[[Path], Skill | Skipped]
 
 
 def load_all(dirs: Iterable[str | Path]) -> SkillReport:
-    """The skills of all `<dir>/<name>/SKILL.md`.
+    """Load the skills of all `<dir>/<name>/SKILL.md`.
 
-    `~` is expanded, directories that do not exist are empty. Of two skills with the same name the first one stays, so
-    a project's directory goes before the user's own.
+    Args:
+        dirs: The directories, with `~` for the home folder. One that does not exist has no skills. If two skills have
+            the same name, the first one is used, so a project's directory should come before the user's own.
+
+    Returns:
+        The skills, and what could not be used. Nothing is raised.
     """
     return collect(map(absolute, dirs), read_skill)
 
 
 def absolute(folder: str | Path) -> Path:
-    """The folder, `~` expanded, independent of the working directory from now on."""
+    """Return the absolute path of a folder, `~` expanded."""
     try:
         return Path(folder).expanduser().absolute()
     except RuntimeError:  # `~name` of a user that does not exist: a folder that does not exist
@@ -102,14 +121,14 @@ def absolute(folder: str | Path) -> Path:
 
 
 def collect(folders: Iterable[Path], read: SkillReader) -> SkillReport:
-    """As `load_all`, for absolute folders and any way to read a SKILL.md."""
+    """Do what `load_all` does, for absolute folders and with another function that reads a SKILL.md."""
     skills: dict[str, Skill] = {}
     skipped: list[Skipped] = []
     for folder in dict.fromkeys(folders):
         try:
             paths = _skill_files(folder)
         except (OSError, ValueError) as error:
-            skipped.append(Skipped(folder, f"Cannot list skills in {shown(folder)}: {reason_of(error)}."))
+            skipped.append(Skipped(folder, f"Cannot list skills in {printable(folder)}: {describe_error(error)}."))
             continue
         for path in paths:
             found = read(path)
@@ -123,15 +142,22 @@ def collect(folders: Iterable[Path], read: SkillReader) -> SkillReport:
 
 
 def read_skill(path: Path) -> Skill | Skipped:
-    """The skill that an absolute path of a SKILL.md describes, or why it cannot be used. Never raises."""
+    """Return the skill that the SKILL.md at an absolute path describes, or why it cannot be used. Never raises."""
     try:
         return _read(path)
     except (OSError, ValueError) as error:
-        return Skipped(path, f"Cannot use {shown(path)}: {reason_of(error)}.")
+        return Skipped(path, f"Cannot use {printable(path)}: {describe_error(error)}.")
 
 
 def system_prompt_section(skills: Mapping[str, Skill] | Iterable[Skill]) -> str:
-    """What a system prompt says about the skills, in their order; empty where there are none."""
+    """Return the section of a system prompt about skills.
+
+    Args:
+        skills: The skills, in the order in which they are listed, or a mapping with them as values.
+
+    Returns:
+        The text, empty if there are no skills.
+    """
     entries = [_entry(skill) for skill in (skills.values() if isinstance(skills, Mapping) else skills)]
     return "\n".join([_INTRODUCTION, *entries]) if entries else ""
 
@@ -150,15 +176,15 @@ def _entry(skill: Skill) -> str:
 
 
 def _skill_files(folder: Path) -> list[Path]:
-    """SKILL.md of each folder that has one, readable or not. Raises OSError where the folder cannot be listed."""
+    """The SKILL.md of each folder that has one, readable or not. Raises OSError if the folder cannot be listed."""
     try:
         entries = sorted(folder.iterdir())
     except FileNotFoundError:
         return []
-    return [entry / SKILL_FILE for entry in entries if _is_there(entry / SKILL_FILE)]
+    return [entry / SKILL_FILE for entry in entries if _exists(entry / SKILL_FILE)]
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -169,7 +195,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _read(path: Path) -> Skill:
-    if not is_showable(str(path)):
+    if not is_printable(str(path)):
         raise ValueError("its path has characters that cannot be shown; rename the folder")
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(_too_large())
@@ -184,7 +210,7 @@ def _required(fields: JsonObject, key: str) -> str:
     value = fields.get(key, "")
     if not isinstance(value, str):
         raise ValueError(f"the {key} in its front matter is not a text")  # noqa: TRY004 - as above
-    text = shown(value)
+    text = printable(value)
     if not text:
         raise ValueError(f"its front matter has no {key}")
     return text

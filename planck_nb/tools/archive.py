@@ -1,4 +1,4 @@
-"""Where what files held before a change is kept: in memory, or in a folder that outlives the process."""
+"""Keeps what files contained before a change: in memory, or in a folder for later processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERSION = 1
 _INDEX = "changes.jsonl"
 _OURS = re.compile(r"[0-9a-f]{64}|\.planck-[0-9a-f]+\.tmp")
 _DEAD_LINES = 1_000
-"""Lines about changes that are gone, beyond which the index is written anew."""
+"""How many lines about changes that are gone the index may have before it is rewritten."""
 
 Ending: TypeAlias = Literal["undone", "forgotten"]
 
@@ -29,9 +29,18 @@ Ending: TypeAlias = Literal["undone", "forgotten"]
 class Change:
     """One file that a tool wrote.
 
-    `number` counts from 1. `before` and `after` are digests of the file's content, `before` None where there was no
-    file; `size` is the length of what it held before, in bytes. `added` and `removed` are lines, both 0 for what is not
-    text. `time` is in seconds since the epoch.
+    Args:
+        number: Counts from 1.
+        path: The resolved path of the file.
+        tool: The name of the tool.
+        agent_id: The agent that called it.
+        call_id: The call.
+        time: When, in seconds since the epoch.
+        added: Lines added, 0 if the content is not text.
+        removed: Lines removed, 0 if the content is not text.
+        before: The digest of the content before, None if there was no file.
+        after: The digest of the content after.
+        size: The length of the content before, in bytes.
     """
 
     number: int
@@ -48,15 +57,15 @@ class Change:
 
 
 def digest(content: bytes) -> str:
-    """The name of a content."""
+    """Return the SHA-256 of a content, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 class Archive(Protocol):
-    """Keeps changes with what the files held before."""
+    """Keeps changes together with what the files contained before."""
 
     def load(self) -> tuple[list[Change], int]:
-        """The changes that are kept, oldest first, and the highest number that was ever given. Raises OSError."""
+        """Return the changes that are kept, oldest first, and the highest number ever used. Raises OSError."""
         ...
 
     def keep(self, change: Change, before: bytes) -> None:
@@ -64,22 +73,22 @@ class Archive(Protocol):
         ...
 
     def content(self, change: Change) -> bytes:
-        """What the file held before. Raises OSError, and `ToolError` where it is damaged."""
+        """Return what the file contained before. Raises OSError, and `ToolError` if it is damaged."""
         ...
 
     def end(self, change: Change, ending: Ending) -> None:
-        """Let the change go. Raises OSError."""
+        """Forget a change that was undone or is too old. Raises OSError."""
         ...
 
 
 class MemoryArchive:
-    """An archive that goes with the process."""
+    """An archive for the lifetime of the process."""
 
     def __init__(self) -> None:
         self._contents: dict[int, bytes] = {}
 
     def load(self) -> tuple[list[Change], int]:
-        """Nothing: each process begins anew."""
+        """Return no changes: each process begins with an empty archive."""
         return [], 0
 
     def keep(self, change: Change, before: bytes) -> None:
@@ -87,21 +96,21 @@ class MemoryArchive:
         self._contents[change.number] = before
 
     def content(self, change: Change) -> bytes:
-        """What the file held before. Raises OSError for a change that was let go."""
+        """Return what the file contained before. Raises OSError for a change that was forgotten."""
         if change.number not in self._contents:
             raise FileNotFoundError(0, "what it held is forgotten")
         return self._contents[change.number]
 
-    def end(self, change: Change, ending: Ending) -> None:  # noqa: ARG002 - a process remembers no endings
-        """Let the change go."""
+    def end(self, change: Change, ending: Ending) -> None:  # noqa: ARG002 - nothing is kept about it
+        """Forget a change."""
         self._contents.pop(change.number, None)
 
 
 class FolderArchive:
-    """An archive in a folder of its own, made with the first change; one process at a time writes it.
+    """An archive in its own folder, created with the first change; one process at a time writes to it.
 
     Each content is a file, named by its digest. The index has one JSON object per line: a change, or that a change was
-    undone or forgotten. What a crash leaves half written, a line or a content that no line names, counts for nothing.
+    undone or forgotten. An incomplete line, or a content that no line refers to, is what a crash left and is ignored.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -111,7 +120,7 @@ class FolderArchive:
         self._prepared = False
 
     def load(self) -> tuple[list[Change], int]:
-        """The changes of the index, oldest first, and the highest number that was ever given. Raises OSError."""
+        """Return the changes of the index, oldest first, and the highest number ever used. Raises OSError."""
         kept: dict[int, Change] = {}
         last = 0
         for entry in self._entries():
@@ -143,14 +152,14 @@ class FolderArchive:
             raise
 
     def content(self, change: Change) -> bytes:
-        """What the file held before. Raises OSError, and `ToolError` where it is damaged."""
+        """Return what the file contained before. Raises OSError, and `ToolError` if it is damaged."""
         data = b"" if change.before is None else (self._directory / change.before).read_bytes()
         if change.before is not None and digest(data) != change.before:
             raise ToolError(f"What {change.path} held is damaged in {self._directory}; restore it by hand.")
         return data
 
     def end(self, change: Change, ending: Ending) -> None:
-        """Let the change go. Raises OSError."""
+        """Forget a change that was undone or is too old. Raises OSError."""
         self._prepare()
         append_line(self._index, _line(**{ending: change.number}), durable=True)
         self._release(change)
@@ -162,7 +171,7 @@ class FolderArchive:
                     yield entry
 
     def _prepare(self) -> None:
-        """Before the first write: make the folder private and clear away what a crash left."""
+        """Before the first write: create the private folder, and remove what a crash left."""
         if self._prepared:
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
 from planck_nb.tools.files import Files
 from planck_nb.tools.files import files as shared_files
-from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, spoken
+from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder
 
 _PATH: JsonObject = {
     "type": "string",
@@ -23,16 +23,25 @@ _PATH: JsonObject = {
 class BuiltinTools:
     """Makes the built-in tools.
 
-    `cwd` is what relative paths and commands start from, by default the agent's `cwd`, or else the process's working
-    directory at the time of the call. Tools that share `files` know what each agent has read and record their changes
-    in `files.changes`; by default all tools of the process share one.
+    Example:
+        >>> [tool.name for tool in BuiltinTools.all()]
+        ['read', 'write', 'edit', 'bash']
     """
 
     files: Files = shared_files
 
     @classmethod
     def read(cls, *, cwd: str | Path | None = None, files: Files | None = None) -> Tool:
-        """`read(path, offset=0, limit=None)`: the text of a file, `offset` lines skipped."""
+        """Return the tool `read(path, offset=0, limit=None)`: the text of a file, `offset` lines skipped.
+
+        Args:
+            cwd: The folder that relative paths start in, by default the agent's `cwd`, or else the process's working
+                directory at the time of the call.
+            files: What agents have read and changed, shared with other tools; by default one for the whole process.
+
+        Returns:
+            The tool. It touches the file that it reads.
+        """
         folder, disk = _folder(cwd), files or cls.files
 
         def execute(args: JsonObject, context: ToolContext) -> str:
@@ -56,7 +65,16 @@ class BuiltinTools:
 
     @classmethod
     def write(cls, *, cwd: str | Path | None = None, files: Files | None = None) -> Tool:
-        """`write(path, content)`: make or replace a file, with the folders above it."""
+        """Return the tool `write(path, content)`: create or replace a file, with the folders above it.
+
+        Args:
+            cwd: The folder that relative paths start in, by default the agent's `cwd`, or else the process's working
+                directory at the time of the call.
+            files: What agents have read and changed, shared with other tools; by default one for the whole process.
+
+        Returns:
+            The tool. It touches the file that it writes, and records the change in `files.changes`.
+        """
         folder, disk = _folder(cwd), files or cls.files
 
         def execute(args: JsonObject, context: ToolContext) -> str:
@@ -79,7 +97,16 @@ class BuiltinTools:
 
     @classmethod
     def edit(cls, *, cwd: str | Path | None = None, files: Files | None = None) -> Tool:
-        """`edit(path, old_string, new_string)`: replace a text that occurs exactly once."""
+        """Return the tool `edit(path, old_string, new_string)`: replace a text that occurs exactly once.
+
+        Args:
+            cwd: The folder that relative paths start in, by default the agent's `cwd`, or else the process's working
+                directory at the time of the call.
+            files: What agents have read and changed, shared with other tools; by default one for the whole process.
+
+        Returns:
+            The tool. It touches the file that it edits, and records the change in `files.changes`.
+        """
         folder, disk = _folder(cwd), files or cls.files
 
         def execute(args: JsonObject, context: ToolContext) -> str:
@@ -106,10 +133,16 @@ class BuiltinTools:
 
     @classmethod
     def bash(cls, *, cwd: str | Path | None = None, allow_env: Iterable[str] = ()) -> Tool:
-        """`bash(command, cwd=None, timeout=30000)`: run a command with /bin/sh, `timeout` in milliseconds.
+        """Return the tool `bash(command, cwd=None, timeout=30000)`: run a command with /bin/sh, `timeout` in ms.
 
-        Environment variables that look like secrets by their names, or hold an address with a password, are kept from
-        it, save those in `allow_env`.
+        Args:
+            cwd: The folder in which commands run, by default the agent's `cwd`, or else the process's working directory
+                at the time of the call.
+            allow_env: Names of environment variables that commands get although they look like secrets, by their
+                names or because they contain an address with a password.
+
+        Returns:
+            The tool. It touches the command line.
         """
         folder, allowed = _folder(cwd), tuple(allow_env)
 
@@ -132,7 +165,7 @@ class BuiltinTools:
             ),
             execute_fn=execute,
             timeout=None,
-            touches=lambda args: [Effect("execute", spoken(args["command"], folder, args.get("cwd")))],
+            touches=lambda args: [Effect("execute", with_folder(args["command"], folder, args.get("cwd")))],
             at=None if folder else lambda folder: cls.bash(cwd=folder, allow_env=allowed),
             guidance=(
                 "Use `bash` to search, build, test and run programs. Change files with `edit` and `write` instead, "
@@ -144,7 +177,17 @@ class BuiltinTools:
     def all(
         cls, *, cwd: str | Path | None = None, files: Files | None = None, allow_env: Iterable[str] = ()
     ) -> tuple[Tool, ...]:
-        """All four."""
+        """Return the tools `read`, `write`, `edit` and `bash`.
+
+        Args:
+            cwd: The folder that relative paths start in, by default the agent's `cwd`, or else the process's working
+                directory at the time of the call.
+            files: What agents have read and changed, shared with other tools; by default one for the whole process.
+            allow_env: Names of environment variables that commands get although they look like secrets.
+
+        Returns:
+            The four tools.
+        """
         return (
             cls.read(cwd=cwd, files=files),
             cls.write(cwd=cwd, files=files),

@@ -1,4 +1,4 @@
-"""What tools changed on disk, newest last, and how to take it back."""
+"""What tools changed on disk, newest last, and how to undo it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from planck_nb.tools.archive import Archive, Change, Ending, FolderArchive, Memo
 from planck_nb.tools.file_access import lock_of, read_bytes, write_file
 
 KEPT_BYTES = 64_000_000
-"""Contents that are kept for undoing, in bytes; the oldest changes are forgotten beyond it."""
+"""Bytes of earlier contents that are kept for undoing; beyond that the oldest changes are forgotten."""
 
 KEPT_CHANGES = 10_000
 
 
 class Changes:
-    """The changes that can be undone, oldest first: iterate over them, ask for their number, undo them.
+    """The changes that can be undone, oldest first; they can be iterated over and counted.
 
-    With a `directory` they are kept there, privately, and are there again when another process opens it; without, they
-    go with this process. The folder is made with the first change. Raises `ToolError`, from whatever is asked, when the
-    folder cannot be used.
+    All methods raise `ToolError` if the directory cannot be used.
+
+    Args:
+        directory: Where the changes are kept, readable by this user only, also for later processes. It is created with
+            the first change. By default they are kept in memory.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -55,9 +57,19 @@ class Changes:
         call_id: str = "",
         lines: tuple[int, int] = (0, 0),
     ) -> Iterator[None]:
-        """Around the writing: note that `tool` replaces `before` by `after`, with `lines` added and removed.
+        """Record that the `with` block, in which the file is written, replaces `before` by `after`.
 
-        The note is kept before the file is written, so that no crash loses what it held, and dropped if that fails.
+        The change is recorded before the file is written, so that no crash loses what the file contained, and forgotten
+        if the block raises.
+
+        Args:
+            path: The resolved path of the file.
+            before: What the file contains, None if it does not exist.
+            after: What it is going to contain.
+            tool: The name of the tool.
+            agent_id: The agent that calls the tool.
+            call_id: The call.
+            lines: How many lines are added and removed.
         """
         change = None if before == after else self._record(path, before, after, (tool, agent_id, call_id), lines)
         try:
@@ -69,11 +81,17 @@ class Changes:
             raise
 
     def undo(self, change: Change | int | None = None) -> Change:
-        """Give the file of `change`, or of the change of this number, by default the newest, its content from before.
+        """Restore the file of a change; a file that it created is removed.
 
-        The change is then no longer among those that can be undone. A file that it made is removed. Raises `ToolError`
-        when there is nothing to undo, or when the file is no longer as the change left it: what came later must be
-        undone first.
+        Args:
+            change: The change or its number, by default the newest.
+
+        Returns:
+            The change, which can no longer be undone.
+
+        Raises:
+            ToolError: There is nothing to undo, or the file is no longer as the change left it: later changes must be
+                undone first.
         """
         with self._lock, self._usable():
             changes = self._changes()
@@ -88,7 +106,7 @@ class Changes:
         return undone
 
     def _restore(self, change: Change) -> None:
-        """Write what the file held before, unless it does already, as after a crash."""
+        """Write what the file contained before, unless it already does, as after a crash."""
         path = change.path
         try:
             now = digest(read_bytes(path)) if path.exists() else None
@@ -139,7 +157,7 @@ class Changes:
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
-        """Raise `ToolError` in place of what the archive's folder raises."""
+        """Raise `ToolError` instead of an OSError of the archive."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Changes of text, as pure functions: one exact replacement, and how to show what changed."""
+"""Pure functions on text: one exact replacement, and a diff of what changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN_CHARACTERS = 12_000
 
 
 def utf8(text: str, what: str) -> bytes:
-    """The text as bytes. Raises `ToolError` that names `what` for text that no file can hold."""
+    """Return the text as bytes. Raises `ToolError` that names `what` if UTF-8 cannot represent the text."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -28,29 +28,32 @@ def utf8(text: str, what: str) -> bytes:
 
 
 def replace_once(data: bytes, old: str, new: str, path: str) -> bytes:
-    """`data` with its one occurrence of `old` replaced by `new`; all other bytes stay, whatever their encoding.
+    """Replace the one occurrence of `old` by `new`; all other bytes stay as they are, whatever their encoding.
 
-    Where every line of `data` ends in CRLF, lines in `old` and `new` may end in LF. Raises `ToolError` that names
-    `path` when `old` is empty, does not occur, or occurs more than once, overlapping occurrences included.
+    If every line of `data` ends in CRLF, lines in `old` and `new` may end in LF.
+
+    Raises:
+        ToolError: `old` is empty, does not occur, or occurs more than once, overlapping occurrences included. The
+            message names `path`.
     """
-    sought, put = utf8(old, "old_string"), utf8(new, "new_string")
-    if not sought:
+    old_bytes, new_bytes = utf8(old, "old_string"), utf8(new, "new_string")
+    if not old_bytes:
         raise ToolError("old_string is empty; give the text to replace, or use `write` for the whole file.")
-    if sought == put:
+    if old_bytes == new_bytes:
         raise ToolError("old_string and new_string are the same; there is nothing to change.")
     if b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n"):
-        sought, put = _crlf(sought), _crlf(put)
-    first = data.find(sought)
+        old_bytes, new_bytes = _crlf(old_bytes), _crlf(new_bytes)
+    first = data.find(old_bytes)
     if first < 0:
         raise ToolError(f"old_string not found in {path}; read the file and copy the text exactly.")
-    if data.find(sought, first + 1) >= 0:
+    if data.find(old_bytes, first + 1) >= 0:
         raise ToolError(f"old_string appears more than once in {path}; make it more specific with lines around it.")
-    return data[:first] + put + data[first + len(sought) :]
+    return data[:first] + new_bytes + data[first + len(old_bytes) :]
 
 
 @dataclass(frozen=True, slots=True)
 class TextDiff:
-    """What changed: in unified format, bounded, and as numbers of lines, both 0 where either side is not text."""
+    """What changed: a bounded diff in unified format, and the numbers of lines, both 0 if either side is not text."""
 
     text: str
     added: int
@@ -58,7 +61,7 @@ class TextDiff:
 
 
 def text_diff(before: bytes, after: bytes, path: str) -> TextDiff:
-    """Compare two contents of the file `path`; a sentence stands for the text of what is not text."""
+    """Compare two contents of the file `path`; if one is not text, a sentence takes the place of the diff."""
     if b"\0" in before or b"\0" in after:
         return TextDiff(f"[binary: {len(before):,} bytes became {len(after):,}]", 0, 0)
     old, new = _lines(before), _lines(after)
@@ -87,7 +90,7 @@ def _one_hunk(old: list[str], new: list[str], path: str) -> Iterator[str]:
 
 
 def _lines(data: bytes) -> list[str]:
-    """The lines as files have them: unlike `str.splitlines`, it cuts at line feeds only."""
+    """The lines of a file: unlike `str.splitlines`, this splits at line feeds only."""
     text = data.decode("utf-8", "replace")
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

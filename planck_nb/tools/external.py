@@ -13,7 +13,7 @@ from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, spoken
+from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder
 from planck_nb.tools.template import Template
 
 _REQUIRED = ("name", "description", "command", "parameters")
@@ -22,7 +22,12 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that gave nothing, and the reason in one sentence."""
+    """A file, folder or package that could not be used.
+
+    Args:
+        path: The file or folder, or the name of the module.
+        reason: Why it could not be used, in one sentence.
+    """
 
     path: Path
     reason: str
@@ -30,7 +35,12 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What was found, in the order of the folders and then of the names; nothing vanishes silently."""
+    """What was loaded, and what was not.
+
+    Args:
+        tools: The tools, in the order of the folders and then of the names.
+        skipped: The files and folders that could not be used.
+    """
 
     tools: tuple[Tool, ...]
     skipped: tuple[Skipped, ...]
@@ -43,12 +53,20 @@ class ExternalTool:
          "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}}
 
     `{{name}}` in the command stands for the argument of that name; see `Template` for how values are escaped. Every
-    such tool also takes `cwd` and `timeout` (milliseconds, by default 30,000) and runs like `bash`.
+    such tool also has the arguments `cwd` and `timeout` (milliseconds, by default 30,000) and runs like `bash`.
     """
 
     @classmethod
     def load_all(cls, dirs: Iterable[str | Path], *, cwd: str | Path | None = None) -> LoadReport:
-        """The tools of all `<dir>/<name>/TOOL.json`; `~` is expanded, folders that do not exist are empty."""
+        """Load the tools of all `<dir>/<name>/TOOL.json`.
+
+        Args:
+            dirs: The folders, with `~` for the home folder. One that does not exist has no tools.
+            cwd: The folder in which the commands run, as for `BuiltinTools.bash`.
+
+        Returns:
+            The tools, and the files that could not be used with the reasons.
+        """
         tools: list[Tool] = []
         skipped: list[Skipped] = []
         for folder in map(Path, dirs):
@@ -66,9 +84,18 @@ class ExternalTool:
 
     @classmethod
     def from_file(cls, path: str | Path, *, cwd: str | Path | None = None, allow_env: Iterable[str] = ()) -> Tool:
-        """The tool that this file describes. `cwd` and `allow_env` as for `BuiltinTools.bash`.
+        """Load the tool that a TOOL.json describes.
 
-        Raises `ConfigError` that says what is wrong with the file.
+        Args:
+            path: The file.
+            cwd: The folder in which the command runs, as for `BuiltinTools.bash`.
+            allow_env: Names of environment variables that the command gets although they look like secrets.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ConfigError: The file cannot be read, or does not describe a tool that is safe to run.
         """
         data = _load(Path(path))
         try:
@@ -95,7 +122,7 @@ def _made(data: Mapping[str, Any], template: Template, folder: Path | None, allo
         parameters=_with_call_properties(data["parameters"]),
         execute_fn=execute,
         timeout=None,
-        touches=lambda args: [Effect("execute", spoken(template.fill(args), folder, _text(args.get("cwd"))))],
+        touches=lambda args: [Effect("execute", with_folder(template.fill(args), folder, _text(args.get("cwd"))))],
         at=None if folder else lambda folder: _made(data, template, folder, allow_env),
     )
 

@@ -1,4 +1,4 @@
-"""Whole files, one writer at a time, never half written."""
+"""Reading and writing whole files, with one writer at a time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LOCKS = tuple(threading.Lock() for _ in range(64))
 
 
 def lock_of(path: Path) -> threading.Lock:
-    """The lock of a resolved path; some paths share one, so nobody may hold two."""
+    """Return the lock of a resolved path. Some paths share one, so no caller may hold two."""
     return _LOCKS[hash(path) % len(_LOCKS)]
 
 
 def resolve(path: str, cwd: Path | None) -> Path:
-    """The path, `~` expanded and links followed, relative to `cwd`, by default the process's now. Raises OSError."""
+    """Return the path, `~` expanded and links followed, relative to `cwd` or else the process's. Raises OSError."""
     if len(path) > LONGEST:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     base = Path.cwd() if cwd is None else cwd.expanduser()
@@ -32,7 +32,7 @@ def resolve(path: str, cwd: Path | None) -> Path:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file. Raises OSError, also for what would never end, such as a device or a pipe."""
+    """Return the content of a regular file. Raises OSError, also for a device or a pipe, which may never end."""
     require_regular(path.stat())
     return path.read_bytes()
 
@@ -46,7 +46,7 @@ def require_regular(status: os.stat_result) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replace the file, or make it with the folders above it; a reader sees all of it or nothing. Raises OSError."""
+    """Replace a file atomically, or create it with the folders above it. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         require_regular(path.stat())

@@ -1,6 +1,6 @@
 """Read, write and edit files for agents.
 
-What an agent has read is remembered, so that it cannot overwrite what somebody else changed since; what tools write
+What an agent has read is remembered, so that it cannot overwrite a later change by someone else; what tools write
 is recorded in `Files.changes` and can be undone.
 """
 
@@ -20,7 +20,7 @@ from planck_nb.tools.edits import TextDiff, replace_once, text_diff, utf8
 from planck_nb.tools.file_access import lock_of, read_bytes, require_regular, resolve, write_file
 
 _REMEMBERED = 10_000
-"""Files, over all agents, whose versions are remembered; the ones not touched for longest are forgotten beyond it."""
+"""How many files have their versions remembered, over all agents; the least recently used are forgotten first."""
 
 _PIECE = 65_536
 _SNIFFED = 8_192
@@ -29,7 +29,11 @@ Version: TypeAlias = tuple[int, int, int]
 
 
 class Files:
-    """The disk as agents know it. `changes` is what was written through it, by default kept in memory."""
+    """Files as agents know them.
+
+    Args:
+        changes: Records what is written, by default in memory.
+    """
 
     def __init__(self, changes: Changes | None = None) -> None:
         self.changes = Changes() if changes is None else changes
@@ -37,7 +41,7 @@ class Files:
         self._lock = threading.Lock()
 
     def read(self, path: str, *, cwd: Path | None, agent_id: str, offset: int = 0, limit: int | None = None) -> str:
-        """The file's text, `offset` lines skipped and at most `limit` given; bounded, with a line that says so."""
+        """Return the text of a file: at most `limit` lines after `offset` others, ending in a note if it is cut."""
         try:
             found = resolve(path, cwd)
             require_regular(found.stat())
@@ -52,7 +56,7 @@ class Files:
             raise ToolError(f"cannot read {path}: {_reason(error)}") from error
 
     def write(self, path: str, content: str, *, cwd: Path | None, agent_id: str, call_id: str) -> str:
-        """Make or replace the file; what was done, with a diff where there was a file."""
+        """Create or replace a file, and return what was done, with a diff if there was a file."""
         data = utf8(content, "content")
         try:
             found = resolve(path, cwd)
@@ -68,7 +72,7 @@ class Files:
         return f"Written {path}: no change." if before == data else f"Written {path}.\n{changed.text}"
 
     def edit(self, path: str, old: str, new: str, *, cwd: Path | None, agent_id: str, call_id: str) -> str:
-        """Replace the one occurrence of `old`; what was done, with a diff."""
+        """Replace the one occurrence of `old`, and return what was done, with a diff."""
         try:
             found = resolve(path, cwd)
             with lock_of(found):
@@ -118,27 +122,27 @@ def _is_text(beginning: bytes) -> bool:
 
 
 def _read_lines(file: BinaryIO, offset: int, limit: int | None) -> str:
-    """Lines as they are, in bounded memory however long lines are."""
+    """Lines as they are in the file, in bounded memory even if lines are long."""
     skipped = 0
     while skipped < offset and (piece := file.readline(_PIECE)):
         skipped += piece.endswith(b"\n")
     most = MAX_RESULT_LINES - 1
     wanted = most if limit is None else min(limit, most)
     lines: list[str] = []
-    room = MAX_RESULT_CHARACTERS - 200
-    while len(lines) < wanted and (line := file.readline(4 * room)):
+    remaining = MAX_RESULT_CHARACTERS - 200
+    while len(lines) < wanted and (line := file.readline(4 * remaining)):
         text = line.decode("utf-8", "replace")
-        if len(text) > room:
+        if len(text) > remaining:
             if lines:
-                return "".join(lines) + _go_on(offset + len(lines))
-            return f"{text[:room]}\n[… line {offset + 1} is too long to be shown; use bash to see more of it …]"
+                return "".join(lines) + _cut_note(offset + len(lines))
+            return f"{text[:remaining]}\n[… line {offset + 1} is too long to be shown; use bash to see more of it …]"
         lines.append(text)
-        room -= len(text)
+        remaining -= len(text)
     cut = (limit is None or limit > most) and len(lines) == most and file.read(1)
-    return "".join(lines) + (_go_on(offset + len(lines)) if cut else "")
+    return "".join(lines) + (_cut_note(offset + len(lines)) if cut else "")
 
 
-def _go_on(line: int) -> str:
+def _cut_note(line: int) -> str:
     return f"[… cut here; read on with offset={line} …]"
 
 
@@ -147,4 +151,4 @@ def _reason(error: OSError) -> str:
 
 
 files = Files()
-"""What tools use that were not given `Files` of their own."""
+"""Used by tools that were not given their own `Files`."""

@@ -19,7 +19,7 @@ HEAD_LINES = 1_000
 TAIL_LINES = 500
 
 _CONTINUATION = bytes(range(0x80, 0xC0))
-"""What the bytes of a UTF-8 character after its first are."""
+"""The bytes of a UTF-8 character after its first."""
 
 FILE_LIMIT = 100_000_000
 """Bytes of one output that are written to a file at most, so that an endless command cannot fill the disk."""
@@ -34,7 +34,7 @@ def spill_folder() -> Path:
 
 
 class Capture:
-    """One output stream of a command. `share` scales its bounds, where several streams share a result."""
+    """One output stream of a command. `share` scales its limits if several streams share a result."""
 
     def __init__(self, share: float = 1.0) -> None:
         self._head_bytes, self._tail_bytes = int(HEAD * share), int(TAIL * share)
@@ -45,19 +45,19 @@ class Capture:
         self._file: BinaryIO | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take more output."""
+        """Add output."""
         if self._file is None and self._size + len(data) > self._head_bytes + self._tail_bytes:
             self._file = self._open()
         self._spill(data)
         self._size += len(data)
-        room = self._head_bytes - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
+        missing = self._head_bytes - len(self._head)
+        self._head += data[:missing]
+        self._tail += data[missing:]
         if self._file is not None:
             del self._tail[: -self._tail_bytes]
 
     def text(self) -> str:
-        """The output; a long one as its beginning and end with a line between them that tells where the whole is.
+        """Return the output; a long one as its beginning, a line that names the file with all of it, and its end.
 
         Bytes that are not UTF-8 are replaced; no character is cut. Call it once, after the last `feed`.
         """

@@ -23,20 +23,20 @@ from typing import IO, Literal, TypeAlias
 from planck_nb.base.errors import ToolError
 from planck_nb.base.secrets import is_secret_variable
 from planck_nb.tools.output_capture import Capture
-from planck_nb.tools.process_guard import MARK, guard
 from planck_nb.tools.watchdog import ProcessTree, send
+from planck_nb.tools.watchdog_process import MARK, watchdog_process
 
 GRACE = 1.0
 """Seconds that the processes of a command get between SIGTERM and SIGKILL."""
 
 _TICK = 0.05
 _DRAIN = 0.3
-"""Seconds to read on after the end, where something outside the group still holds the pipes."""
+"""Seconds to go on reading after the end, if something outside the group still has the pipes open."""
 
 _STDERR_SHARE = 0.25
 
 _ENTRY = 'echo "+$$" >&0; exec </dev/null; exec /bin/sh -c "$0"'
-"""The group tells the watchdog of itself before the command begins, so that no moment is without watch."""
+"""The group reports itself to the watchdog before the command begins, so that it is watched at every moment."""
 
 Ending: TypeAlias = Literal["exited", "timeout", "cancelled"]
 
@@ -76,14 +76,14 @@ def run_command(
     try:
         return _Command(process, mark, progress).run(time.monotonic() + timeout, cancelled)
     finally:
-        guard.dismiss(process.pid)
+        watchdog_process.end_group(process.pid)
 
 
 def _start(command: str, cwd: Path, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], str]:
     if os.name != "posix":
         raise ToolError("Commands need /bin/sh, which this system does not have; run the notebook on Linux or macOS.")
     try:
-        pipe, mark = guard.enlist()
+        pipe, mark = watchdog_process.begin_group()
         process = subprocess.Popen(  # noqa: S603 - what the model asked for, as it asked for it
             ["/bin/sh", "-c", _ENTRY, command],
             cwd=cwd,
@@ -101,11 +101,11 @@ def _start(command: str, cwd: Path, environment: Mapping[str, str]) -> tuple[sub
 
 
 class _Command:
-    """A command that runs."""
+    """A running command."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, progress: Callable[[str], None]) -> None:
         self._process = process
-        self._kin = ProcessTree(mark.encode())
+        self._tree = ProcessTree(mark.encode())
         self._progress = progress
         self._selector = selectors.DefaultSelector()
         self._captures = [Capture(1 - _STDERR_SHARE), Capture(_STDERR_SHARE)]
@@ -138,7 +138,7 @@ class _Command:
         return "exited"
 
     def _end(self, *, everything: bool) -> None:
-        """End what is left of the command: first by asking, after `GRACE` seconds by force."""
+        """End what is left of the command: SIGTERM, then SIGKILL after `GRACE` seconds."""
         self._signal(signal.SIGTERM, everything=everything)
         deadline = time.monotonic() + GRACE
         while self._left(everything=everything) and time.monotonic() < deadline:
@@ -158,33 +158,34 @@ class _Command:
         try:
             os.killpg(self._process.pid, 0)
         except ProcessLookupError:
-            return everything and bool(self._kin.alive())
+            return everything and bool(self._tree.running())
         except PermissionError:
             return True
         return True
 
     def _signal(self, number: signal.Signals, *, everything: bool) -> None:
         shell = self._process.pid
-        roots = [shell] if self._process.returncode is None else []  # a number that is free again may be anybody's
+        # Once the shell is reaped, its number may belong to another process.
+        roots = [shell] if self._process.returncode is None else []
         if everything and number == signal.SIGKILL:
-            self._kin.kill([shell], roots)
+            self._tree.kill([shell], roots)
         else:
-            send(number, [shell], self._kin.alive(roots) if everything else [])
+            send(number, [shell], self._tree.running(roots) if everything else [])
 
     def _watch(self, pipe: IO[bytes] | None, capture: Capture) -> None:
         if pipe is not None:
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             self._selector.register(pipe.fileno(), selectors.EVENT_READ, (capture, decoder))
 
-    def _pump(self, patience: float) -> None:
-        """Take what the command writes within `patience` seconds."""
+    def _pump(self, timeout: float) -> None:
+        """Read what the command writes within `timeout` seconds."""
         if not self._selector.get_map():
             if self._process.poll() is not None:
-                time.sleep(patience)
+                time.sleep(timeout)
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(patience)
+                self._process.wait(timeout)
             return
-        for key, _ in self._selector.select(patience):
+        for key, _ in self._selector.select(timeout):
             data = os.read(key.fd, 65_536)
             if not data:
                 self._selector.unregister(key.fd)

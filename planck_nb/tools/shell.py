@@ -1,4 +1,4 @@
-"""Shell commands for agents: run beside the event loop, stopped with the call, told as text."""
+"""Shell commands for agents: run in a thread, ended with the call, with their output as text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CALL_PROPERTIES: JsonObject = {
         "description": f"Milliseconds before the command is killed; by default {DEFAULT_TIMEOUT}.",
     },
 }
-"""JSON Schema of the arguments that every command takes."""
+"""JSON Schema of the arguments that every command has."""
 
 
 async def run_shell(
@@ -40,11 +40,21 @@ async def run_shell(
     milliseconds: float = DEFAULT_TIMEOUT,
     allow_env: Iterable[str] = (),
 ) -> str:
-    """What `command` wrote to stdout, and under STDERR: to stderr.
+    """Run a command with /bin/sh. Cancelling ends it and everything it started before this returns.
 
-    It runs in `within`, relative to `cwd`, by default the process's working directory now, for `milliseconds` at most.
-    Raises `ToolError`, with the output, when it cannot start, exits with another status than 0, or takes too long.
-    Cancelling ends the command and everything it started before it returns.
+    Args:
+        command: The command line.
+        context: The context of the tool's call, which gets the output as progress.
+        cwd: The folder that `within` is relative to, by default the process's working directory now.
+        within: The folder in which the command runs.
+        milliseconds: How long it may take.
+        allow_env: Names of environment variables that it gets although they look like secrets.
+
+    Returns:
+        What it wrote to stdout, and after a line "STDERR:" what it wrote to stderr.
+
+    Raises:
+        ToolError: It cannot be started, its exit status is not 0, or it takes too long; the output is in the message.
     """
     cancelled = threading.Event()
     folder = _folder(cwd, within)
@@ -59,7 +69,7 @@ async def run_shell(
             progress=context.progress,
         )
 
-    finished = await _stopped_by_cancelling(run, cancelled)
+    finished = await _run_until_cancelled(run, cancelled)
     if finished.ending == "timeout":
         raise ToolError(_with(f"Process timed out after {milliseconds:g}ms", finished.output))
     if finished.status:
@@ -67,16 +77,17 @@ async def run_shell(
     return finished.output or "(no output)"
 
 
-def spoken(command: str, cwd: Path | None, within: str | None) -> str:
-    """The command as it is decided about: one that runs in another folder than `cwd` begins by going there.
+def with_folder(command: str, cwd: Path | None, within: str | None) -> str:
+    """Return the command as approval rules see it: one that runs in another folder than `cwd` begins with `cd` to it.
 
-    Raises OSError where the folder cannot be found out.
+    Raises:
+        OSError: The folder cannot be resolved.
     """
     folder = resolve(within or "", cwd)
     return command if folder == resolve("", cwd) else f"cd {quote(str(folder))} && {command}"
 
 
-async def _stopped_by_cancelling(run: Callable[[], Finished], cancelled: threading.Event) -> Finished:
+async def _run_until_cancelled(run: Callable[[], Finished], cancelled: threading.Event) -> Finished:
     task = spawn(run_in_thread(run), name="planck-command")
     try:
         return await asyncio.shield(task)

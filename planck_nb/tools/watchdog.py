@@ -1,4 +1,4 @@
-"""A process of its own that ends the commands of a kernel which is gone, however it went.
+"""A separate process that ends the commands of a kernel that is gone, however it ended.
 
 Run by path, with the standard library only: `python watchdog.py PARENT_PID MARK`. On its standard input come lines
 `+PGID` and `-PGID`, one for each process group that begins and ends. When the parent dies, also by SIGKILL, or closes
@@ -21,17 +21,17 @@ GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 
 _STARTED = 17
-"""Where in /proc/PID/stat, after the parent, it stands when a process began: with that its number is its own."""
+"""The index, after the parent, of the start time in /proc/PID/stat: with it a process number is unique."""
 
 _ROUNDS = 20
-"""How often what was begun meanwhile is looked for before all are killed."""
+"""How often new processes are looked for before all are killed."""
 
 
 class ProcessTree:
     """Processes that belong together: those whose environment contains `mark`, and what they started.
 
-    What gave up its environment is known by its parent, and once it was seen, without one. There are none where the
-    system has no /proc.
+    A process that cleared its environment is recognised by its parent, and once seen, also without one. Without /proc,
+    none are found.
 
     This reads /proc itself instead of with psutil: the watchdog runs isolated from site-packages, so that nothing
     installed there can break it; a scan takes less than half the time, and while processes are being ended each scan is
@@ -42,11 +42,11 @@ class ProcessTree:
         self._mark = mark
         self._known: dict[int, bytes] = {}
 
-    def alive(self, roots: Iterable[int] = ()) -> list[int]:
-        """Those that run now; `roots` are more processes whose children count, but not themselves."""
+    def running(self, roots: Iterable[int] = ()) -> list[int]:
+        """Return those that run now. Children of the processes `roots` belong to them, too, but not the roots."""
         parents: dict[int, int] = {}
         begun: dict[int, bytes] = {}
-        kin: set[int] = set()
+        members: set[int] = set()
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 state, parent, *rest = (entry / "stat").read_bytes().rpartition(b")")[2].split()
@@ -55,25 +55,25 @@ class ProcessTree:
                 process = int(entry.name)
                 parents[process], begun[process] = int(parent), rest[_STARTED]
                 if self._mark in (entry / "environ").read_bytes():
-                    kin.add(process)
-        kin.update(process for process, start in self._known.items() if begun.get(process) == start)
-        line = kin.union(roots)
-        while children := {child for child, parent in parents.items() if parent in line} - kin:
-            kin |= children
+                    members.add(process)
+        members.update(process for process, start in self._known.items() if begun.get(process) == start)
+        line = members.union(roots)
+        while children := {child for child, parent in parents.items() if parent in line} - members:
+            members |= children
             line |= children
-        self._known = {process: begun[process] for process in kin}
-        return list(kin)
+        self._known = {process: begun[process] for process in members}
+        return list(members)
 
     def kill(self, groups: Iterable[int], roots: Iterable[int]) -> None:
-        """Kill the process groups and all kin; halted first, so that none begins another that is not seen."""
-        halted: set[int] = set()
+        """Kill the process groups and the tree. All are stopped first, so that none starts another that is not seen."""
+        stopped: set[int] = set()
         for _ in range(_ROUNDS):
-            found = self.alive(roots)
+            found = self.running(roots)
             send(signal.SIGSTOP, groups, found)
-            if halted.issuperset(found):
+            if stopped.issuperset(found):
                 break
-            halted.update(found)
-        send(signal.SIGKILL, groups, halted)
+            stopped.update(found)
+        send(signal.SIGKILL, groups, stopped)
 
 
 def send(signal_number: int, groups: Iterable[int], processes: Iterable[int]) -> None:
@@ -86,8 +86,8 @@ def send(signal_number: int, groups: Iterable[int], processes: Iterable[int]) ->
             os.kill(process, signal_number)
 
 
-class _Groups:
-    """The groups that run, as told on standard input."""
+class _ReportedGroups:
+    """The process groups that run, as reported on standard input."""
 
     def __init__(self) -> None:
         self.running: set[int] = set()
@@ -104,23 +104,23 @@ class _Groups:
 
 
 def _watch(parent: int, mark: bytes) -> None:
-    groups = _Groups()
+    groups = _ReportedGroups()
     died: list[int] = []
-    with suppress(AttributeError, OSError):  # without pidfd the closed end must do: it is as good unless kernels fork
+    with suppress(AttributeError, OSError):  # without pidfd the closed pipe has to do: as good, unless the kernel forks
         died.append(os.pidfd_open(parent))
     while groups.open and os.getppid() == parent:
         ready, _, _ = select.select([0, *died], [], [])
         if 0 in ready:
             groups.read()
-    kin = ProcessTree(mark)
+    tree = ProcessTree(mark)
     for last in (False, True, True):
         if last:
-            kin.kill(groups.running, groups.running)
+            tree.kill(groups.running, groups.running)
         else:
-            send(signal.SIGTERM, groups.running, kin.alive(groups.running))
+            send(signal.SIGTERM, groups.running, tree.running(groups.running))
         deadline = time.monotonic() + GRACE
         while groups.open and select.select([0], [], [], max(deadline - time.monotonic(), 0))[0]:
-            groups.read()  # a command that was about to begin tells of itself only now
+            groups.read()  # a command that was about to begin reports itself only now
         time.sleep(max(deadline - time.monotonic(), 0))
 
 

@@ -22,7 +22,7 @@ import pytest
 from planck_nb import Agent, BuiltinTools, ExternalTool, Tool, ToolError
 from planck_nb.agent.events import AgentEvent
 from planck_nb.testing import Call, Reply, scripted_model
-from planck_nb.tools.process_guard import guard
+from planck_nb.tools.watchdog_process import watchdog_process
 
 FAMILY = """
 export FAMILY="$PWD"
@@ -216,10 +216,10 @@ def test_nothing_is_left_whenever_the_process_is_killed(tmp_path: Path) -> None:
 
 FORKING = """
 import os, threading, time
-from planck_nb.tools.process_guard import guard
+from planck_nb.tools.watchdog_process import watchdog_process
 
 def fork():
-    while guard._pipe < 0:
+    while watchdog_process._pipe < 0:
         time.sleep(0.01)
     if os.fork() == 0:
         open("forked", "w").close()
@@ -250,4 +250,4 @@ async def test_a_killed_watchdog_is_replaced(tmp_path: Path) -> None:
     assert await bash(tmp_path, "echo on") == "on\n"
     (second,) = watchdogs_of(os.getpid())
     assert second != first
-    assert guard.enlist()[0] > 2
+    assert watchdog_process.begin_group()[0] > 2

@@ -1,4 +1,4 @@
-"""Keeps a watchdog beside this process, so that no command outlives it."""
+"""Starts a watchdog beside this process, so that no command outlives it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from planck_nb.tools import watchdog
 
 MARK = "PLANCK_NB_COMMAND"
-"""The environment variable that tells whose command a process belongs to."""
+"""The environment variable by which the processes of a command are recognised."""
 
 
-class Guard:
+class WatchdogProcess:
     """The watchdog of this process, started with the first command, and again if it was killed or we were forked."""
 
     def __init__(self) -> None:
@@ -24,15 +24,15 @@ class Guard:
         self._pipe = -1
         self._token = ""
 
-    def enlist(self) -> tuple[int, str]:
-        """A file descriptor on which a new group says `+PGID`, and the mark for the group's environment."""
+    def begin_group(self) -> tuple[int, str]:
+        """Return a file descriptor to which a new process group writes `+PGID`, and the mark for its environment."""
         with self._lock:
             if self._owner != os.getpid() or not _alive(self._watchdog):
                 self._start()
             return self._pipe, f"{self._token}-{secrets.token_hex(6)}"
 
-    def dismiss(self, group: int) -> None:
-        """Say that the group has ended."""
+    def end_group(self, group: int) -> None:
+        """Report that a process group has ended."""
         with self._lock:
             try:
                 os.write(self._pipe, b"-%d\n" % group)
@@ -65,5 +65,5 @@ def _alive(process: int) -> bool:
         return False
 
 
-guard = Guard()
-"""The guard of this process."""
+watchdog_process = WatchdogProcess()
+"""The watchdog of this process."""
