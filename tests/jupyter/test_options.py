@@ -8,7 +8,7 @@ from planck_nb import Config
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.namespace import describe, mentioned, tools_named
 from planck_nb.jupyter.options import OPTIONS, Prompt, read_header, read_line
-from planck_nb.jupyter.verbs.help import prompts
+from planck_nb.jupyter.verbs.help_verb import prompts
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.toolbox import Toolbox
 

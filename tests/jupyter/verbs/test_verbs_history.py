@@ -22,7 +22,7 @@ from support.stored import converse
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
 from planck_nb.jupyter import extension
-from planck_nb.jupyter.verbs.sql import EXAMPLES
+from planck_nb.jupyter.verbs.sql_verb import EXAMPLES
 from planck_nb.sessions import VIEWS, Session, find_session, list_sessions, query
 from planck_nb.sessions.materialize import Materializer
 

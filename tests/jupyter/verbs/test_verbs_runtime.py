@@ -21,7 +21,7 @@ from planck_nb.base.errors import ConfigError, UsageError
 from planck_nb.config import SETTINGS
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs import VERBS, Notebook
-from planck_nb.jupyter.verbs.request import describe_request
+from planck_nb.jupyter.verbs.request_text import describe_request
 
 PRELUDE = """
 import asyncio, threading

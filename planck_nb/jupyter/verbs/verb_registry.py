@@ -10,12 +10,12 @@ from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import TEXT, Parameter
 from planck_nb.jupyter.verbs.declaration import Verb, verb
-from planck_nb.jupyter.verbs.help import help_verb
+from planck_nb.jupyter.verbs.help_verb import help_verb
 
 GROUP = "planck_nb.verbs"
 
 
-class Registry(Mapping[str, Verb]):
+class VerbRegistry(Mapping[str, Verb]):
     """Verbs by name.
 
     Other packages are looked at when a name is asked for that is not built in, and imported when a verb of theirs is
@@ -57,7 +57,7 @@ def _load(point: EntryPoint) -> Verb:
     try:
         loaded = point.load()
         if not isinstance(loaded, Verb):
-            return _broken(point, f"{point.value} is no verb")
+            return _broken(point, f"{point.value} is not a verb")
         if loaded.name != point.name:
             return _broken(point, f"{point.value} is the verb {loaded.name}")
     except Exception as error:  # noqa: BLE001 - another package's code

@@ -11,7 +11,7 @@ from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
-from planck_nb.jupyter.verbs.request import describe_request
+from planck_nb.jupyter.verbs.request_text import describe_request
 
 if TYPE_CHECKING:
     import pandas as pd
