@@ -11,7 +11,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
 from planck_nb.tools.files import Files
 from planck_nb.tools.files import files as shared_files
-from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder
+from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder
 
 _PATH: JsonObject = {
     "type": "string",

@@ -1,4 +1,4 @@
-"""Tools that a TOOL.json file describes: a command line with placeholders for the arguments."""
+"""Tools that TOOL.json files describe: command lines with placeholders for the arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.tools.shell import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder
+from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder
 from planck_nb.tools.template import Template
 
 _REQUIRED = ("name", "description", "command", "parameters")
@@ -102,10 +102,10 @@ class ExternalTool:
             template = Template.parse(data["command"])
         except ConfigError as error:
             raise ConfigError(f"TOOL.json at {path}: {error}") from error
-        return _made(data, template, None if cwd is None else Path(cwd), tuple(allow_env))
+        return _tool(data, template, None if cwd is None else Path(cwd), tuple(allow_env))
 
 
-def _made(data: Mapping[str, Any], template: Template, folder: Path | None, allow_env: tuple[str, ...]) -> Tool:
+def _tool(data: Mapping[str, Any], template: Template, folder: Path | None, allow_env: tuple[str, ...]) -> Tool:
     async def execute(args: JsonObject, context: ToolContext) -> str:
         return await run_shell(
             template.fill(args),
@@ -123,7 +123,7 @@ def _made(data: Mapping[str, Any], template: Template, folder: Path | None, allo
         execute_fn=execute,
         timeout=None,
         touches=lambda args: [Effect("execute", with_folder(template.fill(args), folder, _text(args.get("cwd"))))],
-        at=None if folder else lambda folder: _made(data, template, folder, allow_env),
+        at=None if folder else lambda folder: _tool(data, template, folder, allow_env),
     )
 
 
@@ -172,7 +172,7 @@ def _check(data: dict[str, Any], path: Path) -> None:
 
 
 def _with_call_properties(parameters: JsonObject) -> JsonObject:
-    """The schema with `cwd` and `timeout` behind the tool's own, as far as it does not use these names itself."""
+    """The schema with `cwd` and `timeout` after the tool's own properties, unless it has properties of these names."""
     own = parameters.get("properties", {})
     return {"type": "object", **parameters, "properties": own | CALL_PROPERTIES | own}
 

@@ -1,8 +1,8 @@
-"""A command line with `{{name}}` placeholders, filled so that no value can be anything but text to the shell.
+"""Command lines with `{{name}}` placeholders, filled in so that the shell reads every value as plain text.
 
-Each placeholder is escaped for where it stands: bare, in single quotes or in double quotes. Where no escaping is safe
-(code inside a string that is run as code, a command substitution, a here-document, a comment, behind a backslash or a
-dollar sign) the template is refused when it is read.
+Each placeholder is escaped according to its position: unquoted, in single quotes or in double quotes. If no escaping is
+safe there (in a string that is run as code, a command substitution, a here-document or a comment, after a backslash or
+a dollar sign), the template is refused when it is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from planck_nb.base.shell import Lexeme, Quotes, lex
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _PLAIN_EXPANSION = re.compile(r"\$(?:\w+|\{\w+\}|[?#$!@*-]|\((?![^)]*\bcase\b)[^(){}\"'`\\#<]*\))|`[^`{}\"'\\#<]*`")
-"""Expansions whose end is beyond doubt and that hold no placeholder."""
+"""Expansions whose end is certain and that contain no placeholder."""
 
 _REDIRECTIONS = {"<", ">"}
 _CODE_FLAG = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-[\w.]*[cdeEpr]|--(?:command|eval|execute|print|run)")
@@ -33,7 +33,7 @@ _AWK_VALUES = {"-F", "-v", "--field-separator", "--assign"}
 _AWK_FILES = {"-f", "--file"}
 _RUNS_ITS_ARGUMENTS = re.compile(r"eval|ssh|rsh|watch|trap|alias|parallel|let|\[\[")
 _RUNS_INDICES = {"declare", "typeset", "read", "unset", "getopts"}
-"""What runs, in some shells, the index of a variable that it is given the name of: `a[$(id)]`."""
+"""Commands that, in some shells, run the index in the name of a variable: `a[$(id)]`."""
 _BEFORE_COMMANDS = {"", "if", "then", "elif", "else", "while", "until", "do", "!", "{", "command", "builtin"}
 _SCRIPT_FILE = re.compile(r"[^$]*[./].*", re.DOTALL)
 _STANDARD_INPUT = {"-", "-s", "/dev/stdin"}
@@ -41,7 +41,7 @@ _STANDARD_INPUT = {"-", "-s", "/dev/stdin"}
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A place for the argument `name`."""
+    """A place for the argument `name`, in these quotes."""
 
     name: str
     quotes: Quotes
@@ -49,20 +49,20 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A command line that was found safe to fill."""
+    """A command line that is safe to fill in."""
 
     parts: tuple[str | Placeholder, ...]
 
     @classmethod
     def parse(cls, command: str) -> Template:
-        """Read a command line. Raises `ConfigError` for a placeholder where no value can be made harmless."""
+        """Read a command line. Raises `ConfigError` if a placeholder is where no escaping is safe."""
         return cls(_TemplateReader(command).read())
 
     def fill(self, args: Mapping[str, object]) -> str:
-        """The command with the arguments in place: strings as they are, other values as JSON text.
+        """Return the command with the arguments in place: strings as they are, other values as JSON.
 
-        A placeholder without an argument, or with null, becomes nothing at all. Raises `ToolError` for a value with a
-        NUL character, which no command can receive.
+        A placeholder without an argument, or with null, becomes empty. Raises `ToolError` for a value with a NUL
+        character, which no command can receive.
         """
         return "".join(part if isinstance(part, str) else _escaped(part, args.get(part.name)) for part in self.parts)
 
@@ -235,7 +235,7 @@ _ADVICE = "use it bare or in plain quotes, or put the code in a script file and 
 def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
     """Raise `ConfigError` when a word with a placeholder, or an input that is `fed` with one, is run as code.
 
-    Errs on the side of refusing: whether an option of an interpreter takes a value is not known here.
+    Errs on the side of refusing: whether an option of an interpreter has a value is not known here.
     """
     interpreter = code_follows = everything = awk = False
     script = before = code = ""
@@ -268,7 +268,7 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
 
 
 def _item_marks(words: list[str]) -> set[str]:
-    """What `xargs` may replace by an item of its input."""
+    """The strings that `xargs` may replace by an item of its input."""
     marks = {"{}"}
     for option, value in pairwise([*words, ""]):
         if option.startswith("-I"):

@@ -1,4 +1,4 @@
-"""Network addresses, and patterns of them."""
+"""Network addresses and patterns for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DOUBTFUL = re.compile(r"[\\\s\x00-\x1f]|%2e|/\.\.?(?:[/?#]|$)", re.IGNORECASE)
 
 
 class Address(NamedTuple):
-    """The parts of an address that rules look at; `port` with its colon."""
+    """The parts of an address that rules compare; `port` includes its colon."""
 
     scheme: str
     host: str
@@ -22,7 +22,7 @@ class Address(NamedTuple):
 
 
 def address(text: str) -> Address | None:
-    """The parts of an address such as `https://host:8080/path` or `host`; None where programs may not agree on them."""
+    """Split an address such as `https://host:8080/path` or `host`; None if programs may not agree on its parts."""
     found = _ADDRESS.fullmatch(text)
     if not text or found is None or _DOUBTFUL.search(text):
         return None
@@ -34,29 +34,29 @@ def address(text: str) -> Address | None:
 
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
-    """A host such as `*.example.com`, with a scheme, a port and a path where these matter; `*` stands for anything.
+    """A host such as `*.example.com`, with a scheme, a port and a path if these matter; `*` matches anything.
 
-    The star of a host never reaches into the path, nor the other way round.
+    A star in the host never matches a part of the path, nor the other way round.
     """
 
     text: str
 
     def covers(self, target: str) -> bool:
-        """Whether the address is surely one of these."""
+        """Whether the pattern certainly matches the address."""
         given, pattern = address(target), address(self.text)
         if given is None or pattern is None:
             return target.strip() == self.text.strip()
-        return all(not glob or _fits(part, glob) for part, glob in zip(given, pattern, strict=True))
+        return all(not glob or _part_matches(part, glob) for part, glob in zip(given, pattern, strict=True))
 
     catches = covers
 
     def may_catch(self, target: str) -> bool:
-        """Whether the address may be one of these, because it or the pattern leaves something open."""
+        """Whether the pattern may match the address, because one of them leaves something out."""
         given, pattern = address(target), address(self.text)
         if given is None or pattern is None:
             return True
-        return all(not glob or not part or _fits(part, glob) for part, glob in zip(given, pattern, strict=True))
+        return all(not glob or not part or _part_matches(part, glob) for part, glob in zip(given, pattern, strict=True))
 
 
-def _fits(part: str, glob: str) -> bool:
+def _part_matches(part: str, glob: str) -> bool:
     return fnmatchcase(part, glob.replace("[", "[[]").replace("?", "[?]"))

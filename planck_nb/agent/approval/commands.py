@@ -1,4 +1,4 @@
-"""Shell commands, and patterns of them: read strictly to allow, generously to deny."""
+"""Shell commands and patterns for them, read strictly to allow and generously to deny."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planck_nb.base.shell import lex
 BLANKS = " \t\n"
 
 LONGEST = 10_000
-"""Characters up to which a command is read; a longer one is in doubt, for reading it would hold up everything else."""
+"""Characters of the longest command that is analysed; a longer one is uncertain: analysing it takes too long."""
 
 _NUL = re.compile("\0")
 _DOUBTFUL = re.compile(r"[\s#\x00-\x1f\x7f]")
@@ -25,16 +25,16 @@ _INTERPRETERS = frozenset(". bash dash eval fish ksh sh source trap zsh".split()
 _IN_WORD = re.compile(r"[\w.-]")
 _COMPUTED = re.compile(r"[$*?{]|\[[^\[]")
 _COMPUTED_ARGUMENT = re.compile(r"[$?{\[]")
-"""A star is left out: it is in too many arguments, and to hide a word behind it takes a file of that name."""
+"""A star is left out: too many arguments contain one, and it can hide a word only if there is a file of that name."""
 
 _MOST_PREFIXES = 20
 
 
 def simple_commands(command: str) -> tuple[str, ...] | None:
-    """The commands that a shell runs for this text, their blanks made single; None unless that is beyond doubt.
+    """Return the commands that a shell runs for this text, with single blanks, or None unless that is certain.
 
-    Understood are words, quotes, and `;`, `&`, `|` and line ends between commands. Whatever else means something to a
-    shell (redirection, substitution, variables, subshells, comments, backslashes) is a doubt.
+    Understood are words, quotes, and `;`, `&`, `|` and line ends between commands. Everything else that has a meaning
+    for a shell (redirection, substitution, variables, subshells, comments, backslashes) is uncertain.
     """
     if len(command) > LONGEST:
         return None
@@ -57,52 +57,52 @@ def simple_commands(command: str) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    r"""The text of a command, in which `*` stands for anything and `\*` for a star; a last ` *` may be missing.
+    r"""The text of a command, in which `*` matches anything and `\*` a star; a final ` *` also matches nothing.
 
-    To allow, it has to cover a command that a shell cannot take for more than one, or be the very text. To deny, it
-    is compared with every command in the text: quotes, backslashes, assignments, the program's folder and words such
-    as `sudo` or `command` before it do not hide it. What is hidden better (in `sh -c`, in words that are computed,
-    behind options or very many prefixes, in a very long text) is not caught, but may be.
+    To allow, the pattern has to match a text that a shell certainly runs as a single command, or be the same text. To
+    deny, it is compared with every command in the text: quotes, backslashes, assignments, the program's folder and
+    words such as `sudo` or `command` before it do not hide it. A command that is hidden better (in `sh -c`, in computed
+    words, behind options or many prefixes, in a very long text) is not caught, but `may_catch` is true for it.
     """
 
     text: str
 
     @staticmethod
     def quote(command: str) -> str:
-        """The pattern that means this command only."""
+        """Return the pattern that matches only this command."""
         return command.strip(BLANKS).replace("*", r"\*")
 
     def covers(self, command: str) -> bool:
-        """Whether the pattern surely says all of what the command does."""
+        """Whether the pattern certainly covers everything that the command does."""
         if self.quote(command) == self.text:
             return True
         commands = simple_commands(command)
         return commands is not None and len(commands) == 1 and self._fits(commands[0])
 
     def catches(self, command: str) -> bool:
-        """Whether the command, or one inside of it, is surely meant."""
-        spoken = _spoken(command) if len(command) <= LONGEST else ()
-        return self._fits(command.strip(BLANKS)) or any(map(self._fits, spoken))
+        """Whether the pattern certainly matches the command or one inside it."""
+        found = _commands_in(command) if len(command) <= LONGEST else ()
+        return self._fits(command.strip(BLANKS)) or any(map(self._fits, found))
 
     def may_catch(self, command: str) -> bool:
-        """Whether something inside of the command may be meant."""
-        if not command or len(command) > LONGEST or _hides(command):
+        """Whether the pattern may match something inside the command."""
+        if not command or len(command) > LONGEST or _runs_unnamed(command):
             return True
-        text, position = _bare(command), 0
-        for chunk in _chunks(_bare(self.text.replace(r"\*", "*"))):
-            found = chunk.search(text, position)
+        text, position = _without_quoting(command), 0
+        for part in _literal_parts(_without_quoting(self.text.replace(r"\*", "*"))):
+            found = part.search(text, position)
             if found is None:
                 return position > 0 and self._computed(command)
             position = found.end()
         return True
 
     def _computed(self, command: str) -> bool:
-        """Whether a command of this program has an argument that only the shell will know."""
+        """Whether a command of this program has an argument that only the shell can compute."""
         program = _glob(self.text).partition(" ")[0]
         return any(
-            fnmatchcase(_program(said), program) and any(map(_COMPUTED_ARGUMENT.search, said[1:]))
-            for words in _segments(command)
-            for said in _readings(words)
+            fnmatchcase(_program(argv), program) and any(map(_COMPUTED_ARGUMENT.search, argv[1:]))
+            for words in _word_lists(command)
+            for argv in _invocations(words)
         )
 
     def _fits(self, command: str) -> bool:
@@ -112,45 +112,45 @@ class CommandPattern:
 
 @lru_cache
 def _glob(pattern: str) -> str:
-    """The pattern for `fnmatch`, where more than stars has a meaning."""
+    """The pattern in the syntax of `fnmatch`, in which other characters than stars have a meaning, too."""
     return re.sub(r"\\\*|[?\[]", lambda found: f"[{found[0][-1]}]", pattern)
 
 
-def _bare(text: str) -> str:
-    """The text without what a shell takes away when it reads words."""
+def _without_quoting(text: str) -> str:
+    """The text without what a shell removes when it reads words."""
     return re.sub(r"\\\n|[\\'\"]", "", text)
 
 
-def _chunks(pattern: str) -> Iterator[re.Pattern[str]]:
-    """What stands between the stars and blanks of a pattern, not to be found inside of longer words."""
+def _literal_parts(pattern: str) -> Iterator[re.Pattern[str]]:
+    """The parts of a pattern between stars and blanks, as expressions that do not match inside longer words."""
     for found in re.finditer(r"(\*?)([^\s*]+)(?=(\*?))", pattern):
         before = "" if found[1] or not _IN_WORD.match(found[2][0]) else rf"(?<!{_IN_WORD.pattern})"
         after = "" if found[3] or not _IN_WORD.match(found[2][-1]) else rf"(?!{_IN_WORD.pattern})"
         yield re.compile(before + re.escape(found[2]) + after)
 
 
-def _spoken(command: str) -> Iterator[str]:
-    """The commands that stand in the text, as their bare words; best effort."""
-    for words in _segments(command):
-        for said in _readings(words):
-            yield " ".join(said)
-            yield " ".join([_program(said), *said[1:]])
+def _commands_in(command: str) -> Iterator[str]:
+    """The commands in the text, each as its words without quotes, as well as they can be found."""
+    for words in _word_lists(command):
+        for argv in _invocations(words):
+            yield " ".join(argv)
+            yield " ".join([_program(argv), *argv[1:]])
 
 
-def _hides(command: str) -> bool:
-    """Whether the text runs something whose name does not stand in it."""
+def _runs_unnamed(command: str) -> bool:
+    """Whether the text runs something whose name it does not contain."""
     return any(
-        _program(said) in _INTERPRETERS or _COMPUTED.search(said[0])
-        for words in _segments(command)
-        for said in _readings(words)
+        _program(argv) in _INTERPRETERS or _COMPUTED.search(argv[0])
+        for words in _word_lists(command)
+        for argv in _invocations(words)
     )
 
 
-def _segments(command: str) -> Iterator[list[str]]:
-    """The words between what ends a command, without redirections; a substitution leaves a `$` where it starts."""
+def _word_lists(command: str) -> Iterator[list[str]]:
+    """The words of each command, without redirections; a substitution becomes a `$` where it starts."""
     words: list[str] = []
     word: str | None = None  # None until a word begins; an empty one is written as two quotes
-    number = behind_redirection = False
+    number = after_redirection = False
     for lexeme in lex(f"{command}\n"):
         kind = lexeme.kind
         if kind == "continuation":
@@ -163,9 +163,9 @@ def _segments(command: str) -> Iterator[list[str]]:
             continue
         if backtick:
             word = (word or "") + "$"
-        if word is not None and not behind_redirection and not (kind == "redirection" and number):
+        if word is not None and not after_redirection and not (kind == "redirection" and number):
             words.append(word)
-        behind_redirection = kind == "redirection" or (behind_redirection and word is None and not ends_command)
+        after_redirection = kind == "redirection" or (after_redirection and word is None and not ends_command)
         word = None
         if ends_command:
             yield words
@@ -177,16 +177,16 @@ def _program(words: list[str]) -> str:
     return words[0].rpartition("/")[2]
 
 
-def _readings(words: list[str]) -> Iterator[list[str]]:
-    """The words from what may be the program's name on: behind assignments, and again behind words such as `sudo`."""
-    behind_prefix = False
+def _invocations(words: list[str]) -> Iterator[list[str]]:
+    """The words from each one that may be the program: the first after assignments, and after words such as `sudo`."""
+    after_prefix = False
     for index, word in enumerate(words):
         if index > _MOST_PREFIXES:
-            yield ["$"]  # reading on takes quadratic time: whatever comes, its name is not known
+            yield ["$"]  # going on takes quadratic time: the name of the program is taken as unknown
             return
-        if _ASSIGNMENT.match(word) or (behind_prefix and word.startswith("-")):
+        if _ASSIGNMENT.match(word) or (after_prefix and word.startswith("-")):
             continue
         yield words[index:]
         if _program(words[index:]) not in _PREFIXES:
             return
-        behind_prefix = True
+        after_prefix = True

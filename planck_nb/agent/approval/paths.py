@@ -1,4 +1,4 @@
-"""Paths as the file system sees them, and patterns of them."""
+"""Paths as the file system resolves them, and patterns for them."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from pathlib import Path
 from planck_nb.base.errors import UsageError
 
 LONGEST = 4_096
-"""Characters up to which a path is followed: no longer one can be opened, and following it takes quadratic time."""
+"""Characters of the longest path that is resolved: a longer one cannot be opened, and resolving it takes long."""
 
 _CLASS = re.compile(r"\[!?\]?[^\]]*\]")
 
 
 def resolved(target: str, root: Path | None) -> Path | None:
-    """Where a path leads: `..` and symbolic links followed as far as the path exists. None where nobody can tell."""
+    """Return where a path leads, `..` and links resolved as far as the path exists, or None if that is not known."""
     path = Path(root or "", target)
     if not target or len(target) > LONGEST or not path.is_absolute():
         return None
     try:
         return path.resolve()
-    except (OSError, RuntimeError, ValueError):  # links in a circle; NUL and characters that no path has
+    except (OSError, RuntimeError, ValueError):  # a loop of links; NUL and characters that no path has
         return None
 
 
 def below(path: Path, folder: Path) -> bool:
-    """Whether a resolved path is a resolved folder or lies in it."""
+    """Whether a resolved path is a resolved folder or is inside it."""
     inner, outer = path.parts[: len(folder.parts)], folder.parts
     return inner == outer or (ignores_case(path) and _folded(inner) == _folded(outer))
 
 
 def ignores_case(path: Path) -> bool:
-    """Whether the file system holds `A` and `a` for one name, as far as the folders above the path show it."""
+    """Whether `A` and `a` are the same name in this file system, as far as the folders above the path show it."""
     for folder in path.parents:
         other = folder.name.swapcase()
         if other == folder.name:
@@ -53,7 +53,7 @@ def ignores_case(path: Path) -> bool:
 
 
 def folder_of(path: Path) -> Path:
-    """The folder that a path is, or stands in."""
+    """Return the path if it is a folder, else the folder that it is in."""
     try:
         return path if path.is_dir() else path.parent
     except OSError:
@@ -61,7 +61,7 @@ def folder_of(path: Path) -> Path:
 
 
 def check_path_pattern(text: str) -> None:
-    """Raise `UsageError` where `text` cannot be a pattern of paths."""
+    """Raise `UsageError` if `text` cannot be a pattern for paths."""
     if "\0" in text:
         raise UsageError("A path pattern holds a NUL character, which no path has; leave it out.")
     if text.startswith("~"):
@@ -82,26 +82,26 @@ def check_path_pattern(text: str) -> None:
 class PathPattern:
     """A glob over resolved paths, relative to `root` unless it is absolute.
 
-    `*`, `?` and `[…]` stay inside a name, `**` stands for any number of folders. Without a wildcard it is that path
-    and everything below it. What counts is where a path really leads, so the name of a link to it is not seen.
+    `*`, `?` and `[…]` match within a name, `**` matches any number of folders. Without a wildcard the pattern matches
+    the path and everything below it. Paths are compared after links are resolved, so a link's own name never matches.
     """
 
     text: str
     root: Path | None
 
     def covers(self, target: str) -> bool:
-        """Whether the path is surely one of these."""
+        """Whether the pattern certainly matches the path."""
         path = resolved(target, self.root)
-        return path is not None and self._placed and self._matches(path)
+        return path is not None and self._is_absolute and self._matches(path)
 
     catches = covers
 
     def may_catch(self, target: str) -> bool:
-        """Whether the path may be one of these, because it or the pattern has no known place."""
-        return not self._placed or resolved(target, self.root) is None
+        """Whether it is not known if the pattern matches, because it or the path cannot be resolved."""
+        return not self._is_absolute or resolved(target, self.root) is None
 
     @property
-    def _placed(self) -> bool:
+    def _is_absolute(self) -> bool:
         return not self.text.startswith("~") and (self.root is not None or Path(self.text).is_absolute())
 
     def _matches(self, path: Path) -> bool:
@@ -110,11 +110,15 @@ class PathPattern:
         if start is None or not below(path, start):
             return False
         names = path.parts[len(start.parts) :]
-        return not glob or _fits(names, glob) or (ignores_case(path) and _fits(_folded(names), _folded(glob)))
+        return (
+            not glob
+            or _names_match(names, glob)
+            or (ignores_case(path) and _names_match(_folded(names), _folded(glob)))
+        )
 
 
 def _split(text: str) -> tuple[Path, tuple[str, ...]]:
-    """The part of a pattern before its first wildcard, and the names from there on."""
+    """The part of a pattern before its first wildcard, and the names from it on."""
     parts = Path(text).parts
     plain = next((index for index, name in enumerate(parts) if has_magic(name)), len(parts))
     return Path(*parts[:plain]), parts[plain:]
@@ -124,8 +128,8 @@ def _folded(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name.casefold() for name in names)
 
 
-def _fits(names: tuple[str, ...], glob: tuple[str, ...]) -> bool:
-    """Whether the names fit the glob, in time that is linear in both."""
+def _names_match(names: tuple[str, ...], glob: tuple[str, ...]) -> bool:
+    """Whether the names match the glob, in time that is linear in both."""
     reached = _past_folders({0}, glob)
     for name in names:
         stepped = {
@@ -138,7 +142,7 @@ def _fits(names: tuple[str, ...], glob: tuple[str, ...]) -> bool:
 
 
 def _past_folders(reached: set[int], glob: tuple[str, ...]) -> set[int]:
-    """`**` may stand for no folder at all."""
+    """Add the positions after each `**` that is reached, since it may match no folder at all."""
     found = set(reached)
     for at in range(len(glob)):
         if at in found and glob[at] == "**":

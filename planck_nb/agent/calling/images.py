@@ -1,4 +1,4 @@
-"""Pictures among a tool's results, found by what they look like: no plotting library is imported."""
+"""Pictures among a tool's results, recognised without importing any plotting library."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from planck_nb.ai.messages import ImagePart
 
 MAX_IMAGE_BYTES = 3_750_000
-"""The largest picture that every provider takes: 5 MB as base64."""
+"""The largest picture that every provider accepts: 5 MB as base64."""
 
 _FORMATS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
 
 
 def picture_of(value: object) -> ImagePart | None:
-    """The value as a picture, None where it is none.
+    """Return the value as a picture, or None if it is not one.
 
-    Understands `ImagePart`, bytes in PNG, JPEG, GIF or WebP format, figures and axes of matplotlib and of what builds
-    on it, and objects that show themselves to notebooks as PNG or JPEG. Raises what drawing them raises.
+    Pictures are `ImagePart`, bytes in PNG, JPEG, GIF or WebP format, figures and axes of matplotlib and of libraries
+    built on it, and objects with a PNG or JPEG representation for notebooks. Raises whatever drawing them raises.
     """
     if isinstance(value, ImagePart):
         return value
@@ -26,11 +26,11 @@ def picture_of(value: object) -> ImagePart | None:
         data = bytes(value)
         kind = format_of(data)
         return ImagePart(data, f"image/{kind}") if kind else None
-    return _shown(value) or _drawn(value)
+    return _notebook_picture(value) or _figure_picture(value)
 
 
 def describe(picture: ImagePart) -> str:
-    """The picture in words, such as "[image 640x480 png]". Raises ValueError where its data is not base64."""
+    """Describe a picture, as in "[image 640x480 png]". Raises ValueError if its data is not base64."""
     kind = picture.mime.removeprefix("image/")
     if picture.data is None:
         return f"[image {picture.url or kind}]"
@@ -39,7 +39,7 @@ def describe(picture: ImagePart) -> str:
 
 
 def too_large(picture: ImagePart) -> str | None:
-    """A sentence for a picture that no provider would take, None for others."""
+    """Return a sentence about a picture that is too large for some provider, None for others."""
     size = len(picture.data or "") * 3 // 4
     if size <= MAX_IMAGE_BYTES:
         return None
@@ -48,14 +48,14 @@ def too_large(picture: ImagePart) -> str | None:
 
 
 def format_of(data: bytes) -> str | None:
-    """The format of these bytes, as its media type names it; None for what is no picture."""
+    """Return the format of these bytes as in its media type, None if they are not a picture."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "webp"
     return next((kind for start, kind in _FORMATS.items() if data.startswith(start)), None)
 
 
 def size_of(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels, None if the data does not contain them."""
+    """Return width and height in pixels, None if the data does not contain them."""
     import imagesize  # noqa: PLC0415 - it loads much that only files and addresses need
 
     if format_of(data) is None:
@@ -64,8 +64,8 @@ def size_of(data: bytes) -> tuple[int, int] | None:
     return (width, height) if width > 0 and height > 0 else None
 
 
-def _shown(value: object) -> ImagePart | None:
-    """What the object shows a notebook; its class is asked, since some objects claim to have any attribute."""
+def _notebook_picture(value: object) -> ImagePart | None:
+    """The object's representation for notebooks, looked up on its class: some objects claim to have any attribute."""
     for kind in ("png", "jpeg"):
         show = getattr(type(value), f"_repr_{kind}_", None)
         if not callable(show):
@@ -77,7 +77,7 @@ def _shown(value: object) -> ImagePart | None:
     return None
 
 
-def _drawn(value: Any) -> ImagePart | None:  # noqa: ANN401 - an object of a library that we do not import
+def _figure_picture(value: Any) -> ImagePart | None:  # noqa: ANN401 - an object of a library that we do not import
     if not _is_from("matplotlib", value) and not _is_from("seaborn", value):
         return None
     figure = value if hasattr(value, "savefig") else getattr(value, "figure", None)
