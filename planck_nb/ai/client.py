@@ -1,4 +1,4 @@
-"""Asks models and streams what they answer."""
+"""Sends requests to models and streams their answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pydantic_core import from_json
 
 from planck_nb.ai import discovery
 from planck_nb.ai.auth import Authenticator, secrets_in
-from planck_nb.ai.cassettes.cassette import Cassette, Exchange
-from planck_nb.ai.cassettes.request_key import neutral_request
+from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
+from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.dialect import Decoder, Dialect, Pause, WireRequest
 from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.framing import splitter
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
 _OK = 200
 _UNAUTHORIZED = 401
-_DRAIN = 0.2
-"""Seconds that a server may take to end its answer after the message is complete, to keep the connection."""
+_END_PATIENCE = 0.2
+"""Seconds to wait for the end of an answer whose message is complete, so that its connection can be reused."""
 
 _ENDS = frozenset({"finish", "pause"})
 _MOST_PAUSES = 20
-"""Times that a server may pause in one answer; each is a request that is paid for."""
+"""Pauses that a server may make in one answer; each costs a further request."""
 
 _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content-type": "application/json"}
 
@@ -107,11 +107,11 @@ class Client:
     ) -> None:
         self.cassette = cassette
         self._credentials = os.environ if credentials is None else credentials
-        self._custom = transport
+        self._custom_transport = transport
         self._timeouts = timeouts or Timeouts()
         self._retries = retries or RetryPolicy()
         self._transport: Transport | None = None
-        # So that a conversation meets the refusal of its thinking once.
+        # So that the thinking of a conversation is refused only once.
         self._refused: set[str] = set()
         self._windows: dict[tuple[str, str], int | None] = {}
 
@@ -166,12 +166,12 @@ class Client:
         """
         options = (options or Options()).over(model.options)
         if local_model(model) is not None:
-            return RequestPreview("", None, {}, neutral_request(model, context, options))
+            return RequestPreview("", None, {}, canonical_request(model, context, options))
         pending = await self._pending(model, context, options, MessageBuilder(model), needs_key=False)
         url, headers, body = pending.encoded()
         secrets = {*secrets_in(headers), *((pending.key,) if pending.key else ())}
-        shown = {name: _concealed(value, secrets) for name, value in headers.items()}
-        return RequestPreview("POST", _concealed(url, secrets), shown, from_json(body), pending.request.warnings)
+        shown = {name: _redacted(value, secrets) for name, value in headers.items()}
+        return RequestPreview("POST", _redacted(url, secrets), shown, from_json(body), pending.request.warnings)
 
     async def aclose(self) -> None:
         """Close all connections. The client may be used again and then opens new ones."""
@@ -187,10 +187,10 @@ class Client:
     ) -> None:
         await self.aclose()
 
-    def abandon(self) -> None:
-        """Let go of the connections without the event loop they belong to, once that has ended."""
+    def discard(self) -> None:
+        """Discard the connections of an event loop that has ended."""
         if self._transport is not None:
-            self._transport.abandon()
+            self._transport.discard()
             self._transport = None
 
     def key_for(self, model: Model) -> str | None:
@@ -211,15 +211,15 @@ class Client:
         if auth_of(model) is not None and not model.api_key:
             return None
         variables = key_variables_of(model)
-        key = _checked(model.api_key, "api_key")
+        key = _usable_key(model.api_key, "api_key")
         for variable in () if key else variables:
-            if key := _checked(self._credentials.get(variable), variable):
+            if key := _usable_key(self._credentials.get(variable), variable):
                 break
         if key or not variables:
             return key
         if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
             raise MissingCredentialError(
-                f"{variables[0]} is not set, so {model} cannot be asked; set it where Jupyter starts, or choose "
+                f"{variables[0]} is not set, so {model} cannot be used; set it where Jupyter starts, or choose "
                 "another model.",
                 provider=model.provider,
                 variable=variables[0],
@@ -260,34 +260,34 @@ class Client:
             notice: list[StreamEvent] = [StreamWarning(text) for text in pending.request.warnings]
             builder.feed(notice)
             yield notice
-        exchange = pending.exchange
+        request_info = pending.request_info
         paused = False
         while True:
             url, headers, body = pending.encoded()
             try:
                 reply = await self._open_transport().send(
-                    pending.model, url, headers, body, auth=pending.auth, cassette=cassette, exchange=exchange
+                    pending.model, url, headers, body, auth=pending.auth, cassette=cassette, request_info=request_info
                 )
                 async with aclosing(reply):
-                    await _check(reply, pending.wire, pending.model, pending.secrets)
+                    await _raise_for_error(reply, pending.wire, pending.model, pending.secrets)
                     async with aclosing(_decode(reply, pending.wire, pending.model)) as batches:
                         async for received in batches:
                             paused = received[-1].type == "pause"
                             events = cast("list[StreamEvent]", received[:-1] if paused else received)
                             builder.feed(events)
                             yield events
-                    exchange.paused = paused
+                    request_info.paused = paused
             except ProviderError as error:
-                _conceal(error, pending.secrets)
+                _redact(error, pending.secrets)
                 event, delay = pending.after(error, self._retries)
             else:
                 if not paused:
                     return
-                pending.go_on()
+                pending.resume()
                 continue
             builder.feed([event])
             yield [event]
-            await asyncio.sleep(0 if exchange.at_once else delay)
+            await asyncio.sleep(0 if request_info.without_delay else delay)
 
     @property
     def _active_cassette(self) -> Cassette | None:
@@ -304,18 +304,20 @@ class Client:
             if needs_key:
                 raise
             missing = error
-        exchange = Exchange(model, context, options, builder, key=key, missing=missing)
+        request_info = CassetteRequest(model, context, options, builder, key=key, missing=missing)
         model = await self._with_context_window(model, key, self._active_cassette)
-        return _PendingRequest(model, context, options, builder, exchange=exchange, refused=self._refused)
+        return _PendingRequest(model, context, options, builder, request_info=request_info, refused=self._refused)
 
     async def _with_context_window(self, model: Model, key: str | None, cassette: Cassette | None) -> Model:
         """The model; one of Ollama with its context length, without which the server cuts a conversation silently.
 
-        Its server is asked once. Where it does not say, the request goes out as it is, and meets what is wrong.
+        Its server is asked once. If that fails, the request is sent as it is, and meets the same error.
         """
         if model.api != "ollama" or model.context_window is not None:
             return model
-        if self._custom is not None or (cassette is not None and cassette.mode == "replay"):  # there is no server
+        if self._custom_transport is not None or (
+            cassette is not None and cassette.mode == "replay"
+        ):  # there is no server
             return model
         place = (base_url_of(model), model.id)
         if place not in self._windows:
@@ -329,7 +331,7 @@ class Client:
         if self._transport is None:
             from planck_nb.ai.transport import Transport  # noqa: PLC0415 - httpx and aiohttp load at the first request
 
-            self._transport = Transport(self._timeouts, self._custom)
+            self._transport = Transport(self._timeouts, self._custom_transport)
         return self._transport
 
 
@@ -346,13 +348,13 @@ class _PendingRequest:
         options: Options,
         builder: MessageBuilder,
         *,
-        exchange: Exchange,
+        request_info: CassetteRequest,
         refused: set[str],
     ) -> None:
         self.model = model
         self.wire = dialect(model)
-        self.exchange = exchange
-        self.key = exchange.key
+        self.request_info = request_info
+        self.key = request_info.key
         auth = None if self.key else auth_of(model)
         self.auth = None if auth is None else Authenticator(auth, str(model))
         self._context, self._options = context, options
@@ -363,19 +365,19 @@ class _PendingRequest:
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self.request = self._request(self._messages)
         builder.prefix = self.request.prefix
-        exchange.auth = self.auth
+        request_info.auth = self.auth
 
     @property
     def secrets(self) -> set[str]:
         """What must not appear in messages."""
-        return self.exchange.secrets
+        return self.request_info.secrets
 
     def encoded(self) -> tuple[str, dict[str, str], bytes]:
         """URL, headers and body as they are sent."""
         return self.request.url, {**_STREAM_HEADERS, **self.request.headers}, write_json(self.request.body)
 
     def after(self, error: ProviderError, retries: RetryPolicy) -> tuple[StreamEvent, float]:
-        """What to say and how many seconds to wait before asking again. Raises the error where that cannot help."""
+        """The event to report and the seconds to wait before the next attempt. Raises the error if none would help."""
         if self._builder.has_content:
             raise error
         if (delay := retries.delay(error, self._attempt)) is not None:
@@ -393,17 +395,17 @@ class _PendingRequest:
         self.request = self._request(self._messages)
         self._builder.prefix = self.request.prefix
         return StreamWarning(
-            f"{self.model} did not take back its earlier thinking; it is asked again without that."
+            f"{self.model} did not accept its earlier thinking; the request is sent again without it."
         ), 0.0
 
-    def go_on(self) -> None:
-        """Ask for the rest of a message in which the server paused. Raises `ProviderProtocolError` at some point."""
+    def resume(self) -> None:
+        """Request the rest of a message in which the server paused, which it may do `_MOST_PAUSES` times."""
         self._pauses += 1
         if self.auth is not None:
             self.auth.rejected = False
         if self._pauses > _MOST_PAUSES:
             raise ProviderProtocolError(
-                f"{self.model} paused {self._pauses} times without an end to its answer; ask again.",
+                f"{self.model} paused {self._pauses} times without completing its answer; try again.",
                 provider=self.model.provider,
                 model=self.model.id,
             )
@@ -420,15 +422,15 @@ def _is_unauthorized(error: ProviderError) -> bool:
     return isinstance(error, AuthenticationError) and error.status == _UNAUTHORIZED
 
 
-def _checked(key: str | None, source: str) -> str | None:
-    """A key without the white space around it, None for none. Raises `ModelError` where no header can carry it."""
+def _usable_key(key: str | None, source: str) -> str | None:
+    """The key without white space around it, None if it is empty. Raises `ModelError` if no header can carry it."""
     key = (key or "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise ModelError(f"{source} holds characters that no key has; set it again.")
+        raise ModelError(f"{source} contains characters that are not allowed in a key; set it again.")
     return key or None
 
 
-async def _check(reply: HttpResponse, wire: Dialect, model: Model, secrets: set[str]) -> None:
+async def _raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secrets: set[str]) -> None:
     """Raise the error for an answer that is not a stream."""
     kind = reply.headers.get("content-type", "")
     if reply.status == _OK and "json" not in kind and "html" not in kind:
@@ -484,7 +486,7 @@ async def _decode(reply: HttpResponse, wire: Dialect, model: Model) -> AsyncGene
         if failure is not None:
             raise failure
         if batch and batch[-1].type in _ENDS:
-            await reply.drain(_DRAIN)
+            await reply.read_to_end(_END_PATIENCE)
             return
 
 
@@ -501,12 +503,12 @@ def _request_id(reply: HttpResponse) -> str | None:
     return reply.headers.get("request-id") or reply.headers.get("x-request-id")
 
 
-def _conceal(error: ProviderError, secrets: set[str]) -> None:
-    if (text := _concealed(str(error), secrets)) != str(error):
+def _redact(error: ProviderError, secrets: set[str]) -> None:
+    if (text := _redacted(str(error), secrets)) != str(error):
         error.args = (text,)
 
 
-def _concealed(text: str, secrets: set[str]) -> str:
+def _redacted(text: str, secrets: set[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, "[key]")
     return text

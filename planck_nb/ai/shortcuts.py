@@ -31,7 +31,7 @@ def default_client() -> Client:
     client = _clients.get(loop)
     if client is None:
         for ended in [other for other in _clients if other.is_closed()]:
-            _clients.pop(ended).abandon()
+            _clients.pop(ended).discard()
         client = _clients[loop] = Client()
     return client
 
@@ -149,4 +149,4 @@ def _close_all() -> None:
         if not loop.is_closed() and not loop.is_running():
             with contextlib.suppress(Exception):
                 loop.run_until_complete(client.aclose())
-        client.abandon()
+        client.discard()

@@ -1,4 +1,4 @@
-"""The only place that talks HTTP.
+"""The only module that sends HTTP requests.
 
 Requests go straight to an `httpx` transport. `httpx.AsyncClient` would add redirects, cookies and authentication, which
 no model server uses, and costs more CPU per request than everything else here. Connections are kept per event loop and
@@ -21,7 +21,7 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from planck_nb.ai.auth import Authenticator
-from planck_nb.ai.cassettes.cassette import EXTENSION, Cassette, Exchange
+from planck_nb.ai.cassettes.cassette import EXTENSION, Cassette, CassetteRequest
 from planck_nb.ai.cassettes.cassette_transport import CassetteTransport
 from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
@@ -35,7 +35,7 @@ _ENOUGH = 256 * 1024
 
 
 class HttpResponse:
-    """A server's answer whose body is still arriving. Whoever asked for it closes it, with `contextlib.aclosing`."""
+    """A server's answer whose body is still arriving. The caller closes it, with `contextlib.aclosing`."""
 
     def __init__(self, response: httpx.Response, model: Model, idle: float) -> None:
         self.status = response.status_code
@@ -50,7 +50,7 @@ class HttpResponse:
         )
 
     async def chunk(self) -> bytes | None:
-        """The next bytes, None after the last. Raises `ProviderConnectionError` and its kin."""
+        """The next bytes, None after the last. Raises `ProviderConnectionError` or `ProviderProtocolError`."""
         try:
             return await within(self._idle, anext(self._chunks))
         except StopAsyncIteration:
@@ -65,9 +65,9 @@ class HttpResponse:
             body += piece
         return body
 
-    async def drain(self, patience: float) -> None:
+    async def read_to_end(self, patience: float) -> None:
         """Read to the end of an answer whose message is complete, so that its connection can be used again."""
-        # The message is complete: where this fails, the connection is closed instead of kept.
+        # The message is complete: if this fails, the connection is closed instead of kept.
         with suppress(Exception):
             await within(patience, self._rest())
 
@@ -76,7 +76,7 @@ class HttpResponse:
             pass
 
     async def aclose(self) -> None:
-        """Give the connection back, or close it when the body has not ended."""
+        """Return the connection to the pool, or close it if the body has not ended."""
         try:
             await self._response.aclose()
         except Exception as error:  # noqa: BLE001 - raised again
@@ -91,7 +91,7 @@ class Transport:
 
     def __init__(self, timeouts: Timeouts, custom: httpx.AsyncBaseTransport | None = None) -> None:
         self._timeouts = timeouts
-        self._custom = custom
+        self._custom_transport = custom
         self._routes: dict[str | None, httpx.AsyncBaseTransport] = {}
         self._sessions: list[aiohttp.ClientSession] = []
         self._guard: AsyncGenerator[None, None] | None = None
@@ -107,12 +107,12 @@ class Transport:
         method: str = "POST",
         auth: Authenticator | None = None,
         cassette: Cassette | None = None,
-        exchange: Exchange | None = None,
+        request_info: CassetteRequest | None = None,
     ) -> HttpResponse:
-        """The answer to one request, as soon as its head is there.
+        """Send a request, and return the answer as soon as its head has arrived.
 
-        `auth` adds credentials. With a `cassette` it is recorded or played back; the `exchange` tells the cassette what
-        the request asks.
+        `auth` adds credentials. With a `cassette` it is recorded or played back; `request_info`
+        describes the request to the cassette.
         """
         try:
             request = _request(method, _parsed(url), headers, body, self._extensions)
@@ -120,7 +120,7 @@ class Transport:
             if auth is not None:
                 transport = _AuthenticatedTransport(auth, transport)
             if cassette is not None:
-                request.extensions[EXTENSION] = exchange
+                request.extensions[EXTENSION] = request_info
                 transport = CassetteTransport(cassette, transport, self._timeouts.first_byte)
             async with asyncio.timeout(self._timeouts.first_byte):
                 response = await transport.handle_async_request(request)
@@ -129,8 +129,8 @@ class Transport:
         return HttpResponse(response, model, self._timeouts.idle)
 
     async def _route(self, url: str) -> httpx.AsyncBaseTransport:
-        if self._custom is not None:
-            return self._custom
+        if self._custom_transport is not None:
+            return self._custom_transport
         if not self._sessions:  # closed, by us or with the event loop that has since begun anew
             self._routes.clear()
             self._guard = None
@@ -147,7 +147,7 @@ class Transport:
             transport = AiohttpTransport(proxy=httpx.Proxy(proxy) if proxy else None)
         except OSError as error:
             raise ConfigError(
-                f"The certificates that servers are checked with cannot be read "
+                f"The certificates for checking servers cannot be read "
                 f"(SSL_CERT_FILE={os.environ.get('SSL_CERT_FILE', '')}: {error.strerror or error}); correct "
                 "SSL_CERT_FILE where Jupyter starts, or unset it."
             ) from error
@@ -163,11 +163,11 @@ class Transport:
         if self._guard is not None:
             guard, self._guard = self._guard, None
             await guard.aclose()
-        if self._custom is not None:
-            await self._custom.aclose()
+        if self._custom_transport is not None:
+            await self._custom_transport.aclose()
 
-    def abandon(self) -> None:
-        """Forget the connections of a loop that has ended without closing them, so that nothing complains."""
+    def discard(self) -> None:
+        """Discard the connections of an event loop that has ended, without a warning about unclosed ones."""
         self._routes.clear()
         self._guard = None
         while self._sessions:
@@ -191,16 +191,16 @@ class _AuthenticatedTransport(httpx.AsyncBaseTransport):
 
 
 def _explain(error: Exception, model: Model) -> NoReturn:
-    """Raise what a failed connection means; another error as it is."""
+    """Raise the error for a failed connection; any other error unchanged."""
     if (meaning := failure(error, model)) is None:
         raise error
     raise meaning from error
 
 
 async def _close_with_loop(sessions: list[aiohttp.ClientSession]) -> AsyncGenerator[None, None]:
-    """Close the sessions when the event loop shuts down its asynchronous generators, or when told to.
+    """Close the sessions when the event loop shuts down its asynchronous generators, or when the generator is closed.
 
-    It refers to the sessions alone, so that a transport nobody holds any more is closed too.
+    It refers to the sessions alone, so that a transport without references is closed, too.
     """
     try:
         yield
@@ -217,7 +217,7 @@ def _parsed(url: str) -> httpx.URL:
 def _request(
     method: str, url: httpx.URL, headers: Mapping[str, str], body: bytes, extensions: JsonObject
 ) -> httpx.Request:
-    """What `httpx.Request` makes of `content`, which costs it ten times as much."""
+    """Build the request that `httpx.Request` builds from `content`, in a tenth of the time."""
     named = {"host": url.netloc.decode("ascii"), **headers, "content-length": str(len(body))}
     request = httpx.Request(method, url, headers=named, stream=httpx.ByteStream(body), extensions=extensions)
     request.read()  # custom transports may look at its `content`
@@ -225,7 +225,7 @@ def _request(
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for a URL; this machine is never asked through one."""
+    """The proxy that the environment names for a URL; none for this machine."""
     if is_loopback(url):
         return None
     proxies = getproxies()

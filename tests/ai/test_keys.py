@@ -38,7 +38,9 @@ async def test_a_key_that_no_header_can_carry_is_told_without_showing_it(key: st
         (client({"OPENAI_API_KEY": key}, seen).complete(MODEL, ASK), "OPENAI_API_KEY"),
         (client({}, seen).complete(ai.get_model("openai", "gpt-4o", api_key=key), ASK), "api_key"),
     ):
-        with pytest.raises(ModelError, match=f"^{source} holds characters that no key has; set it again.$") as caught:
+        with pytest.raises(
+            ModelError, match=f"^{source} contains characters that are not allowed in a key; set it again.$"
+        ) as caught:
             await asking
         assert caught.value.__cause__ is caught.value.__context__ is None
     assert seen == []

@@ -1,4 +1,4 @@
-"""Which recorded answer belongs to a request, and whether it may be asked for."""
+"""Which recorded answer belongs to a request, and whether the request may be sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.cassettes.cassette_file import CassetteEntry, append, read_entries
-from planck_nb.ai.cassettes.request_key import differences, key_of, neutral_request
+from planck_nb.ai.cassettes.request_key import canonical_request, differences, key_of
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
@@ -24,19 +24,18 @@ Mode: TypeAlias = Literal["off", "record", "replay", "auto"]
 MODES: tuple[str, ...] = get_args(Mode)
 
 REPLAYED = "cassette"
-"""The wire format of replayed messages. No model is asked in it, so what a recording sealed is never sent to anyone."""
+"""The wire format of replayed messages. No model speaks it, so recorded signatures are never sent to a server."""
 
 EXTENSION = "planck_nb.exchange"
-"""Where a request's `Exchange` travels: a key of httpx's `request.extensions`."""
+"""The key of httpx's `request.extensions` that holds a request's `CassetteRequest`."""
 
 
 @dataclass(slots=True)
-class Exchange:
-    """What a cassette has to know of a request, beside its bytes; and what it tells the client in return.
+class CassetteRequest:
+    """What a cassette needs to know about a request beside its bytes, and what it reports back to the client.
 
-    `missing` is raised if the request would have to be sent: no key is needed for one that is not. The client sets
-    `paused` when it decoded an answer that is to be continued; the cassette sets `at_once` with an answer whose pauses
-    are not kept.
+    `missing` is raised if the request has to be sent; a replayed one needs no key. The client sets `paused` after it
+    decoded an answer that is to be continued; the cassette sets `without_delay` if retries are not to wait.
     """
 
     model: Model
@@ -46,7 +45,7 @@ class Exchange:
     key: str | None = None
     missing: MissingCredentialError | None = None
     paused: bool = False
-    at_once: bool = False
+    without_delay: bool = False
     auth: Authenticator | None = None
 
     @property
@@ -56,14 +55,14 @@ class Exchange:
         return key if self.auth is None else key | self.auth.secrets
 
     @property
-    def whole(self) -> bool:
-        """Whether the answer was decoded to its end."""
+    def is_complete(self) -> bool:
+        """Whether the answer was decoded completely."""
         return self.builder.stop_reason is not None or self.paused
 
 
 @dataclass(frozen=True, slots=True)
 class CassetteLookup:
-    """One asking of a request: who it is, which time it is asked, and the recorded answer where there is one."""
+    """A request's identity, how often it was sent before, and the recorded answer if there is one."""
 
     key: str
     occurrence: int
@@ -105,11 +104,11 @@ class Cassette:
         self.mode: Mode = mode
         self.pace = pace
         self.problem: str | None = None
-        """Why an answer was not recorded, if one was not."""
+        """The reason why an answer was not recorded, if there is one."""
         self._normalise = normalise
         self._environment = os.environ if environment is None else environment
         self._lock = threading.Lock()
-        self._asked: dict[str, int] = {}
+        self._sent: dict[str, int] = {}
         self._entries: dict[tuple[str, int], CassetteEntry] | None = None
 
     def __repr__(self) -> str:
@@ -117,19 +116,19 @@ class Cassette:
 
     @property
     def answers(self) -> int:
-        """How many answers the file holds. Raises `CassetteError` for a file that cannot be used."""
+        """The number of answers in the file. Raises `CassetteError` for a file that cannot be used."""
         return len(self._loaded())
 
     @property
     def recorded_model(self) -> str | None:
-        """The "provider:model" that was asked first, None before any."""
+        """The "provider:model" of the first recorded request, None if there is none."""
         return next((str(entry.request["model"]) for entry in self._loaded().values()), None)
 
-    def take(self, exchange: Exchange) -> CassetteLookup:
+    def look_up(self, request_info: CassetteRequest) -> CassetteLookup:
         """Decide what to do with a request: replay a recorded answer, or send it.
 
         Args:
-            exchange: The request.
+            request_info: The request.
 
         Returns:
             The request's identity, and the recorded answer if there is one.
@@ -138,26 +137,26 @@ class Cassette:
             CassetteMissError: There is none, and the request may not be sent.
             CassetteError: The request holds a secret, or the file cannot be used.
         """
-        request = neutral_request(exchange.model, exchange.context, exchange.options)
+        request = canonical_request(request_info.model, request_info.context, request_info.options)
         if self._normalise is not None:
             request = self._normalise(request)
         key = key_of(request)
         with self._lock:
-            occurrence = self._asked.get(key, 0)
+            occurrence = self._sent.get(key, 0)
             entry = self._usable(self._loaded().get((key, occurrence)))
             if entry is None:
                 if self.mode == "replay" or (self.mode == "auto" and self._in_ci):
-                    raise CassetteMissError(self._miss(request, key, occurrence, exchange))
-                self._refuse_secrets(json.dumps(request, ensure_ascii=False), exchange, "the request")
-            self._asked[key] = occurrence + 1
+                    raise CassetteMissError(self._miss(request, key, occurrence, request_info))
+                self._refuse_secrets(json.dumps(request, ensure_ascii=False), request_info, "the request")
+            self._sent[key] = occurrence + 1
         return CassetteLookup(key, occurrence, request, entry)
 
-    def keep(self, entry: CassetteEntry, exchange: Exchange) -> None:
+    def store(self, entry: CassetteEntry, request_info: CassetteRequest) -> None:
         """Write a recorded answer to the file.
 
         Args:
             entry: The answer.
-            exchange: The request that it answers.
+            request_info: The request that it answers.
 
         Raises:
             CassetteError: The answer holds a secret, or the file cannot be written.
@@ -166,10 +165,10 @@ class Cassette:
             body = b"".join(chunk for _, chunk in entry.chunks).decode("utf-8", "replace")
             said = [
                 json.dumps(part.args, ensure_ascii=False) if part.type == "tool_call" else part.text
-                for part in exchange.builder.build("stop").content
+                for part in request_info.builder.build("stop").content
             ]
             around = [*entry.headers.values(), entry.message]
-            self._refuse_secrets("\n".join([body, *said, *around]), exchange, "the answer")
+            self._refuse_secrets("\n".join([body, *said, *around]), request_info, "the answer")
             append(self.path, entry.line())
         except CassetteError as error:
             self.problem = str(error)
@@ -195,18 +194,18 @@ class Cassette:
             self._entries = {(entry.key, entry.occurrence): entry for entry in read_entries(self.path)}
         return self._entries
 
-    def _refuse_secrets(self, text: str, exchange: Exchange, where: str) -> None:
-        found = find_secret(text, self._secrets(exchange))
+    def _refuse_secrets(self, text: str, request_info: CassetteRequest, where: str) -> None:
+        found = find_secret(text, self._secrets(request_info))
         if found is not None:
             raise CassetteError(
                 f"{where.capitalize()} holds {found}, so it is not written to {self.path}; keep secrets out of what "
                 "agents read, or turn the cassette off."
             )
 
-    def _secrets(self, exchange: Exchange) -> dict[str, str]:
-        return {**dict.fromkeys(exchange.secrets, "the API key"), **known_secrets(self._environment)}
+    def _secrets(self, request_info: CassetteRequest) -> dict[str, str]:
+        return {**dict.fromkeys(request_info.secrets, "the API key"), **known_secrets(self._environment)}
 
-    def _miss(self, request: JsonObject, key: str, occurrence: int, exchange: Exchange) -> str:
+    def _miss(self, request: JsonObject, key: str, occurrence: int, request_info: CassetteRequest) -> str:
         """The sentence for a request that has no recorded answer."""
         entries = self._loaded()
         again = 'record it again with mode "record"'
@@ -214,18 +213,18 @@ class Cassette:
             again = "CI is set, so nothing is recorded: record it elsewhere"
         if occurrence and (key, occurrence - 1) in entries:
             return (
-                f"{self.path} holds {occurrence} answer{'s' * (occurrence > 1)} to this request to {exchange.model}, "
-                f"which is now asked once more; begin the replay anew, or {again}."
+                f"{self.path} contains {occurrence} answer{'s' * (occurrence > 1)} to this request to "
+                f"{request_info.model}, which is now sent once more; start the replay again, or {again}."
             )
-        sentence = f"{self.path} holds no answer to this request to {exchange.model}"
+        sentence = f"{self.path} contains no answer to this request to {request_info.model}"
         if not entries:
             return f"{sentence} because it is empty; {again}."
         compared = (differences(entry.request, request) for entry in entries.values())
         found = min(compared, key=lambda found: (sum(difference.weight for difference in found), len(found)))
         if not found:
-            return f"{sentence} that was asked for the {occurrence + 1}. time; {again}."
+            return f"{sentence} which is sent for time number {occurrence + 1}; {again}."
         shown = str(found[0])
-        if find_secret(shown, self._secrets(exchange)) is not None:
+        if find_secret(shown, self._secrets(request_info)) is not None:
             shown = found[0].where
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         return f"{sentence}; the nearest recorded one differs in {shown}{more}; {again}."

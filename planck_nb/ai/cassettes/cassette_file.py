@@ -1,4 +1,4 @@
-"""One recorded exchange, and the file of them: JSON lines that are only ever appended."""
+"""One recorded answer, and the file of them: JSON lines that are only ever appended."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ ERRORS: Mapping[str, type[ProviderError]] = {
     kind.__name__: kind
     for kind in (ProviderConnectionError, ProviderAddressError, ProviderTimeoutError, ProviderProtocolError)
 }
-"""The errors of a connection, which end a recorded answer as they ended the real one."""
+"""Connection errors, which end a recorded answer as they ended the real one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CassetteEntry:
-    """A request and what came back.
+    """A request and its answer.
 
-    `occurrence` counts the same request from 0. `status` is None where no answer began. Each chunk has the
-    milliseconds since the one before it, the first since the request. `end` is "eof", "closed" where the reader
-    stopped (an aborted run), or the name of the error that broke the answer off, whose sentence is `message`; it came
-    `end_ms` after the last chunk. `complete` tells that the chunks hold a whole message.
+    `occurrence` counts equal requests from 0. `status` is None if no answer began. Each chunk has the
+    milliseconds since the one before it, the first since the request. `end` is "eof", "closed" if the reader
+    stopped (an aborted run), or the name of the error that ended the answer early, whose sentence is `message`;
+    that was `end_ms` after the last chunk. `complete` is true if the chunks hold a complete message.
     """
 
     key: str
@@ -60,7 +60,7 @@ class CassetteEntry:
         return (sum(delay for delay, _ in self.chunks) + self.end_ms) / 1000
 
     def line(self) -> bytes:
-        """The entry as it stands in the file."""
+        """The entry as a line of the file."""
         data = {"v": VERSION} | {name: getattr(self, name) for name in self.__slots__}
         data["chunks"] = [[delay, _written(chunk)] for delay, chunk in self.chunks]
         # A lone surrogate has no UTF-8 form, but its backslash escape is its JSON form.
@@ -75,10 +75,9 @@ def _written(chunk: bytes) -> object:
 
 
 def read_entries(path: Path) -> Iterator[CassetteEntry]:
-    """The entries of a file in their order; a last line that was not written to its end is left out.
+    """The entries of a file in order, without an incomplete last line; none if the file does not exist.
 
-    Raises `CassetteError` for a file that cannot be read, names the line that is not an entry, and says when the file
-    is of a newer version. A file that does not exist has no entries.
+    Raises `CassetteError` for a file that cannot be read, a line that is not an entry, and a newer version.
     """
     try:
         for number, line in enumerate(read_lines(path), 1):
@@ -97,19 +96,19 @@ def _entry(line: bytes, path: Path, number: int) -> CassetteEntry:
                 f"reads {VERSION}); update planck_nb or record it again."
             )
         entry = CassetteEntry(
-            key=_checked(data["key"], str),
-            occurrence=_checked(data["occurrence"], int),
-            provider=_checked(data["provider"], str),
-            api=_checked(data["api"], str),
-            model=_checked(data["model"], str),
-            request=_checked(data["request"], dict),
-            status=None if data["status"] is None else _checked(data["status"], int),
-            headers=_checked(data["headers"], dict),
+            key=_typed(data["key"], str),
+            occurrence=_typed(data["occurrence"], int),
+            provider=_typed(data["provider"], str),
+            api=_typed(data["api"], str),
+            model=_typed(data["model"], str),
+            request=_typed(data["request"], dict),
+            status=None if data["status"] is None else _typed(data["status"], int),
+            headers=_typed(data["headers"], dict),
             chunks=tuple((float(delay), _read(chunk)) for delay, chunk in data["chunks"]),
-            end=_checked(data["end"], str),
-            message=_checked(data["message"], str),
+            end=_typed(data["end"], str),
+            message=_typed(data["message"], str),
             end_ms=float(data["end_ms"]),
-            complete=_checked(data["complete"], bool),
+            complete=_typed(data["complete"], bool),
         )
         if entry.end in ERRORS or entry.end == "closed" or (entry.end == "eof" and entry.status is not None):
             return entry
@@ -118,7 +117,7 @@ def _entry(line: bytes, path: Path, number: int) -> CassetteEntry:
     )
 
 
-def _checked(value: Any, kind: type) -> Any:  # noqa: ANN401 - any JSON value
+def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401 - any JSON value
     if not isinstance(value, kind):
         raise TypeError(kind)
     return value

@@ -1,4 +1,4 @@
-"""The httpx transport that records what comes from another one, or plays back what did."""
+"""The httpx transport that records the answers of another transport, or replays them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 
 import httpx
 
-from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, CassetteLookup, Exchange
+from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, CassetteLookup, CassetteRequest
 from planck_nb.ai.cassettes.cassette_file import ERRORS, CassetteEntry
 from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
@@ -22,14 +22,14 @@ _KEPT_HEADERS = frozenset(
 _OF_ENCODING = ("content-encoding", "content-length")
 
 _MARGIN = 2.0
-"""Seconds that whoever cancelled an answer gets beyond the recorded time before it is cancelled for them."""
+"""Seconds beyond the recorded time after which a recorded cancellation happens if the caller did not cancel."""
 
 
 class CassetteTransport(httpx.AsyncBaseTransport):
-    """Answers from a cassette, or asks `inner` and records what it answers.
+    """Answers from a cassette, or sends requests to `inner` and records the answers.
 
-    Requests carry an `Exchange` in their extensions. `first_byte` is how many seconds the client waits for an answer
-    to begin: a request given up after them is a timeout, not an aborted run.
+    Requests carry a `CassetteRequest` in their extensions. `first_byte` is how many seconds the client waits for an
+    answer to begin: a request that is cancelled after that is a timeout, not an aborted run.
     """
 
     def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, first_byte: float) -> None:
@@ -38,17 +38,17 @@ class CassetteTransport(httpx.AsyncBaseTransport):
         self._first_byte = first_byte
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer, recorded or from the recording. Raises `CassetteError`, and what `inner` raises."""
-        exchange: Exchange = request.extensions[EXTENSION]
-        take = self._cassette.take(exchange)
-        exchange.paused = False
-        exchange.at_once = take.entry is not None and not self._cassette.pace
-        if take.entry is not None:
-            exchange.builder.api = REPLAYED
-            return await _played(take.entry, exchange.model, pace=self._cassette.pace)
-        if exchange.missing is not None:
-            raise exchange.missing
-        return await self._recorded(request, _Recording(self._cassette, take, exchange))
+        """Replay the answer, or send the request and record it. Raises `CassetteError`, and what `inner` raises."""
+        request_info: CassetteRequest = request.extensions[EXTENSION]
+        lookup = self._cassette.look_up(request_info)
+        request_info.paused = False
+        request_info.without_delay = lookup.entry is not None and not self._cassette.pace
+        if lookup.entry is not None:
+            request_info.builder.api = REPLAYED
+            return await _played(lookup.entry, request_info.model, pace=self._cassette.pace)
+        if request_info.missing is not None:
+            raise request_info.missing
+        return await self._recorded(request, _Recording(self._cassette, lookup, request_info))
 
     async def _recorded(self, request: httpx.Request, recording: _Recording) -> httpx.Response:
         began = time.monotonic()
@@ -64,18 +64,18 @@ class CassetteTransport(httpx.AsyncBaseTransport):
         recording.answered(response)
         headers = response.headers.copy()
         if "content-encoding" in headers:
-            for name in _OF_ENCODING:  # what is passed on is decoded
+            for name in _OF_ENCODING:  # the body that is passed on is decoded
                 headers.pop(name, None)
         return httpx.Response(response.status_code, headers=headers, stream=_RecordedBody(response, recording))
 
 
 class _Recording:
-    """An entry that is being made."""
+    """An entry that is being recorded."""
 
-    def __init__(self, cassette: Cassette, take: CassetteLookup, exchange: Exchange) -> None:
+    def __init__(self, cassette: Cassette, lookup: CassetteLookup, request_info: CassetteRequest) -> None:
         self._cassette = cassette
-        self._take = take
-        self._exchange = exchange
+        self._lookup = lookup
+        self._request_info = request_info
         self._status: int | None = None
         self._headers: dict[str, str] = {}
         self._chunks: list[tuple[float, bytes]] = []
@@ -89,9 +89,9 @@ class _Recording:
         self._chunks.append((self._pause(), chunk))
 
     def keep(self, *, ended: bool = False, error: BaseException | None = None) -> CassetteError | None:
-        """Write the entry, once; what prevented that is returned. An error that no connection makes is not kept."""
-        model = self._exchange.model
-        whole = self._exchange.whole
+        """Write the entry once; return the error that prevented it. Errors other than a connection's are not kept."""
+        model = self._request_info.model
+        whole = self._request_info.is_complete
         end, message = "eof" if ended or whole else "closed", ""
         if error is not None and not whole:
             meaning = failure(error, model)
@@ -99,12 +99,12 @@ class _Recording:
                 return None
             end, message = type(meaning).__name__, str(meaning)
         entry = CassetteEntry(
-            key=self._take.key,
-            occurrence=self._take.occurrence,
+            key=self._lookup.key,
+            occurrence=self._lookup.occurrence,
             provider=model.provider,
             api=model.api,
             model=model.id,
-            request=self._take.request,
+            request=self._lookup.request,
             status=self._status,
             headers=self._headers,
             chunks=tuple(self._chunks),
@@ -114,7 +114,7 @@ class _Recording:
             complete=whole and end == "eof" and self._status == _OK,
         )
         try:
-            self._cassette.keep(entry, self._exchange)
+            self._cassette.store(entry, self._request_info)
         except CassetteError as problem:
             return problem
         return None
@@ -127,7 +127,7 @@ class _Recording:
 
 
 class _RecordedBody(httpx.AsyncByteStream):
-    """Passes a body on, piece by piece as it comes, and has the entry kept when it is closed."""
+    """Passes a body on, piece by piece, and writes the entry when it is closed."""
 
     def __init__(self, response: httpx.Response, recording: _Recording) -> None:
         self._response = response
@@ -164,7 +164,7 @@ class _RecordedBody(httpx.AsyncByteStream):
         if self._closed:
             return
         self._closed = True
-        # A deadline cancels too, but has taken that back by now.
+        # A deadline cancels too, but has withdrawn its cancellation by now.
         task = asyncio.current_task()
         cancelled = self._cut and task is not None and task.cancelling() > 0
         error = TimeoutError() if self._cut and not cancelled else self._error
@@ -182,7 +182,7 @@ async def _played(entry: CassetteEntry, model: Model, *, pace: bool) -> httpx.Re
 
 
 class _PlayedBody(httpx.AsyncByteStream):
-    """A recorded body, which ends as it ended."""
+    """A recorded body, which ends as the real one did."""
 
     def __init__(self, entry: CassetteEntry, model: Model, *, pace: bool) -> None:
         self._entry = entry

@@ -1,4 +1,4 @@
-"""What is asked, in words that no wire format and no run of the program has a share in: the identity of a request."""
+"""The identity of a request: its content, independent of wire format and of the run of the program."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _AROUND = 30
 """Characters shown on either side of where two texts begin to differ."""
 
 
-def neutral_request(model: Model, context: Context, options: Options) -> JsonObject:
-    """The request as JSON data that is the same whenever the same is asked.
+def canonical_request(model: Model, context: Context, options: Options) -> JsonObject:
+    """The request as JSON data that is equal for equal requests.
 
     Provider state and parts that hold nothing else are left out, because a replayed answer has none. Call ids are
-    replaced by their ordinals, pictures and files by their hashes, and options that say nothing are not there.
+    replaced by their ordinals, images and files by their hashes, and options that are not set are left out.
     """
     ordinals = _Ordinals()
     request = {
@@ -44,7 +44,7 @@ def neutral_request(model: Model, context: Context, options: Options) -> JsonObj
 
 
 def key_of(request: JsonObject) -> str:
-    """The SHA-256 of a neutral request, in hexadecimal digits."""
+    """The SHA-256 of a canonical request, in hexadecimal digits."""
     return hashlib.sha256(json.dumps(request, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
@@ -109,7 +109,7 @@ def _decoded(data: str) -> bytes:
 
 
 def _named(options: Options) -> JsonObject:
-    """The options that say something, so that an option added later changes no key."""
+    """The options that are set, so that an option added later changes no key."""
     named: JsonObject = {}
     for field in fields(options):
         value = getattr(options, field.name)
@@ -120,9 +120,9 @@ def _named(options: Options) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class RequestDifference:
-    """Where two requests differ, and how: what was recorded and what is asked.
+    """Where two requests differ, and how: the recorded value and the new one.
 
-    `weight` is the share of the text that differs, 1 for what only one of them has.
+    `weight` is the share of the text that differs, 1 for a value that only one of them has.
     """
 
     where: str
@@ -134,12 +134,12 @@ class RequestDifference:
 
 
 def differences(recorded: JsonObject, asked: JsonObject) -> list[RequestDifference]:
-    """All differences between two neutral requests, in the order in which a reader looks for them."""
+    """All differences between two canonical requests, in the order in which a reader looks for them."""
     return list(_compare("", _tree(recorded), _tree(asked)))
 
 
 def _tree(request: JsonObject) -> JsonObject:
-    """The request with names that a reader knows."""
+    """The request with names that a reader recognises."""
     tree: JsonObject = {name: request.get(name) for name in ("model", "api", "system")}
     for number, message in enumerate(request.get("messages", ()), 1):
         parts = message["content"]

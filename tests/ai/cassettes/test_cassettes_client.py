@@ -170,12 +170,14 @@ async def test_the_same_request_has_an_answer_for_each_time_it_is_asked(tmp_path
     path = tmp_path / "chat.jsonl"
     live = recorder(path, None)
     for text in ("one", "two"):
-        live._custom = replying(said(text))
+        live._custom_transport = replying(said(text))
         live._transport = None
         await live.complete(CHAT, ask())
     replay = player(path)
     assert [(await replay.complete(CHAT, ask())).text for _ in range(2)] == ["one", "two"]
-    with pytest.raises(CassetteMissError, match="holds 2 answers to this request to openai:some-model, which is now"):
+    with pytest.raises(
+        CassetteMissError, match="contains 2 answers to this request to openai:some-model, which is now"
+    ):
         await replay.complete(CHAT, ask())
 
 

@@ -106,7 +106,7 @@ def test_the_verb_switches_and_says_what_holds(llama: str, tmp_path: Path) -> No
         kernel.run(ask)
         assert kernel.run("answer.text").plain == said
         missed = kernel.run("%planck something else")
-        assert "holds no answer to this request to llama_cpp:default; the nearest" in missed.error
+        assert "contains no answer to this request to llama_cpp:default; the nearest" in missed.error
         either = kernel.run("%planck cassette auto my tape.jsonl").plain
         assert either.startswith("Answers come from my tape.jsonl where it has them")
         kernel.run(ask)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planck_nb import ai
-from planck_nb.ai.cassettes.request_key import differences, key_of, neutral_request
+from planck_nb.ai.cassettes.request_key import canonical_request, differences, key_of
 from planck_nb.ai.models import Model
 from planck_nb.base.secrets import find_secret, known_secrets
 
@@ -44,7 +44,7 @@ MESSAGES = st.lists(USER.map(lambda message: [message]) | exchanges(), max_size=
 
 
 def key(messages: Sequence[ai.Message], model: Model = MODEL, options: ai.Options | None = None) -> str:
-    return key_of(neutral_request(model, ai.Context("system", messages), options or ai.Options()))
+    return key_of(canonical_request(model, ai.Context("system", messages), options or ai.Options()))
 
 
 def of_another_run(message: ai.Message, tag: str) -> ai.Message:
@@ -62,7 +62,7 @@ def of_another_run(message: ai.Message, tag: str) -> ai.Message:
 @given(MESSAGES)
 def test_a_key_survives_another_run_and_the_store(messages: list[ai.Message]) -> None:
     assert key([of_another_run(message, "z") for message in messages]) == key(messages)
-    request = neutral_request(MODEL, ai.Context("system", messages), ai.Options())
+    request = canonical_request(MODEL, ai.Context("system", messages), ai.Options())
     assert key_of(json.loads(json.dumps(request))) == key_of(request)
 
 
@@ -115,7 +115,7 @@ def changed(place: int, part: int, **values: object) -> list[ai.Message]:
 def test_another_conversation_has_another_key_and_the_difference_is_named(
     messages: list[ai.Message], where: str
 ) -> None:
-    recorded, asked = (neutral_request(MODEL, ai.Context("", said), ai.Options()) for said in (CALLED, messages))
+    recorded, asked = (canonical_request(MODEL, ai.Context("", said), ai.Options()) for said in (CALLED, messages))
     assert key_of(recorded) != key_of(asked)
     assert differences(recorded, asked)[0].where == where
     assert differences(recorded, recorded) == []
@@ -154,7 +154,7 @@ def test_model_and_wire_format_count_but_not_the_address() -> None:
 
 def test_the_bytes_of_pictures_are_not_in_the_request() -> None:
     request = json.dumps(
-        neutral_request(MODEL, ai.Context("", [ai.UserMessage([ai.ImagePart(b"p" * 999)])]), ai.Options())
+        canonical_request(MODEL, ai.Context("", [ai.UserMessage([ai.ImagePart(b"p" * 999)])]), ai.Options())
     )
     assert len(request) < 300
 

@@ -474,7 +474,7 @@ async def test_thinking_that_is_not_taken_back_is_left_out_once_and_visibly(word
     stream = http.stream(SONNET, ai.Context(messages=[HI, EARLIER, HI]))
     events = await read(stream)
     assert stream.message.text == "Yes."
-    assert warnings(events) == [f"{SONNET} did not take back its earlier thinking; it is asked again without that."]
+    assert warnings(events) == [f"{SONNET} did not accept its earlier thinking; the request is sent again without it."]
     assert [body["messages"][1]["content"] for body in server.bodies] == [[thought(), text("So.")], [text("So.")]]
     await http.complete(SONNET, ai.Context(messages=[HI, EARLIER, HI, stream.message, HI]))
     # The conversation does not meet the refusal again.
