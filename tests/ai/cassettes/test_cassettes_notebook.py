@@ -95,7 +95,7 @@ def test_the_verb_switches_and_says_what_holds(llama: str, tmp_path: Path) -> No
         missing = kernel.run("%planck cassette replay none.jsonl").error
         assert missing == 'CassetteError: There is no cassette none.jsonl; record it first, with mode "record".'
         assert kernel.run("%planck cassette").plain.startswith("No cassette")
-        assert "is recorded in my tape.jsonl" in kernel.run("%planck cassette record 'my tape.jsonl'").plain
+        assert "are recorded in my tape.jsonl" in kernel.run("%planck cassette record 'my tape.jsonl'").plain
         kernel.run(ask)
         said = kernel.run("answer.text").plain
         assert "12:00 in Rome" in said
@@ -108,7 +108,7 @@ def test_the_verb_switches_and_says_what_holds(llama: str, tmp_path: Path) -> No
         missed = kernel.run("%planck something else")
         assert "contains no answer to this request to llama_cpp:default; the nearest" in missed.error
         either = kernel.run("%planck cassette auto my tape.jsonl").plain
-        assert either.startswith("Answers come from my tape.jsonl where it has them")
+        assert either.startswith("Answers come from my tape.jsonl if it has them")
         kernel.run(ask)
         assert kernel.run("answer.text").plain == said
         assert kernel.run("%planck cassette off").plain.startswith("No cassette")
