@@ -1,4 +1,4 @@
-"""Ready pictures of a session, as static SVG: what it used, and who did what when."""
+"""Charts of a session as static SVG: its usage, and a timeline of its agents."""
 
 from planck_nb.jupyter.charts.chart import Picture
 from planck_nb.jupyter.charts.timeline import timeline_picture

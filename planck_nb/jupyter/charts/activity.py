@@ -1,4 +1,4 @@
-"""What the agents of a session were doing when, from the rows of its history."""
+"""The activity of the agents of a session over time, from the rows of its history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from planck_nb.jupyter.formatting import key_argument
 
 Kind: TypeAlias = Literal["model", "tool", "agent", "hold", "turn"]
-"""What an agent does in a span: the model writes, a tool runs, it waits for another agent or for somebody's approval.
+"""The activity in a span: the model writes, a tool runs, a call waits for another agent or for approval ("hold").
 
 A span of the kind "turn" covers the others of its turn.
 """
@@ -27,7 +27,7 @@ class Span:
     """A stretch of time, in seconds since the epoch.
 
     `name` is the tool, `detail` its key argument. `outcome` is "error" for a call that failed; for a turn it is as in
-    the view `turns`, or "running", and empty where nothing says how it ended.
+    the view `turns`, or "running", and empty if its end is unknown.
     """
 
     agent_id: str
@@ -40,16 +40,19 @@ class Span:
     detail: str = ""
     outcome: str = ""
     call: tuple[int | None, str] = (None, "")
-    """Which call it is part of: the id of its message, and its own."""
+    """The call that it is part of: the id of its message, and its own id."""
 
 
 def spans_of(rows: Iterable[Row], *, running: Mapping[str, float]) -> list[Span]:
-    """The spans of all turns, by agent and turn.
+    """Return the spans of all turns, ordered by agent and turn.
 
-    A row has `kind` ("message", "tool", "turn", "hold"), `agent_id`, `agent`, `turn`, `id` of the message,
-    `call_id`, `began` and `ended` in seconds, `name`, `args` (JSON text) and `outcome`; a message has its role as
-    `name`. A turn begins with its first message. `running` are the agents whose newest turn goes on, with the present
-    time. Where the clock jumped back, what follows is shifted on.
+    A turn begins with its first message. Times after the clock jumped back are shifted forward.
+
+    Args:
+        rows: The history. A row has `kind` ("message", "tool", "turn", "hold"), `agent_id`, `agent`, `turn`, `id` of
+            the message, `call_id`, `began` and `ended` in seconds, `name`, `args` (JSON text) and `outcome`; the
+            `name` of a message is its role.
+        running: The present time by id, for the agents whose newest turn is not over.
     """
     known = list(rows)
     clock = _Clock((row["id"], row["ended"]) for row in known if row["kind"] == "message")
@@ -66,7 +69,7 @@ def spans_of(rows: Iterable[Row], *, running: Mapping[str, float]) -> list[Span]
 
 
 class _Clock:
-    """Moments as they would be had the clock never jumped back."""
+    """Corrects times for jumps of the clock into the past."""
 
     def __init__(self, moments: Iterable[tuple[int, float]]) -> None:
         self._ids: list[int] = []
@@ -80,7 +83,7 @@ class _Clock:
             newest = max(newest, moment + shift)
 
     def shift(self, row_id: int | None) -> float:
-        """What is to be added to a time that was read when this row was written."""
+        """Return the seconds to add to a time that was read when this row was written."""
         at = 0 if row_id is None else bisect_right(self._ids, row_id)
         return self._shifts[at - 1] if at else 0.0
 
@@ -101,7 +104,7 @@ def _turn_spans(rows: Sequence[Row], clock: _Clock, now: float | None) -> list[S
     outcome = (turn and turn["outcome"]) or ("running" if now is not None else "")
     whole = Span(rows[0]["agent_id"], rows[0]["agent"], rows[0]["turn"], "turn", begin, end, outcome=outcome)
     holds = [_hold(row, whole, clock) for row in rows if row["kind"] == "hold"]
-    tools = [_once_allowed(_call(row, whole, clock), holds) for row in calls]
+    tools = [_without_holds(_call(row, whole, clock), holds) for row in calls]
     return [whole, *_model_spans(messages, whole, clock, writing=outcome != ""), *tools, *holds]
 
 
@@ -150,8 +153,8 @@ def _hold(row: Row, turn: Span, clock: _Clock) -> Span:
     )
 
 
-def _once_allowed(call: Span, holds: Iterable[Span]) -> Span:
-    """The call without the time in which it waited to be allowed."""
+def _without_holds(call: Span, holds: Iterable[Span]) -> Span:
+    """The call without the time in which it waited for approval."""
     begin = max([call.begin, *(min(hold.end, call.end) for hold in holds if hold.call == call.call)])
     return replace(call, begin=begin)
 

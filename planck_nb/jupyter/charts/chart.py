@@ -1,4 +1,4 @@
-"""A static picture in a cell's output."""
+"""A static chart in a cell's output."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ if TYPE_CHECKING:
 
 
 class Picture:
-    """A drawing, and what was drawn: `svg` is the markup, `frame` the table behind it.
+    """A chart and its data.
 
-    A cell shows it as an image, so that a notebook that nobody has trusted yet shows it too: of inline SVG such a
-    notebook keeps the words only. `IPython.display.HTML(picture.svg)` shows it inline, in the colours of the theme.
+    A cell shows it as an image, so that a notebook that is not trusted shows it, too: of inline SVG such a notebook
+    keeps only the text. `IPython.display.HTML(picture.svg)` shows it inline, in the colours of the theme.
+
+    Args:
+        svg: The SVG markup.
+        frame: The table that the chart shows.
+        summary: The chart in a few words, for output without images.
+        description: The chart in sentences, for screen readers.
     """
 
     def __init__(self, svg: str, frame: pd.DataFrame, *, summary: str, description: str) -> None:
@@ -25,7 +31,17 @@ class Picture:
         self._description = description
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture as an SVG file and give its path back. Raises `OSError` where that cannot be done."""
+        """Write the chart to an SVG file.
+
+        Args:
+            path: The file; `~` is the home directory. An existing file is replaced.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         path = Path(path).expanduser()
         path.write_text(self.svg, encoding="utf-8")
         return path

@@ -1,4 +1,4 @@
-"""Which rows of the stored history a picture shows."""
+"""The rows of the stored history that a chart shows."""
 
 from __future__ import annotations
 
@@ -14,19 +14,33 @@ if TYPE_CHECKING:
 
 
 def session_shown(workspace: Workspace, session: str | None) -> SessionInfo | None:
-    """The session with this id or name, by default the workspace's own, if it has one already.
+    """Find the session to show.
 
-    Raises `SessionNotFoundError`.
+    Args:
+        workspace: The workspace.
+        session: An id or a name; None for the workspace's own session.
+
+    Returns:
+        The session, None if the workspace has none yet.
+
+    Raises:
+        SessionNotFoundError: There is no session with this id or name.
     """
     wanted = workspace.session_id if session is None else session
     return None if wanted is None else find_session(workspace.sessions_dir, wanted)
 
 
 async def rows_of(workspace: Workspace, sql: str, session: SessionInfo | None, agents: Iterable[str]) -> pd.DataFrame:
-    """What the query finds, of these agents only where some are named, by name or id; nothing without a session.
+    """Query the history of a session.
 
-    In the query `$session` and `$copied` stand for the session's id and for the last row that a fork copied. Raises
-    `UsageError` for an agent that the session does not have.
+    Args:
+        workspace: The workspace whose history is queried.
+        sql: The query; `$session` and `$copied` are replaced by the session's id and the last row that a fork copied.
+        session: The session; without one there are no rows.
+        agents: Names or ids of agents; rows of others are left out. If empty, all agents are included.
+
+    Raises:
+        UsageError: The session has no such agent.
     """
     quoted = "NULL" if session is None else "'{}'".format(session.id.replace("'", "''"))
     copied = str(session.copied) if session else "0"
@@ -41,7 +55,7 @@ async def rows_of(workspace: Workspace, sql: str, session: SessionInfo | None, a
 
 
 def records(frame: pd.DataFrame) -> list[Mapping[str, Any]]:
-    """The rows as mappings, with None for what is missing."""
+    """Return the rows as mappings, with None for missing values."""
     columns = [str(column) for column in frame.columns]
     known = frame.astype(object).where(frame.notna(), None)
     return [dict(zip(columns, row, strict=True)) for row in known.itertuples(index=False, name=None)]

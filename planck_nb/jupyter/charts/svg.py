@@ -1,7 +1,7 @@
-"""Just enough SVG for the pictures: elements, text that fits, and a document that reads on any background.
+"""SVG for the charts: elements, text that fits, and a document that is legible on any background.
 
-A picture that stands inline in JupyterLab takes the theme's colours through the style it carries. As a file or an
-image it has none of them, and its attributes count: mid grey text, which reads on white and on black.
+A chart that is inline in JupyterLab uses the theme's colours through its style element. In a file or an image there is
+no theme and the attributes apply: mid grey text, which is legible on white and on black.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from xml.sax.saxutils import escape, quoteattr
 from planck_nb.base.text import one_line
 
 WIDTH = 500
-"""Width of every picture, in pixels: its text still reads where there is room for three quarters of it."""
+"""Width of every chart, in pixels: its text is still legible at three quarters of this width."""
 
 FONT = 12
 DATA, HOLD, FAIL = "#1e88e5", "#e65100", "#d32f2f"
 STRONG, MEDIUM, LIGHT = 1.0, 0.6, 0.3
-"""Opacities that tell kinds of data apart, in one colour."""
+"""Opacities that distinguish kinds of data of one colour."""
 
 _STYLE = (
     ".pk-pic{color:var(--pk-fg,var(--jp-content-font-color1,#787878))}"
@@ -32,7 +32,7 @@ _MOST_CHARACTERS = 500
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
-    """An element with its children, which are markup already. `stroke_width=2` writes `stroke-width="2"`."""
+    """Return an element. Children are markup; the attribute `stroke_width=2` becomes `stroke-width="2"`."""
     written = "".join(
         f" {key.rstrip('_').replace('_', '-')}={quoteattr(_value(value))}"
         for key, value in attributes.items()
@@ -44,30 +44,30 @@ def element(name: str, *children: str, **attributes: object) -> str:
 def text(
     x: float, y: float, content: str, *, bold: bool = False, anchor: str | None = None, room: float | None = None
 ) -> str:
-    """A line of text whose baseline starts at (x, y), cut where it would be wider than `room`; soft unless bold."""
+    """Return a line of text whose baseline starts at (x, y), cut to `room` pixels; in a muted colour unless bold."""
     fitting = plain(content) if room is None else cut(content, room)
     weight = {"font_weight": 600} if bold else {"class_": "pk-soft"}
     return element("text", escape(fitting), x=x, y=y, text_anchor=anchor, fill="currentColor", **weight)
 
 
 def rect(x: float, y: float, width: float, height: float, kind: str, *, opacity: float = STRONG) -> str:
-    """A filled rectangle; `kind` is "pk-data", "pk-hold" or "pk-fail"."""
+    """Return a filled rectangle; `kind` is "pk-data", "pk-hold" or "pk-fail"."""
     return element("rect", x=x, y=y, width=width, height=height, **filling(kind, opacity))
 
 
 def filling(kind: str, opacity: float = STRONG) -> dict[str, object]:
-    """The attributes that fill an element; `kind` as in `rect`, or empty for the colour of the text."""
+    """Return the attributes that fill an element; `kind` as in `rect`, or empty for the colour of the text."""
     shown = None if opacity == STRONG else opacity
     return {"class_": kind or None, "fill": _COLOURS.get(kind, "currentColor"), "fill_opacity": shown}
 
 
 def rule(path: str, opacity: float = 0.3, dashes: str | None = None) -> str:
-    """A thin line along the path."""
+    """Return a thin line along the path."""
     return element("path", d=path, fill="none", stroke="currentColor", stroke_opacity=opacity, stroke_dasharray=dashes)
 
 
 def document(height: float, title: str, description: str, body: str) -> str:
-    """The whole picture. `title` and `description` are what a screen reader says."""
+    """Return the whole chart; `title` and `description` are for screen readers."""
     return element(
         "svg",
         element("title", escape(plain(title))),
@@ -87,13 +87,13 @@ def document(height: float, title: str, description: str, body: str) -> str:
 
 
 def plain(content: str) -> str:
-    """The text on one line, without what XML forbids or what would change the direction of its neighbours."""
+    """Return the text on one line, without characters that XML forbids or that change the text direction."""
     flat = one_line(content, _MOST_CHARACTERS)
     return "".join(c if c == _JOINER or unicodedata.category(c)[0] != "C" else "\ufffd" for c in flat)
 
 
 def cut(content: str, room: float, *, bold: bool = True) -> str:
-    """The text, with an ellipsis where it would be wider than `room` pixels."""
+    """Return the text, cut with an ellipsis if it is wider than `room` pixels."""
     content = plain(content)
     if width_of(content, bold=bold) <= room:
         return content
@@ -105,7 +105,7 @@ def cut(content: str, room: float, *, bold: bool = True) -> str:
 
 
 def width_of(content: str, *, bold: bool = True) -> float:
-    """About how wide the text is, in pixels; rather too much than too little."""
+    """Estimate the width of the text in pixels, rather too much than too little."""
     return sum(map(_em, content)) * FONT * (1.12 if bold else 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Where a moment stands on a time axis that leaves out the long stretches in which nothing happened."""
+"""A time axis that leaves out long idle stretches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Interval = tuple[float, float]
 """Begin and end, in seconds."""
 
 EXACT = 10.0
-"""Seconds; a shorter time is said with decimals."""
+"""Seconds; a shorter duration is shown with decimals."""
 
 _LONG = 1 / 8
 _GAP_WIDTH = 20.0
@@ -42,10 +42,14 @@ class _Piece:
 
 
 class TimeScale:
-    """Maps seconds to pixels from `left` to `right`.
+    """Maps seconds to pixels.
 
-    `busy` is when something happened. An idle stretch that is longer than an eighth of all busy time is drawn as a
-    narrow gap.
+    An idle stretch that is longer than an eighth of all busy time is drawn as a narrow gap.
+
+    Args:
+        busy: The intervals in which there was activity.
+        left: The first pixel.
+        right: The last pixel.
     """
 
     def __init__(self, busy: Iterable[Interval], left: float, right: float) -> None:
@@ -65,16 +69,16 @@ class TimeScale:
         self._rate = rate
 
     def x(self, moment: float) -> float:
-        """The place of a moment; what lies outside or in a gap stands at the nearest edge before it."""
+        """Return the position of a moment; one outside or in a gap is at the nearest edge before it."""
         piece = self._pieces[max(bisect_right(self._begins, moment) - 1, 0)]
         return piece.x + (min(max(moment, piece.begin), piece.end) - piece.begin) * piece.rate
 
     def gaps(self) -> list[float]:
-        """The middle of every gap."""
+        """Return the middle of each gap."""
         return [piece.x - self.gap_width / 2 for piece in self._pieces[1:]]
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places with the time since the beginning, in order and so far apart that their labels do not touch."""
+        """Return positions and labels with the time since the beginning, so far apart that labels do not touch."""
         start = self._begins[0]
         exact = self._pieces[-1].end - start < EXACT
         placed: list[tuple[float, str]] = []
@@ -98,7 +102,7 @@ class TimeScale:
 
 
 def elapsed(seconds: float, *, exact: bool = False) -> str:
-    """A length of time as a clock shows it, 1:24 or 2:03:05; where `exact`, as 1.5 s."""
+    """Format a duration like a clock, 1:24 or 2:03:05; if `exact`, as 1.5 s."""
     if exact:
         return f"{seconds:.3f}".rstrip("0").rstrip(".") + " s"
     minutes, rest = divmod(round(seconds), 60)
@@ -114,7 +118,7 @@ def _union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def _bridge(intervals: Sequence[Interval], distance: float) -> list[Interval]:
-    """Sorted intervals, those joined that are no further apart than `distance`."""
+    """Join sorted intervals that are no further apart than `distance`."""
     joined: list[Interval] = []
     for begin, end in intervals:
         if joined and begin - joined[-1][1] <= distance:

@@ -1,4 +1,4 @@
-"""Who did what when: the agents of a session, their tools and their waits on one time axis."""
+"""A timeline of a session: its agents, their tool calls and their waits on one time axis."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_AGENTS = 12
-"""Agents that are drawn: those that did something for longest."""
+"""The number of agents that are drawn: the busiest."""
 
 MOST_LANES = 3
-"""Calls of one agent that are drawn side by side; those beyond share the last lane."""
+"""Concurrent calls of one agent that are drawn side by side; further ones share the last lane."""
 
 NOTHING = "No agent has taken up a prompt in this session yet."
 
@@ -58,14 +58,23 @@ ORDER BY kind, id
 
 
 async def timeline_picture(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Picture:
-    """The agents of a session on a time axis: when the model wrote, a tool ran, and what was waited for.
+    """Draw the agents of a session on a time axis: when the model wrote, tools ran, and calls waited.
 
-    `session` is an id or a name, by default the workspace's own session; `agents` are names or ids, by default all.
-    `frame` of the picture has a row for each span, with `kind` "model", "tool", "agent" (waits for another agent),
-    "hold" (waits for approval) or "turn" (covers the others), `began` and `ended` in UTC. A turn that no end is known
-    of is drawn to its last event. Raises `SessionNotFoundError`, and `UsageError` for an unknown agent.
+    Times differ from run to run: in a notebook that is a test, the cell needs the comment `# NBVAL_IGNORE_OUTPUT`.
 
-    Times differ from run to run: in a notebook that is a test the cell wants the comment `# NBVAL_IGNORE_OUTPUT`.
+    Args:
+        workspace: The workspace with the history.
+        session: An id or a name; None for the workspace's own session.
+        agents: Names or ids of the agents to draw; all by default.
+
+    Returns:
+        The chart. Its `frame` has a row for each span, with `kind` "model", "tool", "agent" (waits for another agent),
+        "hold" (waits for approval) or "turn" (covers the others), and `began` and `ended` in UTC. A turn whose end is
+        unknown is drawn to its last event.
+
+    Raises:
+        SessionNotFoundError: There is no such session.
+        UsageError: The session has no such agent.
     """
     frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
     now = time.time()
@@ -74,7 +83,7 @@ async def timeline_picture(workspace: Workspace, *, session: str | None = None, 
 
 
 def draw_timeline(spans: Sequence[Span]) -> Picture:
-    """The picture of these spans, which include one of the kind "turn" for each turn."""
+    """Draw these spans, which include one of the kind "turn" for each turn."""
     frame = _frame(spans)
     if not spans:
         body = svg.text(0, 20, NOTHING)
@@ -105,7 +114,7 @@ def draw_timeline(spans: Sequence[Span]) -> Picture:
 
 
 def _frame(spans: Sequence[Span]) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415 - half a second, paid with the first picture
+    import pandas as pd  # noqa: PLC0415 - half a second, spent when the first chart is drawn
 
     columns = ["agent", "agent_id", "turn", "kind", "name", "detail", "outcome", "began", "ended", "duration_s"]
     frame = pd.DataFrame(
@@ -147,7 +156,7 @@ def _describe(spans: Sequence[Span], agents: int) -> str:
 
 
 def _legend(spans: Sequence[Span]) -> tuple[list[str], float]:
-    """What the marks mean, of those that occur; with the height it takes."""
+    """The legend of the marks that occur, and its height."""
     kinds = {span.kind for span in spans}
     outcomes = {span.outcome for span in spans if span.kind == "turn"}
     failed = any(span.outcome == "error" for span in spans)
@@ -173,7 +182,7 @@ def _legend(spans: Sequence[Span]) -> tuple[list[str], float]:
 
 
 def _agent(spans: Sequence[Span], scale: TimeScale, top: float) -> tuple[str, float]:
-    """One agent's lanes, with the height they take."""
+    """The lanes of one agent, and their height."""
     lanes = _lanes([span for span in spans if span.kind != "turn"])
     parts = [svg.text(0, top + _BAR, spans[0].agent, bold=True, room=_LEFT - 12)]
     for number, lane in enumerate(lanes):
@@ -185,13 +194,13 @@ def _agent(spans: Sequence[Span], scale: TimeScale, top: float) -> tuple[str, fl
 
 
 def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
-    """Spans that overlap are put side by side, as far as there is room."""
+    """Put overlapping spans side by side, in at most `MOST_LANES` lanes."""
     lanes: list[list[Span]] = []
     free: list[float] = []
     taken: dict[tuple[int, tuple[int | None, str]], int] = {}
     for span in spans:
         own = (span.turn, span.call)
-        lane = taken.get(own) if span.call[1] else None  # a call stays where it waited to be allowed
+        lane = taken.get(own) if span.call[1] else None  # a call stays in the lane in which it waited for approval
         if lane is None:
             lane = next((at for at, end in enumerate(free) if end <= span.begin), len(free))
         lane = min(lane, MOST_LANES - 1)
@@ -225,7 +234,7 @@ def _lane(spans: Sequence[Span], scale: TimeScale, top: float) -> list[str]:
 
 
 def _merged(stretches: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The stretches in pixels, each at least as wide as can be seen, joined where nothing could be seen between."""
+    """The stretches in pixels, each wide enough to be visible, joined if the gap between them would not be."""
     merged: list[tuple[float, float]] = []
     for begin, end in sorted(stretches):
         shown = max(end - min(1.0, (end - begin) / 4), begin + _SMALLEST)
@@ -238,7 +247,7 @@ def _merged(stretches: Sequence[tuple[float, float]]) -> list[tuple[float, float
 
 
 def _ends(turns: Sequence[Span], scale: TimeScale, top: float) -> str:
-    """A mark where a turn did not end by itself."""
+    """Marks at the ends of turns that failed, were stopped, or have no known end."""
     marks = []
     for outcome, kind in (("error", "pk-fail"), ("aborted", ""), ("", None)):
         places = sorted({round(scale.x(turn.end)) for turn in turns if turn.outcome == outcome})
@@ -252,7 +261,7 @@ def _ends(turns: Sequence[Span], scale: TimeScale, top: float) -> str:
 
 
 def _labels(spans: Sequence[Span], scale: TimeScale, base: float) -> str:
-    """What ran, under the bars that are wide enough to be told apart."""
+    """The names of calls, under the bars that are wide enough."""
     parts, free = [], _LEFT
     calls = [span for span in spans if span.kind in {"tool", "agent", "hold"}]
     wide = [span for span in calls if scale.x(span.end) - scale.x(span.begin) >= _LABELLED]

@@ -1,4 +1,4 @@
-"""What a session used: tokens and cost by agent, by model and by turn."""
+"""The usage of a session: tokens and cost by agent, by model and by turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_ROWS = 10
-"""More agents, models or turns than this are summed up in one line."""
+"""If there are more agents, models or turns than this, the others are summed up in one line."""
 
 NOTHING = "No model has replied in this session yet."
 
@@ -64,19 +64,29 @@ Row = Mapping[str, Any]
 
 
 async def usage_picture(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Picture:
-    """Tokens and cost of a session, by agent, by model and by turn.
+    """Draw the tokens and the cost of a session, by agent, by model and by turn.
 
-    `session` is an id or a name, by default the workspace's own session; `agents` are names or ids, by default all.
-    `frame` of the picture has a row for each agent, model and turn; `turn` is missing for replies that a rewind took
-    back, which stay spent. Cost is in US dollars, missing where no price is known. The same conversation gives the
-    same picture. Raises `SessionNotFoundError`, and `UsageError` for an unknown agent.
+    The same conversation gives the same chart.
+
+    Args:
+        workspace: The workspace with the history.
+        session: An id or a name; None for the workspace's own session.
+        agents: Names or ids of the agents to include; all by default.
+
+    Returns:
+        The chart. Its `frame` has a row for each agent, model and turn; `turn` is missing for replies that a rewind
+        removed, which still count as spent. Cost is in US dollars, missing if no price is known.
+
+    Raises:
+        SessionNotFoundError: There is no such session.
+        UsageError: The session has no such agent.
     """
     frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
     return draw_usage(frame)
 
 
 def draw_usage(frame: pd.DataFrame) -> Picture:
-    """The picture of rows as `usage_picture` finds them."""
+    """Draw rows as `usage_picture` queries them."""
     rows = records(frame)
     if not rows:
         body = svg.text(0, 20, NOTHING)
@@ -108,7 +118,7 @@ def draw_usage(frame: pd.DataFrame) -> Picture:
 
 @dataclass(slots=True)
 class _Figure:
-    """One line: who, and how much. `tokens` and `cost` are None where nobody counted them."""
+    """One line: a label and its amounts. `tokens` and `cost` are None if they are unknown."""
 
     label: str
     note: str
@@ -140,7 +150,7 @@ def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _F
 
 
 def _sections(rows: Sequence[Row]) -> list[tuple[str, list[_Figure]]]:
-    """What is drawn, with titles; what would only repeat the section before is left out."""
+    """The sections with their titles, without those that would only repeat the one before."""
     by_agent = _grouped(rows, lambda row: (row["agent_id"], row["agent"], row["model"]))
     sections = [("By agent", _largest([_sum(key[1], key[2], group, bar=True) for key, group in by_agent.items()]))]
     by_model = _grouped(rows, lambda row: (row["model"],))
@@ -207,7 +217,7 @@ def _legend() -> list[str]:
 
 
 def _row(figure: _Figure, top: float, widest: int) -> list[str]:
-    """The line of words and figures, and the bar under it."""
+    """The line of text and numbers, and the bar below it."""
     right, base = float(svg.WIDTH), top + 14
     room = right - _FIGURES
     label = svg.cut(figure.label, room * 0.6)

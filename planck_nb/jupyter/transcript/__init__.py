@@ -1,1 +1,1 @@
-"""What is left of a run in the notebook: HTML, Markdown and text."""
+"""The saved output of a run: its transcript as HTML, Markdown and plain text."""

@@ -1,4 +1,4 @@
-"""What `%%planck` gives back: the answer of a run, and its transcript from the run's events."""
+"""The answer that `%%planck` returns, and the transcript of a run, built from its events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from planck_nb.jupyter.transcript.transcript import Outcome, Transcript
 
 
 def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, prompts: bool = False) -> Transcript:
-    """The transcript of a run that is over; with its `prompts` where the cell does not have them."""
+    """Build the transcript of a run that is over.
+
+    Args:
+        agent: The name of the agent.
+        model: Its model as "provider:model".
+        events: All events of the run.
+        prompts: Whether to include the prompts, for runs whose prompt is not the text of the cell.
+    """
     usage: Usage | None = None
     cost: float | None = None
     outcome: Outcome = "done"
@@ -42,16 +49,16 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, promp
 
 
 def _entries(events: Sequence[AgentEvent], *, prompts: bool) -> Iterator[TranscriptEntry]:
-    """What is read in the transcript, in order. Of what people said it is what steered the run, and its `prompts`."""
+    """The entries in order. Of the user's messages only those that steered the run are included, and its `prompts`."""
     steered = False
     for event in events:
         match event.type:
             case "message":
-                said = isinstance(event.message, UserMessage)
-                if steered or prompts or not said:
+                from_user = isinstance(event.message, UserMessage)
+                if steered or prompts or not from_user:
                     yield event.message
-                steered = steered and not said
-                prompts = prompts and said
+                steered = steered and not from_user
+                prompts = prompts and from_user
             case "steered":
                 steered = True
             case "approval_decision" if event.by != "stop" and (not event.allowed or event.args is not None):
@@ -81,7 +88,7 @@ class Answer:
     The cell that ran the prompt has shown the transcript already, so the answer shows itself in later cells only.
 
     Args:
-        transcript: What the run said and did.
+        transcript: The transcript of the run.
         agent: The agent that answered.
         run: The run that made the answer. Awaiting it gives the run's result, or raises what failed.
         shown_in: The cell execution that has shown the transcript.
@@ -105,17 +112,17 @@ class Answer:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Replies, tool results and what was said into the run, in order, without the prompt."""
+        """Replies, tool results and messages that steered the run, in order, without the prompt."""
         return self.transcript.messages
 
     @property
     def usage(self) -> Usage | None:
-        """Tokens of all replies, None where the provider counted none."""
+        """Tokens of all replies, None if the provider reported none."""
         return self.transcript.usage
 
     @property
     def cost(self) -> float | None:
-        """What the run cost in US dollars, None where no price is known."""
+        """The cost of the run in US dollars, None if no price is known."""
         return self.transcript.cost
 
     @property
@@ -124,7 +131,11 @@ class Answer:
         return self.transcript.outcome
 
     def was_shown_in(self, cell: object) -> bool:
-        """Whether this cell execution has shown the transcript already."""
+        """Return whether this cell execution has shown the transcript already.
+
+        Args:
+            cell: The execution count of the cell.
+        """
         return self._shown_in is not None and self._shown_in == cell
 
     def __str__(self) -> str:
@@ -134,5 +145,9 @@ class Answer:
         return self.transcript.bundle()["text/plain"]
 
     def mime_bundle(self) -> tuple[dict[str, str], JsonObject]:
-        """The transcript by MIME type, and the metadata of the output that shows it."""
+        """Render the answer for an output.
+
+        Returns:
+            The transcript by MIME type, and the metadata of the output.
+        """
         return self.transcript.bundle(), self.transcript.metadata()

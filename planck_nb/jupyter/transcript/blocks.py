@@ -1,4 +1,4 @@
-"""The parts of a transcript in the order they are read: prose, thinking, calls with their results, what happened."""
+"""The blocks of a transcript in reading order: text, thinking, tool calls with their results, and notices."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from planck_nb.jupyter.formatting import bounded, key_argument, shown_arguments
 from planck_nb.jupyter.terminal import plain
 
 CALL_GROUP = 8
-"""More calls than this in a row are one line that holds them."""
+"""More calls than this in a row are grouped into one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that happened between two messages, as one sentence."""
+    """An event between two messages, as one sentence."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided about the call `id`: that it may not run, or with which `args` instead of the model's."""
+    """The decision on the call `id`: that it was denied, or the `args` that replaced those of the model."""
 
     id: str
     denied: bool = False
@@ -45,19 +45,19 @@ class Decision:
 
 
 TranscriptEntry: TypeAlias = Message | Notice | Decision
-"""What a transcript is made of, in the order it happened."""
+"""An element of a transcript, in chronological order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interjection:
-    """What somebody said into the running turn."""
+    """A message that the user sent into the running turn."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call with its result, None where none came; `unfinished` is the word for that."""
+    """A tool call with its result, None if there is none; `unfinished` is the word for that."""
 
     part: ToolCallPart
     result: ToolResultPart | None
@@ -66,17 +66,17 @@ class ToolCall:
 
     @property
     def name(self) -> str:
-        """The tool."""
+        """The name of the tool."""
         return encodable(self.part.name)
 
     @property
     def key(self) -> str:
-        """What tells this call from another of the tool."""
+        """The argument that identifies the call at a glance."""
         return key_argument(self._args)
 
     @property
     def trouble(self) -> str:
-        """What went wrong, in a word; empty for a call that went well."""
+        """A word for what went wrong; empty for a successful call."""
         if self.decision is not None and self.decision.denied:
             return "denied"
         if self.result is None:
@@ -87,22 +87,22 @@ class ToolCall:
 
     @property
     def state(self) -> str:
-        """What is to be said of it beside its result; empty for nothing."""
+        """The state that is shown beside the call; empty for an ordinary successful one."""
         edited = "edited by you" if self.decision is not None and self.decision.args is not None else ""
         return ", ".join(word for word in (edited, self.trouble) if word)
 
     @property
     def output(self) -> str:
-        """What the model was told, within bounds."""
+        """The result that the model was sent, bounded."""
         return "" if self.result is None else bounded(plain(self.result.text))
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
-        """The pictures that it gave."""
+        """The images of the result."""
         return () if self.result is None else self.result.images
 
     def arguments(self) -> Iterator[tuple[str, str]]:
-        """The arguments that the key does not already show."""
+        """Yield the arguments that the key does not already show, as name and text."""
         if self.part.invalid is not None:
             yield "arguments", bounded(self.part.invalid)
         for name, text in shown_arguments(self._args):
@@ -111,24 +111,24 @@ class ToolCall:
 
     @property
     def _args(self) -> JsonObject:
-        """What it ran with."""
+        """The arguments with which it ran."""
         return self.part.args if self.decision is None or self.decision.args is None else self.decision.args
 
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """Many calls of one reply."""
+    """Many tool calls of one reply."""
 
     calls: tuple[ToolCall, ...]
 
     @property
     def names(self) -> str:
-        """What was called how often: `read 30, bash 4`."""
+        """How often each tool was called: `read 30, bash 4`."""
         return _counted(call.name for call in self.calls)
 
     @property
     def trouble(self) -> str:
-        """How many did not go well: `1 failed`; empty for none."""
+        """How many calls did not succeed: `1 failed`; empty for none."""
         times = Counter(call.trouble for call in self.calls if call.trouble)
         return ", ".join(f"{count} {word}" for word, count in times.items())
 
@@ -137,11 +137,16 @@ Block: TypeAlias = TextPart | ThinkingPart | ToolCall | CallGroup | Interjection
 
 
 def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Block]:
-    """The blocks of a run. `unfinished` is the word for calls without a result."""
+    """Yield the blocks of a run.
+
+    Args:
+        entries: The entries of its transcript.
+        unfinished: The word for calls without a result.
+    """
     for index, entry in enumerate(entries):
         match entry:
             case AssistantMessage():
-                yield from _reply(entry, *_answers(entries[index + 1 :]), unfinished)
+                yield from _reply(entry, *_outcomes(entries[index + 1 :]), unfinished)
             case UserMessage():
                 yield Interjection(encodable(entry.text))
             case Notice():
@@ -150,8 +155,8 @@ def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Bloc
                 pass
 
 
-def _answers(following: Sequence[TranscriptEntry]) -> tuple[Mapping[str, ToolResultPart], Mapping[str, Decision]]:
-    """What became of the calls of the reply before these entries. Ids may come back in a later reply."""
+def _outcomes(following: Sequence[TranscriptEntry]) -> tuple[Mapping[str, ToolResultPart], Mapping[str, Decision]]:
+    """The results of and decisions on the calls of the reply before these entries. Later replies may reuse ids."""
     decisions: dict[str, Decision] = {}
     for entry in following:
         if isinstance(entry, AssistantMessage):

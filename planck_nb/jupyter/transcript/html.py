@@ -1,6 +1,6 @@
-"""Blocks of a transcript as HTML that carries its own looks: no style sheet, no script, nothing from elsewhere.
+"""Blocks of a transcript as HTML with inline styles: no style sheet, no script, nothing from the network.
 
-No text has a colour of its own, so that it reads on white and on black.
+No text has a colour of its own, so that it is legible on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from planck_nb.jupyter.transcript import markdown
 from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall
 
 IMAGE_CHARACTERS = 2_000_000
-"""The most that one picture may take in the notebook, as base64 text."""
+"""The largest image that is saved in the notebook, in characters of base64."""
 
 _MUTED = "margin:0 0 8px 0;font-size:12px;line-height:20px;opacity:0.7;text-align:left"
 _SUMMARY = "font-size:12px;line-height:24px;cursor:pointer"
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def header(agent: str, figures: str) -> str:
-    """The first line: who, how it ended, what it took."""
+    """The first line: the agent, and the outcome, tokens, cost and model as `figures`."""
     return (
         f'<p style="margin:0 0 8px 0;padding:0 0 4px 0;border-bottom:{markdown.RULE};font-size:12px;'
         f'line-height:20px;text-align:left"><b>{escape(encodable(agent))}</b> '
@@ -33,7 +33,7 @@ def header(agent: str, figures: str) -> str:
 
 
 def ending(title: str, sentence: str, *, bad: bool) -> str:
-    """The last lines of a run that did not end by itself."""
+    """The last lines of a run that was stopped or failed."""
     edge = "2px solid #d32f2f" if bad else "2px solid rgba(128,128,128,0.5)"
     return (
         f'<div style="margin:12px 0 0 0;padding:4px 0 4px 12px;border-left:{edge}"><p style="margin:0;'
@@ -47,12 +47,12 @@ def notice(text: str) -> str:
 
 
 def block(part: Block) -> str:
-    """Any block."""
+    """Render any block."""
     match part:
         case ToolCall():
             return _call(part)
         case CallGroup():
-            return _crowd(part)
+            return _call_group(part)
         case Interjection():
             return (
                 f'<blockquote style="{markdown.QUOTE};white-space:pre-wrap;text-align:left">'
@@ -72,17 +72,17 @@ def block(part: Block) -> str:
 
 
 def _call(call: ToolCall) -> str:
-    wells = [_well(name, text) for name, text in call.arguments()]
+    boxes = [_text_box(name, text) for name, text in call.arguments()]
     if call.output:
-        wells.append(_well("result" if wells else "", call.output))
-    pictures = "".join(_picture(image, call.name) for image in call.images)
-    return f"{_line(call.name, call.key, call.state, ''.join(wells))}{pictures}"
+        boxes.append(_text_box("result" if boxes else "", call.output))
+    images = "".join(_image(image, call.name) for image in call.images)
+    return f"{_line(call.name, call.key, call.state, ''.join(boxes))}{images}"
 
 
-def _crowd(crowd: CallGroup) -> str:
-    lines = "".join(map(_call, crowd.calls))
+def _call_group(group: CallGroup) -> str:
+    lines = "".join(map(_call, group.calls))
     inner = f'<div style="margin:0 0 0 16px">{lines}</div>'
-    return _line(f"{len(crowd.calls)} calls", crowd.names, crowd.trouble, inner)
+    return _line(f"{len(group.calls)} calls", group.names, group.trouble, inner)
 
 
 def _line(name: str, key: str, state: str, inner: str) -> str:
@@ -95,17 +95,17 @@ def _line(name: str, key: str, state: str, inner: str) -> str:
     )
 
 
-def _well(name: str, text: str) -> str:
+def _text_box(name: str, text: str) -> str:
     label = (
         f'<p style="margin:4px 0 0 16px;font-size:12px;line-height:16px;opacity:0.7;text-align:left">{escape(name)}</p>'
     )
-    return f'{label if name else ""}<pre style="margin:4px 0 12px 16px;{markdown.WELL}">{escape(text)}</pre>'
+    return f'{label if name else ""}<pre style="margin:4px 0 12px 16px;{markdown.TEXT_BOX}">{escape(text)}</pre>'
 
 
-def _picture(image: ImagePart, tool: str) -> str:
-    """A picture that the notebook holds itself. One from elsewhere, or too large, is only named."""
+def _image(image: ImagePart, tool: str) -> str:
+    """An image that is saved in the notebook. One that has only a URL, or is too large, is replaced by a notice."""
     data = image.data or ""
-    if image.mime in _PICTURES and len(data) <= IMAGE_CHARACTERS and _BASE64.fullmatch(data):
+    if image.mime in _IMAGE_TYPES and len(data) <= IMAGE_CHARACTERS and _BASE64.fullmatch(data):
         source = f"data:{image.mime};base64,{data}"
         return (
             f'<p style="margin:4px 0 12px 16px"><img src="{source}" alt="Image from {escape(tool)}" '

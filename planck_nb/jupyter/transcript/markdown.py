@@ -1,4 +1,4 @@
-"""Markdown that models and tools wrote, made safe: as HTML that carries its own looks, and as Markdown."""
+"""Markdown of models and tools, made safe: as HTML with inline styles, and as Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MONO = "font-family:menlo,consolas,'DejaVu Sans Mono',monospace"
 RULE = "1px solid rgba(128,128,128,0.35)"
-WELL = (
+TEXT_BOX = (
     "padding:8px 12px;background-color:rgba(128,128,128,0.1);border-radius:4px;"
     f"{MONO};font-size:12px;line-height:20px;white-space:pre-wrap"
 )
@@ -43,10 +43,10 @@ _LINKS = re.compile(r"(https?|mailto):", re.IGNORECASE)
 
 
 def to_html(text: str) -> str:
-    """The Markdown as HTML with inline styles. HTML inside it shows as text, a picture becomes a link to it."""
+    """Render Markdown as HTML with inline styles. HTML in it is shown as text; images become links."""
     parser = _parser()
     tokens = parser.parse(text)
-    _dress(tokens)
+    _add_styles(tokens)
     return str(parser.renderer.render(tokens, parser.options, {})).rstrip("\n")
 
 
@@ -61,23 +61,23 @@ def _parser() -> MarkdownIt:
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.validateLink = _is_link  # type: ignore[method-assign]
-    parser.add_render_rule("fence", _well)
-    parser.add_render_rule("code_block", _well)
-    parser.add_render_rule("image", _picture)
+    parser.add_render_rule("fence", _code_block)
+    parser.add_render_rule("code_block", _code_block)
+    parser.add_render_rule("image", _image_link)
     return parser
 
 
-def _well(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
-    return f'<pre style="margin:8px 0 12px 0;{WELL}">{html.escape(tokens[index].content.rstrip())}</pre>\n'
+def _code_block(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
+    return f'<pre style="margin:8px 0 12px 0;{TEXT_BOX}">{html.escape(tokens[index].content.rstrip())}</pre>\n'
 
 
-def _picture(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
+def _image_link(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
     token = tokens[index]
     source = str(token.attrGet("src") or "")
     return f'<a href="{html.escape(source)}" rel="noopener noreferrer">{html.escape(token.content or source)}</a>'
 
 
-def _dress(tokens: Iterable[Token]) -> None:
+def _add_styles(tokens: Iterable[Token]) -> None:
     for token in tokens:
         style = _STYLES.get(token.tag)
         if style is not None and token.nesting >= 0:
@@ -86,29 +86,29 @@ def _dress(tokens: Iterable[Token]) -> None:
             token.attrSet("style", f"{style};{align}".rstrip(";"))
         elif token.type == "link_open":
             token.attrSet("rel", "noopener noreferrer")
-        _dress(token.children or ())
+        _add_styles(token.children or ())
 
 
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _TAG = re.compile(r"<(?!https?://)(?=[A-Za-z/!?])")
-_PICTURE = re.compile(r"!+(?=\[)")
+_IMAGE = re.compile(r"!+(?=\[)")
 _TARGET = re.compile(r"\](?=\(\s*<?([^)\s>]*))")
 _DEFINITION = re.compile(r"\[(?=(?:[^\[\]\\]|\\.)+\]:\s*<?(\S*?)>?(?:\s|$))")
 
 
 def to_markdown(text: str) -> str:
-    """The Markdown with HTML disarmed, pictures made links, unsafe links made text. Code stays as it is."""
+    """Make Markdown safe: HTML is escaped, images become links, unsafe links become text; code is unchanged."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     rows = text.split("\n")
-    disarmed: list[str] = []
+    escaped: list[str] = []
     for start, end, kind in _regions(text, len(rows)):
         source = "\n".join(rows[start:end])
-        disarmed.append(source if kind == "code" else _disarm(source) if kind == "inline" else _disarm_prose(source))
-    return "\n".join(disarmed)
+        escaped.append(source if kind == "code" else _escape(source) if kind == "inline" else _escape_prose(source))
+    return "\n".join(escaped)
 
 
 def _regions(text: str, rows: int) -> Iterator[tuple[int, int, str]]:
-    """The rows in order: blocks of code, runs of inline text, in which alone code spans can be told, and the rest."""
+    """The rows in order: code blocks, inline text, the only rows that can contain code spans, and the rest."""
     row = 0
     in_table = False
     for token in _parser().parse(text):
@@ -125,33 +125,33 @@ def _regions(text: str, rows: int) -> Iterator[tuple[int, int, str]]:
         yield row, rows, "rest"
 
 
-def _disarm(text: str) -> str:
+def _escape(text: str) -> str:
     if "\\`" in text:
-        return _disarm_prose(text)  # an escaped backtick: what is code and what is not is no longer a matter of pairs
-    disarmed: list[str] = []
+        return _escape_prose(text)  # with escaped backticks, pairs of backticks no longer delimit code
+    escaped: list[str] = []
     position = 0
     for span in _CODE_SPAN.finditer(text):
-        disarmed += (_disarm_prose(text[position : span.start()]), span.group())
+        escaped += (_escape_prose(text[position : span.start()]), span.group())
         position = span.end()
-    return "".join((*disarmed, _disarm_prose(text[position:])))
+    return "".join((*escaped, _escape_prose(text[position:])))
 
 
-def _disarm_prose(text: str) -> str:
-    """Entities, not backslashes: a backslash before one of ours would undo it."""
-    text = _PICTURE.sub("", _TAG.sub("&lt;", text))
+def _escape_prose(text: str) -> str:
+    """Escape with entities: a backslash could be undone by one before it."""
+    text = _IMAGE.sub("", _TAG.sub("&lt;", text))
     text = _TARGET.sub(lambda found: "]" if _is_link(html.unescape(found[1])) else "&#93;", text)
     return _DEFINITION.sub(lambda found: "[" if _is_link(html.unescape(found[1])) else "&#91;", text)
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """A code block that no run of backticks inside the text can close."""
+    """Return a code block whose fence is longer than any run of backticks in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
 def code_span(text: str) -> str:
-    """The text as inline code, on one line, whatever backticks it holds."""
+    """Return the text as inline code on one line; it may contain backticks."""
     flat = " ".join(text.split())
     longest = max((len(run) for run in re.findall(r"`+", flat)), default=0)
     ticks = "`" * (longest + 1)

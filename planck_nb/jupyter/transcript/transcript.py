@@ -1,4 +1,4 @@
-"""What a run leaves in the notebook: its transcript, readable without kernel, script and style sheet."""
+"""The transcript that a run saves in the notebook, readable without kernel, script or style sheet."""
 
 from __future__ import annotations
 
@@ -24,16 +24,25 @@ from planck_nb.jupyter.transcript.blocks import (
 )
 
 Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off"]
-"""How a run ended: by itself, by somebody's wish, by an error, or by a stream that broke off."""
+"""How a run ended: normally, stopped by the user, with an error, or with a stream that broke off."""
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """What happened in one run, without the prompt, and how it ended.
+    """The course of one run, without the prompt, and its outcome.
 
-    `bundle` depends on nothing that changes from one execution to the next: no ids, no times. `cost` is in US dollars
-    and `seconds` is how long the run took; `error` is the sentence that a failed or cut off run ended with; `warnings`
-    say what was not sent to the model as asked.
+    `bundle` depends on nothing that changes from one execution to the next: no ids, no times.
+
+    Args:
+        agent: The name of the agent.
+        model: Its model as "provider:model".
+        outcome: How the run ended.
+        entries: Messages, notices and decisions in order.
+        usage: Tokens of all replies, None if the provider reported none.
+        cost: US dollars, None if no price is known.
+        error: The sentence with which a failed or cut off run ended.
+        seconds: The duration of the run.
+        warnings: Sentences on what could not be sent to the model as requested.
     """
 
     agent: str
@@ -48,15 +57,15 @@ class Transcript:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Replies, tool results and what was said into the run, in order."""
+        """Replies, tool results and messages that steered the run, in order."""
         return tuple(entry for entry in self.entries if not isinstance(entry, Notice | Decision))
 
     def bundle(self) -> dict[str, str]:
-        """The transcript by MIME type."""
+        """Return the transcript by MIME type: HTML, Markdown and plain text."""
         return {"text/html": self._html(), "text/markdown": self._markdown(), "text/plain": self._plain()}
 
     def metadata(self) -> JsonObject:
-        """What differs from one execution to the next, for the output's metadata."""
+        """Return what differs from one execution to the next, as metadata of the output."""
         return {"planck_nb": {"agent": self.agent, "outcome": self.outcome, "seconds": round(self.seconds, 3)}}
 
     @property
@@ -72,7 +81,7 @@ class Transcript:
 
     @property
     def _ending(self) -> tuple[str, str] | None:
-        """A title and a sentence for a run that did not end by itself."""
+        """A title and a sentence for a run that was stopped or failed."""
         if self.outcome == "done":
             return None
         if self.outcome == "stopped":
