@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from planck_nb import ai, errors, events
     from planck_nb.agent.agent import Agent
     from planck_nb.agent.approval import Policy, Rule
-    from planck_nb.agent.approval.effect import Effect
     from planck_nb.agent.approval.gate import Approvals
     from planck_nb.agent.calling.functions import tool
     from planck_nb.agent.calling.tool import Tool, ToolContext
     from planck_nb.agent.calling.tool_output import ToolOutput
     from planck_nb.agent.context.compactor import Compact, Compactor
+    from planck_nb.agent.effect import Effect
     from planck_nb.agent.limits import Limits
     from planck_nb.agent.run import Run, RunResult
     from planck_nb.base.errors import PlanckError, ToolError
@@ -87,7 +87,7 @@ _HOME = {
     "ToolContext": "planck_nb.agent.calling.tool",
     "ToolError": "planck_nb.base.errors",
     "ToolOutput": "planck_nb.agent.calling.tool_output",
-    "Effect": "planck_nb.agent.approval.effect",
+    "Effect": "planck_nb.agent.effect",
     "Workspace": "planck_nb.workspace",
     "run_sync": "planck_nb.base.sync",
     "tool": "planck_nb.agent.calling.functions",

@@ -1,10 +1,11 @@
-"""What an agent tells whoever watches it: a tagged union of immutable values.
+"""The events of an agent: a tagged union of immutable dataclasses.
 
-Names and payloads follow Planck's README (turn_start, text_delta, tool_start, …); `message`, `aborted`, `queued`,
+Exactly one of `turn_end`, `aborted` and `error` ends a turn. Deltas and progress are transient; every other event is
+stored, and folding the stored events gives the same state as folding all of them.
+
+Names and payloads follow Planck's README (turn_start, text_delta, tool_start, …). `message`, `aborted`, `queued`,
 `unqueued`, `steered`, `retry`, `fallback`, `limit_reached`, `tool_args_delta`, `tool_progress`, `approval_request`,
-`approval_decision`, `rewound` and `agent_started|changed|stopped` are additions. Exactly one of `turn_end`, `aborted`
-and `error` ends a turn. Deltas and progress are shown and forgotten; every other event is stored, and folding the
-stored ones gives the same state as folding all.
+`approval_decision`, `rewound` and `agent_started|changed|stopped` are additions.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from planck_nb.agent.approval.effect import Effect
+from planck_nb.agent.effect import Effect
+from planck_nb.agent.identity import Grants, Role
 from planck_nb.ai.messages import AssistantMessage, Usage
 from planck_nb.ai.messages import Message as ConversationMessage
 from planck_nb.base.json_types import JsonObject
@@ -21,10 +23,14 @@ from planck_nb.base.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class EventBase:
-    """What every event carries.
+    """The fields that every event has.
 
-    `turn` counts the prompts that the agent took up, from 0. `seq` counts the agent's events without gaps. `time` is
-    in seconds since the epoch. `session_id` is None for an agent that is not stored.
+    Args:
+        agent_id: The agent that the event is about.
+        session_id: The session that stores it, None for an agent without a session.
+        turn: The index of the agent's turn, from 0; -1 before the first turn.
+        seq: Counts the agent's events without gaps.
+        time: Seconds since the epoch.
     """
 
     agent_id: str
@@ -36,7 +42,22 @@ class EventBase:
 
 @dataclass(frozen=True, slots=True)
 class AgentStarted(EventBase):
-    """The agent exists. `model` is "provider:model"; `tools` are the names it can call; `options` how it answers."""
+    """An agent was created.
+
+    Args:
+        name: What people call the agent; unique within its team.
+        agent_type: What kind of agent it is, such as "builder".
+        model: The model as "provider:model".
+        system_prompt: The agent's own system prompt.
+        tools: The names of its tools.
+        options: The request options that are set.
+        role: Its role in its team, empty if it is in no team.
+        team_id: Its team, None if it is in no team.
+        parent_id: The agent that started it, None if a person or a program did.
+        description: What the agent is for, in a sentence.
+        grants: What it may give to the agents that it starts.
+        model_source: How the model was found; see `Model.source`.
+    """
 
     name: str
     agent_type: str
@@ -44,6 +65,12 @@ class AgentStarted(EventBase):
     system_prompt: str
     tools: tuple[str, ...]
     options: JsonObject = field(default_factory=dict[str, Any])
+    role: Role = ""
+    team_id: str | None = None
+    parent_id: str | None = None
+    description: str = ""
+    grants: Grants = field(default_factory=Grants)
+    model_source: JsonObject = field(default_factory=dict[str, Any])
     type: Literal["agent_started"] = "agent_started"
 
 
@@ -55,12 +82,13 @@ class AgentChanged(EventBase):
     system_prompt: str
     tools: tuple[str, ...]
     options: JsonObject = field(default_factory=dict[str, Any])
+    model_source: JsonObject = field(default_factory=dict[str, Any])
     type: Literal["agent_changed"] = "agent_changed"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStopped(EventBase):
-    """The agent takes no more prompts; `removed` tells that it is not to be there when the session goes on."""
+    """The agent accepts no more prompts. `removed`: it will not return when the session is resumed."""
 
     removed: bool = False
     type: Literal["agent_stopped"] = "agent_stopped"
@@ -68,7 +96,10 @@ class AgentStopped(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Queued(EventBase):
-    """A prompt waits for the running turn to end, or, to steer, for its running tools; the same id again: edited."""
+    """A prompt is waiting: for the running turn to end or, if it steers, for the running tools.
+
+    The same id again: the waiting prompt was edited.
+    """
 
     prompt_id: str
     text: str
@@ -78,7 +109,7 @@ class Queued(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Unqueued(EventBase):
-    """A waiting prompt was taken up, or removed."""
+    """A waiting prompt was taken from the queue, to be answered or because it was removed."""
 
     prompt_id: str
     type: Literal["unqueued"] = "unqueued"
@@ -94,7 +125,7 @@ class Steered(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class TurnStart(EventBase):
-    """The agent takes up one or more prompts."""
+    """The agent starts to answer one or more prompts."""
 
     index: int
     model: str
@@ -103,7 +134,7 @@ class TurnStart(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Message(EventBase):
-    """A message was appended to the log under `id`; it is durable when the log is."""
+    """A message was appended to the log under `id`; it is as durable as the log."""
 
     id: int
     message: ConversationMessage
@@ -112,7 +143,7 @@ class Message(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class TextDelta(EventBase):
-    """More text of the reply that is being written."""
+    """More text of the reply that is being streamed."""
 
     text: str
     type: Literal["text_delta"] = "text_delta"
@@ -128,7 +159,7 @@ class ThinkingDelta(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolArgsDelta(EventBase):
-    """More JSON text of the arguments that the model is writing for the call `id`; empty when the call begins."""
+    """More JSON text of the arguments of the call `id`; empty when the call begins."""
 
     id: str
     name: str
@@ -138,10 +169,14 @@ class ToolArgsDelta(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class UsageDelta(EventBase):
-    """A reply was counted: `delta` and `cost` for the reply, `total` and `total_cost` for the agent's life.
+    """A reply was counted.
 
-    Costs are in US dollars, None as long as no price was known. `context_tokens` is how much of the model's window the
-    conversation fills now.
+    Args:
+        delta: Tokens of the reply.
+        total: Tokens of the agent so far.
+        cost: US dollars for the reply, None if its price is unknown.
+        total_cost: US dollars for the agent so far, None until a price was known.
+        context_tokens: Tokens of the model's context window that the conversation fills now.
     """
 
     delta: Usage
@@ -154,7 +189,7 @@ class UsageDelta(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolStart(EventBase):
-    """A tool begins to run."""
+    """A tool starts to run."""
 
     id: str
     name: str
@@ -164,7 +199,7 @@ class ToolStart(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress(EventBase):
-    """More of what a running tool shows of its work, such as the output of a command; `tool_end` has the result."""
+    """Output of a tool that is still running, such as the lines of a command; `tool_end` has the result."""
 
     id: str
     name: str
@@ -174,7 +209,7 @@ class ToolProgress(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolEnd(EventBase):
-    """A tool gave its result, the text the model will read; `error` tells whether it failed."""
+    """A tool call has a result: the text that the model will read. `error`: the call failed."""
 
     id: str
     name: str
@@ -185,9 +220,15 @@ class ToolEnd(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest(EventBase):
-    """The call `id` waits until somebody decides whether it may run; at `deadline` (epoch seconds) it is denied.
+    """The call `id` waits for a decision; it is denied at `deadline`.
 
-    `touches` is what it would touch, `reason` one sentence that says why it is asked.
+    Args:
+        id: The id of the call.
+        name: The name of the tool.
+        args: The arguments that the model wrote.
+        touches: What the call would read, change, run or connect to.
+        reason: One sentence on why approval is needed.
+        deadline: Seconds since the epoch.
     """
 
     id: str
@@ -199,14 +240,25 @@ class ApprovalRequest(EventBase):
     type: Literal["approval_request"] = "approval_request"
 
 
+RuleScope: TypeAlias = Literal["", "agent", "role", "all"]
+"""Which agents a remembered rule is for: the one that asked, all of its role, or all; empty if none is remembered."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision(EventBase):
-    """Whether the call `id` may run, and who decided.
+    """The call `id` may run, or may not.
 
-    `by` is "rule" (the policy), "user", "deadline" (nobody answered in time), "nobody" (there was nobody to ask) or
-    "stop" (the turn was stopped). `args` are the arguments as somebody edited them, None where they are unchanged.
-    `rule` is the rule that decided, or the one that is remembered from now on; empty where there is none. `reason` is
-    one sentence for the model where the call was denied.
+    Args:
+        id: The id of the call.
+        name: The name of the tool.
+        allowed: Whether the call may run.
+        by: What decided: "rule" (the policy), "user", "deadline" (no decision in time), "nobody" (there was nobody to
+            ask) or "stop" (the turn was stopped).
+        args: The arguments as the user edited them, None if they are unchanged.
+        rule: The rule that decided, or the one that is remembered from now on; empty if there is none.
+        reason: One sentence for the model if the call was denied.
+        scope: Which agents the remembered rule is for. Empty for rules that are not remembered and in sessions of
+            version 0.1.0, whose rules are for the agents of the session.
     """
 
     id: str
@@ -216,12 +268,18 @@ class ApprovalDecision(EventBase):
     args: JsonObject | None = None
     rule: str = ""
     reason: str = ""
+    scope: RuleScope = ""
     type: Literal["approval_decision"] = "approval_decision"
 
 
 @dataclass(frozen=True, slots=True)
 class Compacting(EventBase):
-    """The older part of the conversation is being summarised; `tokens` is its size, estimated. `compacted` follows."""
+    """The older part of the conversation is being summarised; `compacted` follows.
+
+    Args:
+        messages: How many messages there are.
+        tokens: Their estimated size.
+    """
 
     messages: int
     tokens: int
@@ -230,10 +288,13 @@ class Compacting(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Compacted(EventBase):
-    """The compaction is over.
+    """The compaction has ended.
 
-    `summary_id` is the id of the summary, None where the conversation stays as it was: `reason` then says why.
-    `tokens_before` and `tokens_after` are sizes of the conversation that is sent, estimated.
+    Args:
+        summary_id: The message id of the summary, None if the conversation stays as it was.
+        tokens_before: Estimated size of the conversation as it was sent before.
+        tokens_after: Estimated size of the conversation as it is sent from now on.
+        reason: Why the conversation stays as it was.
     """
 
     summary_id: int | None
@@ -245,9 +306,11 @@ class Compacted(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class LimitReached(EventBase):
-    """A limit ends the turn softly: what was said is kept, `turn_end` follows.
+    """A limit ends the turn early: what was written is kept, and `turn_end` follows.
 
-    `limit` is the name of the field of `Limits`, `reason` one sentence with what to do.
+    Args:
+        limit: The name of the field of `Limits`.
+        reason: One sentence that says what to do.
     """
 
     limit: str
@@ -257,7 +320,7 @@ class LimitReached(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Fallback(EventBase):
-    """`failed` could not answer, for this `reason`; `model` is asked instead. Both are "provider:model"."""
+    """The model `failed` could not answer for this `reason`; `model` is used instead. Both are "provider:model"."""
 
     failed: str
     model: str
@@ -267,7 +330,7 @@ class Fallback(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Rewound(EventBase):
-    """The conversation was taken back to just before `message_id`; what it had cost until then stays spent."""
+    """The conversation is as it was before `message_id`; `usage` and `cost` stay as they were spent."""
 
     message_id: int
     usage: Usage
@@ -277,7 +340,7 @@ class Rewound(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Retry(EventBase):
-    """The request failed before any content and is sent again in `delay` seconds."""
+    """The request failed before any content arrived and is sent again in `delay` seconds."""
 
     attempt: int
     delay: float
@@ -287,7 +350,7 @@ class Retry(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Warned(EventBase):
-    """Something was not sent to the model as asked; the turn goes on. `text` is one sentence."""
+    """The request could not be sent exactly as asked; the turn goes on. `text` is one sentence."""
 
     text: str
     type: Literal["warning"] = "warning"
@@ -295,7 +358,7 @@ class Warned(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd(EventBase):
-    """The turn is complete. `usage` sums all its replies."""
+    """The turn is complete. `usage` is the sum of all its replies."""
 
     message: AssistantMessage
     usage: Usage
@@ -304,7 +367,7 @@ class TurnEnd(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Aborted(EventBase):
-    """Somebody stopped the turn; what was written until then is kept."""
+    """The turn was stopped; what was written until then is kept."""
 
     type: Literal["aborted"] = "aborted"
 
@@ -350,14 +413,14 @@ AgentEvent: TypeAlias = (
 """Any event of an agent."""
 
 TRANSIENT = frozenset({"text_delta", "thinking_delta", "tool_args_delta", "tool_progress"})
-"""Types of the events that are shown and not stored: what follows them says it all."""
+"""Types of the events that are not stored, because a later event repeats what they contain."""
 
 
 _SUPERSEDING = frozenset({"turn_start", "turn_end", "aborted", "error", "rewound"})
 
 
 def supersedes_deltas(event: AgentEvent) -> bool:
-    """Whether the event stands for all deltas before it."""
+    """Whether the event makes all deltas before it redundant."""
     return event.type in _SUPERSEDING or (event.type == "message" and event.message.type != "summary")
 
 
@@ -369,10 +432,27 @@ def _adapter() -> Any:  # noqa: ANN401 - pydantic's adapter over a union of data
 
 
 def encode_event(event: AgentEvent) -> JsonObject:
-    """The event as JSON data; `decode_event` gives an equal event back."""
+    """Encode an event as JSON data.
+
+    Args:
+        event: Any event of an agent.
+
+    Returns:
+        A dictionary of JSON values that `decode_event` turns back into an equal event.
+    """
     return cast("JsonObject", _adapter().dump_python(event, mode="json"))
 
 
 def decode_event(data: JsonObject) -> AgentEvent:
-    """The event that `encode_event` made `data` from. Raises pydantic's ValidationError for anything else."""
+    """Decode an event.
+
+    Args:
+        data: What `encode_event` returned.
+
+    Returns:
+        The event.
+
+    Raises:
+        pydantic.ValidationError: If `data` is not an encoded event.
+    """
     return cast("AgentEvent", _adapter().validate_python(data))

@@ -97,7 +97,7 @@ class TurnBudget:
         seconds = self._limits.seconds
         return None if seconds is None else seconds - (self._clock() - self._started)
 
-    def counted(self, reply: AssistantMessage, model: Model) -> None:
+    def count_reply(self, reply: AssistantMessage, model: Model) -> None:
         """Take in a reply, complete or cut; without usage its tokens are guessed."""
         self.rounds += 1
         if reply.usage is not None:

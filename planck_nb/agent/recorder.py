@@ -1,37 +1,48 @@
-"""What happens to one agent, in order: folded into its state, stored, and told to whoever watches."""
+"""Records what happens to one agent, in order: folds it into its state, stores it, and publishes it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Concatenate, ParamSpec, TypeAlias
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.context.conversation import sent
 from planck_nb.agent.message_log import LogFollower, MessageLog
 from planck_nb.agent.state import AgentState, Entry, changed, fold
-from planck_nb.ai.messages import Message, SummaryMessage
+from planck_nb.ai.messages import Message, SummaryMessage, Usage
 from planck_nb.base.event_log import EventLog
 
-Watcher: TypeAlias = EventLog[ev.AgentEvent]
+P = ParamSpec("P")
+
+Observer: TypeAlias = EventLog[ev.AgentEvent]
+
+EventType: TypeAlias = Callable[Concatenate[str, str | None, int, int, float, P], ev.AgentEvent]
+"""A class of events: called with the fields of `EventBase`, then with its payload, which mypy checks."""
 
 REPLAY = 1_000
 """Events that an agent keeps for subscribers that come late."""
 
 
 class EventRecorder:
-    """The events of one agent. `settled` is its state without what is being written, which is cheap to read.
+    """The events of one agent and the state that they add up to.
 
-    `start` is the state that the agent begins with, apart from its messages, which are those of the log. `observers`
-    get every event, and so does, while a turn runs, each of `audience`.
+    Args:
+        agent_id: The agent.
+        session_id: Its session, None for an agent without one.
+        log: Where messages and events are stored.
+        start: The state to start from, apart from its messages, which are read from the log.
+        observers: Logs that get every event.
+
+    `settled` is the state without the reply that is being streamed, which is cheap to read. `audience` are further
+    logs that get every event while a turn runs.
     """
 
     def __init__(
-        self, agent_id: str, session_id: str | None, log: MessageLog, start: AgentState, observers: Iterable[Watcher]
+        self, agent_id: str, session_id: str | None, log: MessageLog, start: AgentState, observers: Iterable[Observer]
     ) -> None:
-        self.events: Watcher = EventLog(limit=REPLAY)
-        self.audience: list[Watcher] = []
+        self.events: Observer = EventLog(limit=REPLAY)
+        self.audience: list[Observer] = []
         self._agent_id = agent_id
         self._session_id = session_id
         self._log = log
@@ -43,43 +54,59 @@ class EventRecorder:
 
     @property
     def state(self) -> AgentState:
-        """A snapshot, with the reply that is being written."""
+        """A snapshot, with the reply that is being streamed."""
         state = self.settled
         for delta in self._deltas:
             state = fold(state, delta)
         return state
 
     def follow(self, follower: LogFollower) -> None:
-        """Tell `follower` when messages are taken back."""
+        """Call `follower` when messages are taken back."""
         self._log.follow(follower)
 
-    def emit(self, kind: type[ev.EventBase], *payload: object, also: Iterable[Watcher] = ()) -> None:
-        """Tell whoever watches, and `also` these; store what lasts, without waiting for the disk."""
-        event = self._tell(kind, payload, also)
-        if event.type not in ev.TRANSIENT and event.type != "message":
-            self._log.record(event)
+    def emit(self, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
+        """Publish an event and store it, if it is not transient, without waiting for the disk."""
+        self._store(self._publish(kind(*self._next(kind), *payload, **named)))
 
-    async def keep(self, kind: type[ev.EventBase], *payload: object) -> None:
-        """Like `emit`, and return once what was told cannot be lost any more."""
-        await self._log.keep(self._tell(kind, payload))
+    def emit_to(self, also: Iterable[Observer], kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
+        """Like `emit`, to further logs too."""
+        self._store(self._publish(kind(*self._next(kind), *payload, **named), also))
+
+    async def keep(self, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
+        """Like `emit`, and return once the event is durable."""
+        await self._log.keep(self._publish(kind(*self._next(kind), *payload, **named)))
+
+    def add_usage(self, usage: Usage, cost: float | None, context_tokens: int) -> None:
+        """Add tokens and US dollars to the agent's totals."""
+        state = self.settled
+        total_cost = state.cost if cost is None else (state.cost or 0.0) + cost
+        self.emit(ev.UsageDelta, usage, state.usage + usage, cost, total_cost, context_tokens)
 
     async def append(self, message: Message) -> None:
         """Make the message durable, then part of the conversation."""
         async with self._appending:
             await self._append(message)
 
-    async def append_summary(self, summary: str, kept: Sequence[int], *, upto: int | None) -> int:
-        """Append a summary of everything as far as the id `upto`, but the messages `kept`; its id."""
+    async def append_summary(self, summary: str, kept: Callable[[Sequence[Entry]], Sequence[int]]) -> int:
+        """Append a summary of the conversation.
+
+        Args:
+            summary: Its text.
+            kept: Called with the conversation at the moment of the append, so that no message that arrives meanwhile
+                is lost; returns the ids of the messages that are still sent in full.
+
+        Returns:
+            The id of the summary.
+        """
         async with self._appending:
-            newer = [entry.id for entry in sent(self.settled.messages) if upto is not None and entry.id > upto]
-            return await self._append(SummaryMessage(summary, [*kept, *newer]))
+            return await self._append(SummaryMessage(summary, list(kept(self.settled.messages))))
 
     async def take_back(self, message_id: int) -> None:
-        """Take back the message and everything after it; followers of the log are told. Raises `SessionError`."""
+        """Remove the message and everything after it from the log, which calls its followers. Raises `SessionError`."""
         await self._log.truncate_from(message_id)
 
-    def taken_back(self, message_id: int) -> None:
-        """Go on from what is left in the log."""
+    def reload(self, message_id: int) -> None:
+        """Continue from what is left in the log after the message was taken back."""
         self.emit(ev.Rewound, message_id, self.settled.usage, self.settled.cost)
         self.settled = changed(self.settled, messages=self._stored())
 
@@ -88,23 +115,29 @@ class EventRecorder:
         self.emit(ev.Message, message_id, message)
         return message_id
 
-    def _tell(self, kind: type[ev.EventBase], payload: Sequence[object], also: Iterable[Watcher] = ()) -> ev.AgentEvent:
-        turn = self.settled.turn + (kind is ev.TurnStart)  # which belongs to the turn that it begins
-        event: ev.AgentEvent = kind(  # type: ignore[assignment]  # every subclass of Envelope is an AgentEvent
-            self._agent_id, self._session_id, turn, self._sequence, time.time(), *payload
-        )
+    def _next(self, kind: object) -> tuple[str, str | None, int, int, float]:
+        """The fields of `EventBase` for the next event."""
+        turn = self.settled.turn + (kind is ev.TurnStart)  # which belongs to the turn that it starts
+        sequence = self._sequence
         self._sequence += 1
+        return self._agent_id, self._session_id, turn, sequence, time.time()
+
+    def _publish(self, event: ev.AgentEvent, also: Iterable[Observer] = ()) -> ev.AgentEvent:
         if event.type in ev.TRANSIENT:
             self._deltas.append(event)
         else:
             self.settled = fold(self.settled, event)
             if self._deltas and ev.supersedes_deltas(event):
                 self._deltas.clear()
-        for watchers in (self.audience, also, self._observers):
-            for watcher in watchers:
-                watcher.append(event)
+        for observers in (self.audience, also, self._observers):
+            for observer in observers:
+                observer.append(event)
         self.events.append(event)
         return event
+
+    def _store(self, event: ev.AgentEvent) -> None:
+        if event.type not in ev.TRANSIENT and event.type != "message":
+            self._log.record(event)
 
     def _stored(self) -> tuple[Entry, ...]:
         return tuple(Entry(*entry) for entry in self._log.messages())

@@ -1,17 +1,19 @@
-"""What is true of an agent after its events so far, as a pure fold.
+"""The state of an agent as a pure fold over its events.
 
-The live agent, replay from a store, widgets and tests all use this one function. At rest, folding every event and
-folding only the stored ones give the same state, because a stored event replaces whatever its deltas had built.
+The live agent, replay from a session, widgets and tests all use this one function. Between turns, folding every event
+and folding only the stored ones give the same state, because a stored event replaces what its deltas built up.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.approval.effect import Effect
+from planck_nb.agent.effect import Effect
+from planck_nb.agent.identity import Grants, Role
 from planck_nb.ai.messages import Message, Usage
 from planck_nb.base.json_types import JsonObject
 
@@ -28,7 +30,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class QueuedPrompt:
-    """A prompt that waits: to `steer`, for the running tools to end, otherwise for the running turn."""
+    """A prompt that is waiting: if it steers, for the running tools to end, otherwise for the running turn."""
 
     id: str
     text: str
@@ -37,7 +39,7 @@ class QueuedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class RunningTool:
-    """A tool call that has begun and not ended."""
+    """A tool call that has started and not ended."""
 
     id: str
     name: str
@@ -46,7 +48,7 @@ class RunningTool:
 
 @dataclass(frozen=True, slots=True)
 class PendingApproval:
-    """A call that waits for somebody's approval; `deadline` in seconds since the epoch."""
+    """A call that is waiting for approval; `deadline` is in seconds since the epoch."""
 
     id: str
     name: str
@@ -58,9 +60,9 @@ class PendingApproval:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Partial:
-    """The reply being written: its newest delta and what came before.
+    """The reply that is being streamed: its newest delta and a link to those before it.
 
-    A linked list, so that a delta costs the same however long the text is; nothing is joined until somebody reads.
+    A linked list, so that a delta costs the same however long the text is; nothing is joined until it is read.
     """
 
     delta: ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta
@@ -90,8 +92,18 @@ class Partial:
 class AgentState:
     """A snapshot of an agent.
 
-    `turn` is the index of the newest turn, -1 before the first. `cost` is in US dollars. `context_tokens` is how much
-    of the model's window the conversation filled after the last reply. `error` is why the last turn failed.
+    Args:
+        turn: The index of the newest turn, -1 before the first.
+        messages: The whole conversation, with ids.
+        queue: Prompts that are waiting.
+        running: Tool calls that have started and not ended.
+        pending_approvals: Calls that are waiting for approval.
+        context_tokens: Tokens of the model's context window that the conversation filled after the last reply.
+        cost: US dollars so far, None until a price was known.
+        error: Why the last turn failed, None if it did not.
+        partial: The reply that is being streamed.
+
+    The other fields are those of `AgentStarted`.
     """
 
     agent_id: str = ""
@@ -102,12 +114,18 @@ class AgentState:
     system_prompt: str = ""
     tools: tuple[str, ...] = ()
     options: JsonObject = field(default_factory=dict[str, Any])
+    role: Role = ""
+    team_id: str | None = None
+    parent_id: str | None = None
+    description: str = ""
+    grants: Grants = field(default_factory=Grants)
+    model_source: JsonObject = field(default_factory=dict[str, Any])
     status: Status = "idle"
     turn: int = -1
     messages: tuple[Entry, ...] = ()
     queue: tuple[QueuedPrompt, ...] = ()
     running: tuple[RunningTool, ...] = ()
-    asking: tuple[PendingApproval, ...] = ()
+    pending_approvals: tuple[PendingApproval, ...] = ()
     compacting: bool = False
     context_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -116,15 +134,29 @@ class AgentState:
     stopped: bool = False
     partial: Partial | None = None
 
+    @property
+    def asking(self) -> tuple[PendingApproval, ...]:
+        """The name of `pending_approvals` in version 0.1.0."""
+        warnings.warn("AgentState.asking is now AgentState.pending_approvals.", DeprecationWarning, stacklevel=2)
+        return self.pending_approvals
+
 
 def fold(state: AgentState, event: ev.AgentEvent) -> AgentState:
-    """The state after `event`. Pure; events of types it does not know change nothing."""
+    """Apply an event to a state.
+
+    Args:
+        state: The state so far; `AgentState()` before the first event.
+        event: The next event. Events of unknown types change nothing.
+
+    Returns:
+        The state after the event; `state` itself is never changed.
+    """
     change = _FOLDS.get(event.type)
     return state if change is None else change(state, event)
 
 
 def changed(state: AgentState, **changes: object) -> AgentState:
-    """The state with some fields changed: `dataclasses.replace` costs five times as much, and each event pays it."""
+    """Copy the state with some fields changed. `dataclasses.replace` costs five times as much, on every event."""
     copy = object.__new__(AgentState)
     vars(copy).update(vars(state), **changes)
     return copy
@@ -141,10 +173,16 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
         system_prompt=event.system_prompt,
         tools=event.tools,
         options=event.options,
+        role=event.role,
+        team_id=event.team_id,
+        parent_id=event.parent_id,
+        description=event.description,
+        grants=event.grants,
+        model_source=event.model_source,
         status="idle",
         queue=(),
         running=(),
-        asking=(),
+        pending_approvals=(),
         compacting=False,
         context_tokens=0,
         error=None,
@@ -155,7 +193,12 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
 
 def _agent_changed(state: AgentState, event: ev.AgentChanged) -> AgentState:
     return changed(
-        state, model=event.model, system_prompt=event.system_prompt, tools=event.tools, options=event.options
+        state,
+        model=event.model,
+        system_prompt=event.system_prompt,
+        tools=event.tools,
+        options=event.options,
+        model_source=event.model_source,
     )
 
 
@@ -203,12 +246,12 @@ def _tool_end(state: AgentState, event: ev.ToolEnd) -> AgentState:
 
 
 def _approval_request(state: AgentState, event: ev.ApprovalRequest) -> AgentState:
-    asking = PendingApproval(event.id, event.name, event.args, event.touches, event.reason, event.deadline)
-    return changed(state, asking=(*state.asking, asking))
+    pending = PendingApproval(event.id, event.name, event.args, event.touches, event.reason, event.deadline)
+    return changed(state, pending_approvals=(*state.pending_approvals, pending))
 
 
 def _approval_decision(state: AgentState, event: ev.ApprovalDecision) -> AgentState:
-    return changed(state, asking=tuple(call for call in state.asking if call.id != event.id))
+    return changed(state, pending_approvals=tuple(call for call in state.pending_approvals if call.id != event.id))
 
 
 def _compacting(state: AgentState, _event: ev.Compacting) -> AgentState:
@@ -234,7 +277,7 @@ def _rewound(state: AgentState, event: ev.Rewound) -> AgentState:
         status="idle",
         queue=(),
         running=(),
-        asking=(),
+        pending_approvals=(),
         compacting=False,
         context_tokens=0,
         partial=None,
@@ -243,7 +286,7 @@ def _rewound(state: AgentState, event: ev.Rewound) -> AgentState:
 
 
 def _at_rest(state: AgentState, _event: ev.TurnEnd | ev.Aborted) -> AgentState:
-    return changed(state, status="idle", running=(), asking=(), partial=None)
+    return changed(state, status="idle", running=(), pending_approvals=(), partial=None)
 
 
 def _unchanged(state: AgentState, _event: ev.AgentEvent) -> AgentState:
@@ -252,7 +295,7 @@ def _unchanged(state: AgentState, _event: ev.AgentEvent) -> AgentState:
 
 
 def _error(state: AgentState, event: ev.Error) -> AgentState:
-    return changed(state, status="idle", running=(), asking=(), partial=None, error=event.reason)
+    return changed(state, status="idle", running=(), pending_approvals=(), partial=None, error=event.reason)
 
 
 _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {

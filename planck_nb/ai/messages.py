@@ -221,10 +221,12 @@ def _no_content(found: object) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A message from a person or from another agent.
+    """A prompt: what a person, a program or another agent says.
 
     Args:
-        content: Text, which becomes one text part, or the parts.
+        content: Text and other parts; a plain string becomes one text part.
+        sender_id: The id of the agent that sent it, None if a person or a program did.
+        sender_name: The name of that agent.
 
     Raises:
         UsageError: The content is neither text nor a sequence of text, image and file parts.
@@ -232,9 +234,17 @@ class UserMessage:
 
     content: tuple[UserPart, ...]
     type: Literal["user"] = "user"
+    sender_id: str | None = None
+    sender_name: str | None = None
 
-    def __init__(self, content: str | Sequence[UserPart], type: Literal["user"] = "user") -> None:  # noqa: A002
-        _set(self, content=as_parts(content), type=type)
+    def __init__(
+        self,
+        content: str | Sequence[UserPart],
+        type: Literal["user"] = "user",  # noqa: A002 - the tag
+        sender_id: str | None = None,
+        sender_name: str | None = None,
+    ) -> None:
+        _set(self, content=as_parts(content), type=type, sender_id=sender_id, sender_name=sender_name)
 
     @property
     def text(self) -> str:

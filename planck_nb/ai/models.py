@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.messages import Usage
@@ -135,6 +136,25 @@ class Model:
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.id}"
+
+    @property
+    def source(self) -> dict[str, object]:
+        """How the model was found, as JSON data without any secret: what it takes to look it up again.
+
+        Always with `api`; `alias`, `base_url`, `identifier` and `has_api_key` only if they are set. A name, password
+        or query in the URL is left out.
+        """
+        found: dict[str, object] = {"api": self.api}
+        if self.alias:
+            found["alias"] = self.alias
+        if self.base_url:
+            parts = urlsplit(self.base_url)
+            found["base_url"] = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        if self.identifier:
+            found["identifier"] = self.identifier
+        if not self.has_api_key:
+            found["has_api_key"] = False
+        return found
 
     def cost(self, usage: Usage | None) -> float | None:
         """Compute the cost of one request.

@@ -67,7 +67,7 @@ def _functions(notebook: Notebook) -> Suggestions:
 
 def waiting_calls(notebook: Notebook) -> list[tuple[Agent, PendingApproval]]:
     """The calls that wait for approval, each with the agent that made it."""
-    return [(agent, call) for agent in notebook.workspace.agents.values() for call in agent.state.asking]
+    return [(agent, call) for agent in notebook.workspace.agents.values() for call in agent.state.pending_approvals]
 
 
 def _names_of_calls(notebook: Notebook) -> Iterator[tuple[str, Agent, PendingApproval]]:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ConfigError, ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import duckdb
 
+from planck_nb.agent.identity import AgentIdentity, Grants, Role
 from planck_nb.ai.messages import Usage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.query import query_into
@@ -31,7 +32,13 @@ select
     agent_id,
     first_state->>'$.name' as name,
     first_state->>'$.agent_type' as agent_type,
+    first_state->>'$.role' as role,
+    first_state->>'$.team_id' as team_id,
+    first_state->>'$.parent_id' as parent_id,
+    first_state->>'$.description' as description,
+    first_state->'$.grants' as grants,
     state->>'$.model' as model,
+    state->'$.model_source' as model_source,
     state->>'$.system_prompt' as system_prompt,
     state->'$.tools' as tools,
     state->'$.options' as options,
@@ -48,7 +55,12 @@ select
         select arg_max(coalesce(e.data->>'$.total_cost', e.data->>'$.cost'), e.id) from store.all_events e
         where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
     ) as cost,
-    (select list(distinct rule) from approvals where decided_by = 'user' and allowed and rule <> '') as rules
+    (
+        select list(distinct {'text': e.data->>'$.rule', 'scope': coalesce(e.data->>'$.scope', '')})
+        from store.visible_events e
+        where e.type = 'approval_decision' and e.data->>'$.by' = 'user' and (e.data->>'$.allowed')::boolean
+            and e.data->>'$.rule' <> ''
+    ) as rules
 from bounds b
 where first_state is not null
 order by first_id
@@ -57,28 +69,30 @@ order by first_id
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """One agent of a session.
+    """One agent of a session as it was last: what it takes to create it again.
 
     Args:
-        agent_id: The id of the agent.
-        name: Its name.
-        agent_type: Its type, such as "orchestrator".
-        model: Its model, "provider:model".
-        system_prompt: Its system prompt.
+        identity: Its id, name, type, role, team and parent.
+        model: The model as "provider:model".
+        model_source: How the model was found; see `Model.source`.
+        system_prompt: Its own system prompt.
+        description: What it is for.
+        grants: What it may give to the agents that it starts.
         tools: The names of its tools.
-        options: The options that differ from the provider's defaults, by field.
-        removed: Whether it was removed and is not to be resumed.
-        unfinished: Whether its last turn has messages but no end.
-        turn: The index of its latest turn, -1 before the first.
-        usage: Tokens of all its replies.
-        cost: US dollars for all its replies; None if no price is known.
+        options: Request options that are set, by field.
+        removed: Whether it was removed for good.
+        unfinished: Whether its last turn was cut off after something was said in it.
+        turn: The index of its newest turn, -1 before the first.
+        usage: Tokens so far.
+        cost: US dollars so far, None until a price was known.
     """
 
-    agent_id: str
-    name: str
-    agent_type: str
+    identity: AgentIdentity
     model: str
+    model_source: JsonObject
     system_prompt: str
+    description: str
+    grants: Grants
     tools: tuple[str, ...]
     options: JsonObject
     removed: bool
@@ -89,16 +103,24 @@ class AgentRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberedRule:
+    """A rule that the user added with a decision: its text, and which agents it is for; empty in version 0.1.0."""
+
+    text: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionMembers:
     """The agents of a session, and the approval rules that its user has added.
 
     Args:
         members: The agents, in the order in which they were started.
-        rules: The texts of the rules, sorted.
+        rules: The rules, sorted by their texts.
     """
 
     members: tuple[AgentRecord, ...]
-    rules: tuple[str, ...]
+    rules: tuple[RememberedRule, ...]
 
 
 async def read_members(session: Session) -> SessionMembers:
@@ -114,8 +136,9 @@ async def read_members(session: Session) -> SessionMembers:
         QueryError: The session cannot be read.
     """
     rows = await query_into(session.directory, _AGENTS, _records, only=session.info)
-    rules = sorted(rows[0]["rules"] or ()) if rows else ()
-    return SessionMembers(tuple(map(_member, rows)), tuple(rules))
+    found = (rows[0]["rules"] or ()) if rows else ()
+    rules = sorted((rule["text"], rule["scope"]) for rule in found)
+    return SessionMembers(tuple(map(_member, rows)), tuple(RememberedRule(*rule) for rule in rules))
 
 
 def _records(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
@@ -124,11 +147,19 @@ def _records(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
 
 def _member(row: dict[str, Any]) -> AgentRecord:
     return AgentRecord(
-        agent_id=row["agent_id"],
-        name=row["name"] or "",
-        agent_type=row["agent_type"] or "",
+        identity=AgentIdentity(
+            row["agent_id"],
+            row["name"] or "",
+            row["agent_type"] or "",
+            row["role"] if row["role"] in get_args(Role) else "",
+            row["team_id"],
+            row["parent_id"],
+        ),
         model=row["model"] or "",
+        model_source=json.loads(row["model_source"] or "{}"),
         system_prompt=row["system_prompt"] or "",
+        description=row["description"] or "",
+        grants=_grants(json.loads(row["grants"] or "{}")),
         tools=tuple(json.loads(row["tools"] or "[]")),
         options=json.loads(row["options"] or "{}"),
         removed=bool(row["removed"]),
@@ -137,3 +168,7 @@ def _member(row: dict[str, Any]) -> AgentRecord:
         usage=Usage(**json.loads(row["usage"] or "{}")),
         cost=None if row["cost"] is None else float(row["cost"]),
     )
+
+
+def _grants(stored: JsonObject) -> Grants:
+    return Grants(*(tuple(map(str, stored.get(key) or ())) for key in ("tools", "skills", "models")))

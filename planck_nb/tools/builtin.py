@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.calling.tool import Tool, ToolContext
+from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
 from planck_nb.tools.files import Files

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
+from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder

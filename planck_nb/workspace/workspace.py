@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,6 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.tool import Tool
-from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.ai.cassettes import Cassette
@@ -31,7 +30,6 @@ from planck_nb.base.errors import (
     SessionError,
     SessionLockedError,
     SessionNotFoundError,
-    did_you_mean,
 )
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
@@ -39,8 +37,10 @@ from planck_nb.config import Config
 from planck_nb.sessions import Session, SessionInfo, list_sessions, query, query_async
 from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
 from planck_nb.tools.changes import Changes
+from planck_nb.workspace.agent_factory import AgentFactory
+from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_model import choose_model, paced
-from planck_nb.workspace.session_settings import SessionSettings, read_rules
+from planck_nb.workspace.session_settings import SessionSettings, limited, read_rules
 from planck_nb.workspace.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -59,12 +59,8 @@ INTERRUPTED = (
 """What an agent is told once, when the session goes on after its last turn was cut off."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A session that agents write to, and what it has spent."""
-
-    session: Session
-    session_spend: SessionSpend
+_RENAMED = {"equipment": "toolbox", "keep_choices": "save_session_settings"}
+"""Names of 0.1.0 that go on as aliases, with what they are called now."""
 
 
 class Workspace:
@@ -77,8 +73,7 @@ class Workspace:
     def __init__(self, config: Config | None = None, *, client: Client | None = None, owner: str = "") -> None:
         self.config = config or Config.load()
         self.owner = owner
-        self.agents: dict[str, Agent] = {}
-        """The agents by name, in the order they were made."""
+        self._registry = AgentRegistry()
         self.approvals = Approvals(Policy.allow_all(), self.config.approval_deadline, attendance=asyncio.Event())
         """What may run; `attend` says that somebody is there who can be asked."""
         self.approvals.policy = self.policy()
@@ -86,7 +81,7 @@ class Workspace:
         self._owns_client = client is None
         self._client = client or Client(credentials=self.config.environment(), cassette=_cassette(self.config))
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
-        self._opened: _Opened | None = None
+        self._factory: AgentFactory | None = None
         self._session_settings = SessionSettings()
         self._model: Model | None = None
         self._reserve()
@@ -99,6 +94,14 @@ class Workspace:
     ) -> None:
         await self.close()
 
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
+
+        def __getattr__(self, name: str) -> object:
+            if name not in _RENAMED:
+                raise AttributeError(f"'Workspace' object has no attribute {name!r}")
+            warnings.warn(f"Workspace.{name} is now Workspace.{_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
+            return getattr(self, _RENAMED[name])
+
     @property
     def sessions_dir(self) -> Path:
         """Where sessions are kept."""
@@ -107,12 +110,26 @@ class Workspace:
     @property
     def session(self) -> Session:
         """The session that the agents write to; made when it is first asked for."""
-        return self._open().session
+        return self.agent_factory.session
+
+    @property
+    def agents(self) -> dict[str, Agent]:
+        """The agents that are in no team by name, in the order they were created."""
+        return self._registry.named()
+
+    @property
+    def agent_factory(self) -> AgentFactory:
+        """Creates agents of the session, for teams too; makes the session if there is none yet."""
+        if self._factory is None:
+            session_id, name = self._reserved
+            self._open(Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner))
+        assert self._factory is not None  # noqa: S101 - for the type checker
+        return self._factory
 
     @property
     def session_id(self) -> str | None:
         """The id of the session, None as long as nobody asked for one."""
-        return self._opened.session.id if self._opened else None
+        return self._factory.session.id if self._factory else None
 
     def attend(self) -> None:
         """Take in that somebody is there who can be asked for approval."""
@@ -131,19 +148,21 @@ class Workspace:
 
         Before there is a session nothing is kept. Raises `SessionError`.
         """
-        if self._opened is None:
+        if self._factory is None:
             return
         settings = set(self.policy().rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in settings]
-        session_settings = SessionSettings.of(rules, (agent.model for agent in self.agents.values()))
+        session_settings = SessionSettings.of(rules, (agent.model for agent in self._registry))
         if session_settings != self._session_settings:
-            await self._opened.session.save_metadata(session_settings.metadata())
+            await self._factory.session.save_metadata(session_settings.metadata())
             self._session_settings = session_settings
 
     def set_limits(self, limits: Limits) -> None:
         """Bound all agents by these from their next turn on."""
         self.limits = limits
-        for agent in self.agents.values():
+        if self._factory is not None:
+            self._factory.limits = limits
+        for agent in self._registry:
             agent.limits = limits
 
     def model(self, reference: str, *, base_url: str | None = None) -> Model:
@@ -183,24 +202,51 @@ class Workspace:
         system_prompt: str = "",
         tools: Iterable[Tool | Callable[..., object]] = (),
         options: Options | None = None,
+        description: str = "",
     ) -> Agent:
-        """Make an agent whose messages are stored in the session. Raises `AgentError` where the name is taken."""
-        if name in self.agents:
-            raise AgentError(f"An agent named {name} exists already; choose another name.")
-        return self._add(name, model, system_prompt, tools, options=options)
+        """Create an agent whose messages are stored in the session.
 
-    def agent(self, name: str) -> Agent:
-        """The agent of this name. Raises `AgentError` where there is none."""
-        try:
-            return self.agents[name]
-        except KeyError:
-            raise AgentError(f"No agent is named {name}. {did_you_mean(name, self.agents)}".rstrip()) from None
+        Args:
+            name: Its name, unique among the agents that are in no team.
+            model: The model that answers.
+            system_prompt: What the model is told before the conversation.
+            tools: Tools, or Python functions to make tools of.
+            options: Request options.
+            description: What the agent is for, in a sentence.
+
+        Returns:
+            The agent.
+
+        Raises:
+            AgentError: If the name is taken.
+        """
+        return self.agent_factory.create(
+            name,
+            model=model,
+            system_prompt=system_prompt,
+            tools=tools,
+            options=options,
+            description=description,
+        )
+
+    def agent(self, name: str, *, team_id: str | None = None) -> Agent:
+        """Look up an agent by name.
+
+        Args:
+            name: Its name.
+            team_id: Its team, None for the agents that are in no team.
+
+        Returns:
+            The agent.
+
+        Raises:
+            AgentError: If there is none of this name.
+        """
+        return self._registry.by_name(name, team_id)
 
     async def remove_agent(self, name: str) -> None:
         """Stop the agent for good and forget its name; what it said stays in the session."""
-        agent = self.agent(name)
-        del self.agents[name]
-        await agent.stop(removed=True)
+        await self._remove(self.agent(name))
 
     async def resume(self, id_or_name: str | None = None, *, find: ToolResolver | None = None) -> list[str]:
         """Go on with a stored session: its agents, their history, usage, tools and remembered approvals.
@@ -210,7 +256,7 @@ class Workspace:
         sentence about everything that could not be restored. Raises `SessionNotFoundError` and `SessionLockedError`,
         which leave everything as it was.
         """
-        if self._opened and id_or_name in (self._opened.session.id, self._opened.session.name):
+        if self._factory and id_or_name in (self._factory.session.id, self._factory.session.name):
             raise AgentError(f"Session {id_or_name} is the one that is open here.")
         session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
         return await self._move_to(session, find)
@@ -253,11 +299,18 @@ class Workspace:
         return self._events.subscribe(since)
 
     def find_agent(self, agent_id: str) -> Agent:
-        """The agent with this id. Raises `AgentError` where there is none."""
-        for agent in self.agents.values():
-            if agent.id == agent_id:
-                return agent
-        raise AgentError(f"No agent of this workspace has the id {agent_id}.")
+        """Look up an agent by its id, whatever its team.
+
+        Args:
+            agent_id: The id.
+
+        Returns:
+            The agent.
+
+        Raises:
+            AgentError: If no agent of the workspace has this id.
+        """
+        return self._registry.by_id(agent_id)
 
     def sessions(self) -> list[SessionInfo]:
         """All sessions in the directory, oldest first."""
@@ -279,9 +332,9 @@ class Workspace:
 
     async def flush(self) -> None:
         """Have all that happened here on disk, as far as the disk takes it: events are written some time after."""
-        if self._opened is not None:
+        if self._factory is not None:
             with suppress(SessionError):  # what is there can be read all the same
-                await self._opened.session.flush()
+                await self._factory.session.flush()
 
     async def close(self) -> None:
         """Stop all agents and close the session. What was acknowledged is on disk already."""
@@ -290,15 +343,22 @@ class Workspace:
         if self._owns_client:
             await self._client.aclose()
 
-    def _open(self, session: Session | None = None, session_spend: SessionSpend | None = None) -> _Opened:
-        if self._opened is None:
-            if session is None:
-                session_id, name = self._reserved
-                session = Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner)
-            else:
-                self._fill_toolbox(session.id, session.name)
-            self._opened = _Opened(session, session_spend or SessionSpend())
-        return self._opened
+    def _open(self, session: Session, session_spend: SessionSpend | None = None) -> None:
+        """Let agents write to the session."""
+        if (session.id, session.name) != self._reserved:
+            self._fill_toolbox(session.id, session.name)
+        self._factory = AgentFactory(
+            session=session,
+            session_spend=session_spend or SessionSpend(),
+            registry=self._registry,
+            approvals=self.approvals,
+            limits=self.limits,
+            prompt_parts=self.toolbox.prompt_parts,
+            client=self._client,
+            observers=(self._events,),
+            fallbacks=lambda: [self.model(reference) for reference in self.config.fallbacks],
+            compact_ratio=self.config.compact_ratio,
+        )
 
     def _reserve(self) -> None:
         """Settle what the next session will be called, so that its equipment can be looked at before it is made."""
@@ -311,99 +371,72 @@ class Workspace:
         self.toolbox = Toolbox(self.config, self.changes)
         """What agents can be given by name."""
 
-    def _add(
-        self,
-        name: str,
-        model: Model,
-        system_prompt: str,
-        tools: Iterable[Tool | Callable[..., object]],
-        *,
-        options: Options | None = None,
-        member: AgentRecord | None = None,
-    ) -> Agent:
-        opened = self._open()
-        agent = Agent(
-            id=member.agent_id if member else None,
-            type=member.agent_type if member else None,
-            usage=member.usage if member else None,
-            cost=member.cost if member else None,
-            turn=member.turn if member else -1,
-            model=model,
-            system_prompt=system_prompt,
-            tools=tools,
-            name=name,
-            session=opened.session,
-            options=Options.from_named(member.options) if member else options,
-            on_compact=Compactor.build(ratio=self.config.compact_ratio),
-            fallbacks=[self.model(reference) for reference in self.config.fallbacks],
-            limits=self.limits,
-            session_spend=opened.session_spend,
-            approvals=self.approvals,
-            prompt_parts=self.toolbox.prompt_parts,
-            client=self._client,
-            observers=(self._events,),
-        )
-        self.agents[name] = agent
-        return agent
-
     async def _move_to(self, session: Session, find: ToolResolver | None) -> list[str]:
         """Make `session` the one that agents write to, with the agents it has."""
         try:
             found = await read_members(session)
-            session_settings = SessionSettings.read(session.get_metadata())
+            settings = SessionSettings.read(session.get_metadata())
             await self._leave()
         except BaseException:
             session.close()
             raise
         spent = sum((member.usage.total_tokens for member in found.members), 0)
         self._open(session, SessionSpend(spent, sum(member.cost or 0.0 for member in found.members)))
-        self._session_settings = session_settings
-        for rule in (*session_settings.rules, *read_rules(("allow", text) for text in found.rules)):
+        self._session_settings = settings
+        for rule in _remembered(found, settings):
             self.approvals.remember(rule)
         return await self._follow(found, find)
 
     async def _follow(self, found: SessionMembers, find: ToolResolver | None) -> list[str]:
-        """Stop the agents that are not of this roster and make those that are missing.
+        """Stop the agents that are not among the members, and restore the members that are missing.
 
         Returns a sentence about everyone who stopped and everything that could not be restored.
         """
-        staying = {member.agent_id: member for member in found.members if not member.removed}
-        gone = [name for name, agent in self.agents.items() if agent.id not in staying]
-        for name in gone:
-            await self.remove_agent(name)
-        problems = [f"{name} has no part in this and stopped." for name in gone]
-        here = {agent.id for agent in self.agents.values()}
-        for member in staying.values():
-            if member.agent_id in here:
-                continue
-            name = member.name or member.agent_id
-            if name in self.agents:
-                problems.append(f"A second agent named {name} was left out.")
-                continue
-            tools, missing = _granted(member, find, self.toolbox)
-            if missing:
-                problems.append(f"{name} lacks {', '.join(missing)}; hand them over again with `--tools`.")
-            agent = self._add(name, await self._model_of(member, problems), member.system_prompt, tools, member=member)
-            if member.unfinished:
-                await agent.append(UserMessage(INTERRUPTED))
+        staying = {member.identity.id: member for member in found.members if not member.removed}
+        gone = [agent for agent in self._registry if agent.id not in staying]
+        for agent in gone:
+            await self._remove(agent)
+        problems = [f"{agent.name} has no part in this and stopped." for agent in gone]
+        for agent_id, member in staying.items():
+            if agent_id not in self._registry:
+                problems.extend(await self._restore(member, find))
         return problems
+
+    async def _restore(self, member: AgentRecord, find: ToolResolver | None) -> list[str]:
+        """Create an agent of the session again; a sentence about everything that could not be restored."""
+        identity, factory, problems = member.identity, self.agent_factory, list[str]()
+        name = identity.name or identity.id
+        if name in self._registry.named(identity.team_id):
+            return [f"A second agent named {name} was left out."]
+        tools, missing = _granted(member, find, self.toolbox)
+        if missing:
+            problems.append(f"{name} lacks {', '.join(missing)}; hand them over again with `--tools`.")
+        model = await self._model_of(member, problems)
+        if member.unfinished:
+            await factory.session.append(identity.id, UserMessage(INTERRUPTED), turn=member.turn)
+        factory.restore(member, model=model, tools=tools)
+        return problems
+
+    async def _remove(self, agent: Agent) -> None:
+        self._registry.remove(agent)
+        await agent.stop(removed=True)
 
     async def _model_of(self, member: AgentRecord, problems: list[str]) -> Model:
         try:
             return self.model(member.model, base_url=self._session_settings.base_urls.get(member.model))
         except (ConfigError, ModelError) as error:
             model, _ = await self.default_model()
-            problems.append(f"{member.name} goes on with {model}: {error}")
+            problems.append(f"{member.identity.name} goes on with {model}: {error}")
             return model
 
     async def _leave(self) -> None:
         """Stop all agents, close the session, and forget what was remembered for it."""
-        for agent in list(self.agents.values()):
+        for agent in self._registry:
             await agent.stop()
-        self.agents.clear()
-        if self._opened is not None:
-            self._opened.session.close()
-            self._opened = None
+        self._registry.clear()
+        if self._factory is not None:
+            self._factory.session.close()
+            self._factory = None
             self._session_settings = SessionSettings()
             self._reserve()
         self.approvals.policy = self.policy()
@@ -426,6 +459,14 @@ def _granted(member: AgentRecord, find: ToolResolver | None, toolbox: Toolbox) -
     """The tools that the agent had, and the names of those that are nowhere any more."""
     given = {name: (find(name) if find else None) or toolbox.find(name) for name in member.tools}
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
+
+
+def _remembered(found: SessionMembers, settings: SessionSettings) -> Iterator[Rule]:
+    """The rules of a stored session. Those of version 0.1.0 are for the agents that the session has."""
+    ids = [member.identity.id for member in found.members]
+    yield from settings.rules_for(ids)
+    yield from read_rules(("allow", rule.text) for rule in found.rules if rule.scope)
+    yield from limited(read_rules(("allow", rule.text) for rule in found.rules if not rule.scope), ids)
 
 
 def _cassette(config: Config) -> Cassette | None:

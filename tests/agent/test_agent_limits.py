@@ -10,9 +10,9 @@ from support.agents import Hold, calling, kinds, paired, said
 from support.wire import MESSAGES, client, replying, sse
 
 from planck_nb import Agent
-from planck_nb.agent.calling.calls import STOPPED
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import CHECKED_CHARACTERS, Limits, SessionSpend, TurnBudget
+from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage
 from planck_nb.ai.models import Model, Pricing
 from planck_nb.base.errors import ConfigError, LimitError
@@ -239,11 +239,11 @@ def test_what_nobody_counted_is_guessed() -> None:
     model = priced([])
     assert not meter.count_streamed(CHECKED_CHARACTERS - 1, model)
     assert meter.count_streamed(1, model)
-    meter.counted(AssistantMessage((TextPart("x"),)), model)
+    meter.count_reply(AssistantMessage((TextPart("x"),)), model)
     assert (session_spend.tokens, session_spend.cost) == (100, 100.0)
     counted = TurnBudget(NONE, session_spend)
     counted.count_streamed(4_000, model)
-    counted.counted(AssistantMessage((TextPart("x"),), usage=Usage(3, 4), cost=0.5), model)
+    counted.count_reply(AssistantMessage((TextPart("x"),), usage=Usage(3, 4), cost=0.5), model)
     assert (session_spend.tokens, session_spend.cost) == (107, 100.5)
 
 

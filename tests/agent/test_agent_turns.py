@@ -263,7 +263,7 @@ async def test_a_briefing_that_fails_fails_the_turn_and_nothing_hangs() -> None:
 
 async def test_messages_from_elsewhere_leave_an_idle_agent_idle() -> None:
     agent = Agent(model=scripted_model(["fine"]))
-    await agent.append(UserMessage("You were interrupted."))
+    await agent._recorder.append(UserMessage("You were interrupted."))
     assert agent.status == "idle"
     assert (await agent.prompt("go")).text == "fine"
 

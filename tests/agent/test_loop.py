@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from planck_nb import Agent, Tool, ToolError
-from planck_nb.agent.calling.calls import AT_ONCE
 from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.limits import Limits, SessionSpend, TurnBudget
 from planck_nb.agent.message_log import MemoryLog
-from planck_nb.ai.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from planck_nb.agent.prompt_queue import PromptQueue
+from planck_nb.agent.tool_calls import MAX_CONCURRENT, _execute
+from planck_nb.agent.turn_runner import TurnRunner
+from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage, UserMessage
 from planck_nb.base.aio import uninterrupted
 from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, ProviderError
 from planck_nb.base.event_log import Subscription
@@ -207,12 +210,18 @@ async def test_a_raw_schema_is_enforced() -> None:
     ("text", "said"), [("{bad", r"not a JSON object: \{bad"), ("", "cut off before the arguments")]
 )
 async def test_arguments_that_are_not_json_are_never_run(text: str, said: str) -> None:
-    from planck_nb.agent.calling.calls import _execute
-    from planck_nb.ai.messages import ToolCallPart
-
     agent = Agent(model=scripted_model([]), tools=[add])
+    turn = TurnRunner(
+        [],
+        setup=agent._setup,
+        recorder=agent._recorder,
+        window=agent._runner.window,
+        gate=None,
+        queue=PromptQueue(),
+        budget=TurnBudget(Limits(), SessionSpend()),
+    )
     with pytest.raises(ToolError, match=said):
-        await _execute(agent, ToolCallPart("1", "add", {}, invalid=text))
+        await _execute(turn, ToolCallPart("1", "add", {}, invalid=text))
 
 
 async def test_a_prompt_while_busy_is_queued_and_all_that_wait_share_the_next_turn() -> None:
@@ -525,18 +534,18 @@ async def test_no_more_than_so_many_calls_of_a_reply_run_at_once() -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        if running == AT_ONCE:
+        if running == MAX_CONCURRENT:
             full.set()
         await go.wait()
         running -= 1
         return number
 
-    calls: list[tuple[str, dict[str, object]]] = [("wait", {"number": number}) for number in range(AT_ONCE + 8)]
+    calls: list[tuple[str, dict[str, object]]] = [("wait", {"number": number}) for number in range(MAX_CONCURRENT + 8)]
     agent = Agent(model=scripted_model(calling(*calls)), tools=[wait])
     run = agent.prompt("go")
     await full.wait()
-    assert len(agent.state.running) == AT_ONCE
+    assert len(agent.state.running) == MAX_CONCURRENT
     go.set()
     await run
-    assert most == AT_ONCE
-    assert results(agent) == [(str(number), False) for number in range(AT_ONCE + 8)]
+    assert most == MAX_CONCURRENT
+    assert results(agent) == [(str(number), False) for number in range(MAX_CONCURRENT + 8)]

@@ -229,8 +229,8 @@ class World:
 
     async def do_cancel(self, _number: int) -> None:
         """End the agent's task as a closing event loop does."""
-        if self.agent._work is not None:
-            await cancel_and_wait(self.agent._work)
+        if self.agent._runner._task is not None:
+            await cancel_and_wait(self.agent._runner._task)
 
     async def do_crash(self, _number: int) -> None:
         if self.session is not None:

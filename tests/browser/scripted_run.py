@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.approval.effect import Effect
+from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,

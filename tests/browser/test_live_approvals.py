@@ -72,7 +72,7 @@ def test_two_calls_wait_for_approval(lab: Lab, open_notebook: Open, look: str) -
 
 
 LONG = "reports/2026/northern-region/quarterly/summary-of-all-figures.md"
-ASK_LONG = f"""{BEGIN}from planck_nb.agent.approval.effect import Effect
+ASK_LONG = f"""{BEGIN}from planck_nb.agent.effect import Effect
 run.start()
 run.ask("1", "write", {{"path": "{LONG}", "content": "North."}}, Effect("write", "{LONG}"))
 await run.stopped.wait(){END}"""

@@ -240,7 +240,7 @@ asyncio.get_event_loop().run_until_complete(blocked())"""
 
 
 GONE = """import os
-from planck_nb.agent.approval.effect import Touch
+from planck_nb.agent.effect import Touch
 run = ScriptedRun()
 view = run.view()
 display(view)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planck_nb.agent.approval.effect import Effect
+from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ToolError
 from planck_nb.resources import SkillPool
 from planck_nb.resources.skills import MAX_RESOURCES

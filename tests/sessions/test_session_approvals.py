@@ -8,7 +8,7 @@ import pytest
 from support.stored import START, converse
 
 from planck_nb.agent import events
-from planck_nb.agent.approval.effect import Effect
+from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, Usage, UserMessage
 from planck_nb.sessions import Session, query
 

@@ -9,9 +9,10 @@ import pytest
 from support.stored import START, reply
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.identity import AgentIdentity, Grants
 from planck_nb.ai.messages import Usage, UserMessage
 from planck_nb.sessions import Session, list_sessions
-from planck_nb.sessions.members import AgentRecord, read_members
+from planck_nb.sessions.members import AgentRecord, RememberedRule, read_members
 
 
 class Actor:
@@ -41,29 +42,54 @@ class Actor:
 
 async def members(session: Session) -> dict[str, AgentRecord]:
     await session.flush()
-    return {member.name: member for member in (await read_members(session)).members}
+    return {member.identity.name: member for member in (await read_members(session)).members}
 
 
 async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         ann, bob = Actor(session, "a1"), Actor(session, "b1")
         bob.join("bob")
-        ann.join("it's Ann", tools=("add",))
+        grants = Grants(("read",), ("sums",), ("demo:small",))
+        ann.tell(
+            ev.AgentStarted, "it's Ann", "worker", "demo:small", "", ("add",), {}, "worker", "t1", "b1", "Adds.", grants
+        )
         await ann.begin("one")
         await ann.answer(10, 0.5)
         await ann.begin("two")
         await ann.answer(25, 0.75)
-        ann.tell(ev.AgentChanged, "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"})
+        ann.tell(ev.AgentChanged, "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"}, {"alias": "big"})
         found = await members(session)
         assert list(found) == ["bob", "it's Ann"]
         assert found["it's Ann"] == AgentRecord(
-            "a1", "it's Ann", "worker", "demo:large", "Be brief.", ("add", "read"), {"thinking": "low"},
-            removed=False, unfinished=False, turn=1, usage=Usage(25, 1), cost=0.75,
-        )  # fmt: skip
+            AgentIdentity("a1", "it's Ann", "worker", "worker", "t1", "b1"),
+            model="demo:large",
+            model_source={"alias": "big"},
+            system_prompt="Be brief.",
+            description="Adds.",
+            grants=Grants(("read",), ("sums",), ("demo:small",)),
+            tools=("add", "read"),
+            options={"thinking": "low"},
+            removed=False,
+            unfinished=False,
+            turn=1,
+            usage=Usage(25, 1),
+            cost=0.75,
+        )
         assert found["bob"] == AgentRecord(
-            "b1", "bob", "worker", "demo:small", "", (), {},
-            removed=False, unfinished=False, turn=-1, usage=Usage(), cost=None,
-        )  # fmt: skip
+            AgentIdentity("b1", "bob", "worker"),
+            model="demo:small",
+            model_source={},
+            system_prompt="",
+            description="",
+            grants=Grants(),
+            tools=(),
+            options={},
+            removed=False,
+            unfinished=False,
+            turn=-1,
+            usage=Usage(),
+            cost=None,
+        )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +149,8 @@ async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path) ->
     with Session.create(tmp_path) as session:
         ann = Actor(session, "a1")
         ann.join("ann")
-        for allowed, by, rule in [
+        for allowed, by, rule, *scope in [
+            (True, "user", "agent=a1 write:src/**", "agent"),
             (True, "user", "write:src/**"),
             (True, "user", "write:src/**"),
             (True, "user", ""),
@@ -131,9 +158,13 @@ async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path) ->
             (False, "user", "network"),
             (True, "user", "bash@execute:git commit -m 'a, b'"),
         ]:
-            ann.tell(ev.ApprovalDecision, "c1", "tool", allowed, by, None, rule)
+            ann.tell(ev.ApprovalDecision, "c1", "tool", allowed, by, None, rule, "", *scope)
         await session.flush()
-        assert (await read_members(session)).rules == ("bash@execute:git commit -m 'a, b'", "write:src/**")
+        assert (await read_members(session)).rules == (
+            RememberedRule("agent=a1 write:src/**", "agent"),
+            RememberedRule("bash@execute:git commit -m 'a, b'", ""),
+            RememberedRule("write:src/**", ""),
+        )
 
 
 async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> None:
@@ -147,7 +178,7 @@ async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> Non
         waiting = asyncio.create_task(read_members(session))
         await asyncio.sleep(0)  # the query runs in its thread now, and this loop goes on
         assert not waiting.done()
-        assert [member.name for member in (await waiting).members] == ["ann"]
+        assert [member.identity.name for member in (await waiting).members] == ["ann"]
 
 
 async def test_a_session_of_nobody_has_an_empty_roster(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from planck_nb import BuiltinTools, Effect, Tool
 from planck_nb.agent.approval import Policy
-from planck_nb.agent.approval.effect import EffectKind
+from planck_nb.agent.effect import EffectKind
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from support.agents import Hold, Listening, calling, kinds, paired, prompts, sai
 
 from planck_nb import Agent, Config, Session, Tool, Workspace
 from planck_nb.agent.approval import Rule
-from planck_nb.agent.approval.effect import Effect
+from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import AgentEvent, ApprovalRequest
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.ai.request import Options

@@ -1,36 +1,42 @@
-"""Calls that wait until somebody decides whether they may run."""
+"""Tool calls that wait until it is decided whether they may run."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakSet
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.approval import Policy, Rule
-from planck_nb.agent.approval.effect import Effect
+from planck_nb.agent.approval.policy import Policy
+from planck_nb.agent.approval.rule import Rule
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.effect import Effect
+from planck_nb.agent.events import RuleScope
+from planck_nb.agent.identity import AgentIdentity
+from planck_nb.agent.recorder import EventRecorder
 from planck_nb.ai.messages import ToolCallPart
 from planck_nb.base.aio import cancel_and_wait, spawn
-from planck_nb.base.errors import AgentError, ToolError
+from planck_nb.base.errors import AgentError, ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 
 DEADLINE = 300.0
-"""Seconds that somebody has to decide."""
+"""Seconds that a person has to decide."""
 
 PATIENCE = 3.0
-"""Seconds that a frontend has to show up before nobody is asked."""
+"""Seconds that a frontend has to connect before a call is denied because there is nobody to ask."""
 
 
 @dataclass
 class Approvals:
-    """How it is decided whether a call may run; agents of one workspace share one.
+    """How it is decided whether calls may run; the agents of a workspace share one.
 
-    `policy` decides, and what it leaves open is asked. `deadline` is in seconds. `attendance` is set once somebody is
-    there who can be asked; without one it is assumed that somebody is.
+    Args:
+        policy: The rules; what they leave open is asked.
+        deadline: Seconds that a person has to decide.
+        attendance: Set once there is somebody to ask; None if there always is.
+        patience: Seconds to wait for that before a call is denied.
     """
 
     policy: Policy
@@ -41,23 +47,31 @@ class Approvals:
     def __post_init__(self) -> None:
         self._gates: WeakSet[Gate] = WeakSet()
 
-    def guard(self, gate: Gate) -> None:
-        """Have `gate`, as long as it lives, look again at what waits there when a rule is added."""
+    def add_gate(self, gate: Gate) -> None:
+        """Review the calls that wait at a gate whenever a rule is added.
+
+        Args:
+            gate: The gate of an agent; it is not kept alive.
+        """
         self._gates.add(gate)
 
     def remember(self, rule: Rule) -> None:
-        """Follow this rule from now on, for calls that wait already too."""
+        """Add a rule, also for the calls that are waiting already.
+
+        Args:
+            rule: The rule to follow from now on.
+        """
         self.policy = self.policy.with_rule(rule)
         for gate in list(self._gates):
             gate.review()
 
     def attend(self) -> None:
-        """Take in that somebody is there who can be asked."""
+        """Note that there is somebody to ask."""
         if self.attendance is not None:
             self.attendance.set()
 
     async def attended(self, answer: asyncio.Future[_Decision]) -> bool:
-        """Whether there is somebody to ask, after a moment in which a frontend, or the answer, may come."""
+        """Whether there is somebody to ask, after a moment in which a frontend may connect or a decision may come."""
         if self.attendance is None or self.attendance.is_set():
             return True
         arrival = spawn(self.attendance.wait(), name="planck-attendance")
@@ -71,13 +85,14 @@ class Approvals:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """What somebody decided, as `ApprovalDecision` says it."""
+    """A decision, with the fields of `ApprovalDecision`."""
 
     allowed: bool
     by: Literal["rule", "user", "deadline", "nobody"]
     args: JsonObject | None = None
     rule: str = ""
     reason: str = ""
+    scope: RuleScope = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,48 +104,63 @@ class _Waiting:
 
 
 class Gate:
-    """Lets one agent's calls through, or not.
+    """Decides which calls of one agent may run.
 
-    `emit` tells whoever watches; `keep` does so and returns once what was told cannot be lost any more.
+    Args:
+        approvals: The rules, and how long to wait for a person.
+        agent: Whose calls they are.
+        recorder: Publishes and stores requests and decisions.
     """
 
-    def __init__(self, approvals: Approvals, emit: Callable[..., None], keep: Callable[..., Awaitable[None]]) -> None:
+    def __init__(self, approvals: Approvals, agent: AgentIdentity, recorder: EventRecorder) -> None:
         self._approvals = approvals
-        self._emit = emit
-        self._keep = keep
+        self._agent = agent
+        self._recorder = recorder
         self._waiting: dict[str, _Waiting] = {}
-        approvals.guard(self)
+        approvals.add_gate(self)
 
     async def approve(self, tool: Tool, call: ToolCallPart) -> JsonObject:
-        """The arguments to run the call with, once it may run. Raises `ToolError` where it may not."""
+        """Wait until the call may run.
+
+        Returns:
+            The arguments to run it with, which the user may have edited.
+
+        Raises:
+            ToolError: If it may not run, or its arguments do not fit the tool.
+        """
         tool.check(call.args)
         touches = tool.touched(call.args)
-        verdict = self._approvals.policy.decide(tool.name, touches, call.args)
+        verdict = self._policy.decide(tool.name, touches, call.args)
         rule = "" if verdict.rule is None else str(verdict.rule)
         if verdict.action == "allow":
             if touches or rule:
-                await self._decided(call, True, "rule", None, rule)
+                await self._decided(call, _Decision(True, "rule", rule=rule))
             return call.args
         if verdict.action == "deny":
-            await self._decided(call, False, "rule", None, rule, verdict.reason)
+            await self._decided(call, _Decision(False, "rule", rule=rule, reason=verdict.reason))
             raise ToolError(f"{call.name} was denied: {verdict.reason}")
         answer = await self._ask(tool, call, touches, verdict.reason)
-        await self._decided(call, answer.allowed, answer.by, answer.args, answer.rule, answer.reason)
+        await self._decided(call, answer)
         if not answer.allowed:
             raise ToolError(answer.reason)
         return call.args if answer.args is None else answer.args
 
     def decide(
-        self, call_id: str, *, allow: bool, args: JsonObject | None = None, remember: bool = False, reason: str = ""
+        self,
+        call_id: str,
+        *,
+        allow: bool,
+        args: JsonObject | None = None,
+        remember: bool = False,
+        reason: str = "",
+        scope: RuleScope = "agent",
     ) -> None:
-        """Answer a request.
-
-        Raises `AgentError` where none waits and for edited arguments that the policy denies, `ToolError` for edited
-        arguments that do not fit.
-        """
+        """Decide about a call that is waiting; see `Agent.decide`."""
         waiting = self._waiting.get(call_id)
         if waiting is None or waiting.answer.done():
             raise AgentError(f"No call {call_id} waits for a decision; it was decided or stopped before.")
+        if remember and (scope not in ("agent", "role", "all") or (scope == "role" and not self._agent.role)):
+            raise UsageError(f"A rule cannot be remembered for {scope!r}; use 'agent', 'all', or 'role' in a team.")
         self._approvals.attend()
         if not allow:
             said = f"The user denied this call: {reason}" if reason else "The user denied this call."
@@ -140,33 +170,50 @@ class Gate:
         if args is not None:
             waiting.tool.check(args)
             touches = waiting.tool.touched(args)
-            verdict = self._approvals.policy.decide(waiting.tool.name, touches, args)
+            verdict = self._policy.decide(waiting.tool.name, touches, args)
             if verdict.action == "deny":
                 raise AgentError(f"The edited arguments cannot be approved: {verdict.reason}")
-        rule = self._approvals.policy.remembering(waiting.tool.name, touches) if remember else None
-        waiting.answer.set_result(_Decision(True, "user", args, str(rule or "")))
-        if rule is not None:
-            self._approvals.remember(rule)
+        if not remember:
+            waiting.answer.set_result(_Decision(True, "user", args))
+            return
+        rule = self._policy.remembering(waiting.tool.name, touches).limited_to(self._agent, scope)
+        waiting.answer.set_result(_Decision(True, "user", args, str(rule), scope=scope))
+        self._approvals.remember(rule)
 
     def review(self) -> None:
-        """Decide what waits and needs nobody any more, by the rules there are now."""
+        """Decide about waiting calls that the rules decide by now."""
         for waiting in self._waiting.values():
-            verdict = self._approvals.policy.decide(waiting.tool.name, waiting.touches, waiting.args)
+            verdict = self._policy.decide(waiting.tool.name, waiting.touches, waiting.args)
             if verdict.action != "ask" and not waiting.answer.done():
                 allowed = verdict.action == "allow"
                 reason = "" if allowed else f"{waiting.tool.name} was denied: {verdict.reason}"
                 waiting.answer.set_result(_Decision(allowed, "rule", rule=str(verdict.rule or ""), reason=reason))
 
-    async def _decided(self, call: ToolCallPart, *said: object) -> None:
-        """Tell of a decision; it is on disk, and nobody has stopped the call meanwhile, when this returns."""
-        await self._keep(ev.ApprovalDecision, call.id, call.name, *said)
-        await asyncio.sleep(0)  # where a stop that came while the disk was waited for is delivered
+    @property
+    def _policy(self) -> Policy:
+        """The rules that are for this agent."""
+        return self._approvals.policy.for_agent(self._agent)
+
+    async def _decided(self, call: ToolCallPart, made: _Decision) -> None:
+        """Publish a decision; it is durable, and the call was not stopped meanwhile, when this returns."""
+        await self._recorder.keep(
+            ev.ApprovalDecision,
+            call.id,
+            call.name,
+            made.allowed,
+            made.by,
+            made.args,
+            made.rule,
+            made.reason,
+            made.scope,
+        )
+        await asyncio.sleep(0)  # a cancellation that arrived during the disk write is delivered here
 
     async def _ask(self, tool: Tool, call: ToolCallPart, touches: tuple[Effect, ...], reason: str) -> _Decision:
         seconds = self._approvals.deadline
         answer: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
         self._waiting[call.id] = _Waiting(tool, call.args, touches, answer)
-        self._emit(ev.ApprovalRequest, call.id, call.name, call.args, touches, reason, time.time() + seconds)
+        self._recorder.emit(ev.ApprovalRequest, call.id, call.name, call.args, touches, reason, time.time() + seconds)
         try:
             if not await self._approvals.attended(answer) and not answer.done():
                 return _Decision(False, "nobody", reason=_nobody(call.name))
@@ -177,7 +224,7 @@ class Gate:
             return _Decision(False, "deadline", reason=late)
         except asyncio.CancelledError:
             said = "The turn was stopped before anybody decided."
-            self._emit(ev.ApprovalDecision, call.id, call.name, False, "stop", None, "", said)
+            self._recorder.emit(ev.ApprovalDecision, call.id, call.name, False, "stop", None, "", said)
             raise
         finally:
             del self._waiting[call.id]

@@ -12,9 +12,10 @@ from typing import cast
 
 from planck_nb.agent.approval.addresses import address
 from planck_nb.agent.approval.commands import CommandPattern, simple_commands
-from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.approval.paths import below, folder_of, resolved
 from planck_nb.agent.approval.rule import ACTIONS, KINDS, Action, Rule
+from planck_nb.agent.effect import Effect, EffectKind
+from planck_nb.agent.identity import AgentIdentity
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
@@ -80,6 +81,18 @@ class Policy:
     def with_rule(self, rule: Rule) -> Policy:
         """The policy with one more rule."""
         return self if rule in self.rules else replace(self, rules=(*self.rules, rule))
+
+    def for_agent(self, agent: AgentIdentity) -> Policy:
+        """The policy without the rules that are for other agents or roles.
+
+        Args:
+            agent: Whose calls are to be decided.
+
+        Returns:
+            `self` if all rules are for the agent.
+        """
+        rules = tuple(rule for rule in self.rules if rule.is_for(agent))
+        return self if len(rules) == len(self.rules) else replace(self, rules=rules)
 
     def decide(self, tool_name: str, touches: Iterable[Effect], args: JsonObject) -> Verdict:
         """What to do with a call. `args` are looked at only where the tool declares nothing."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
 from planck_nb.agent.approval.addresses import AddressPattern
 from planck_nb.agent.approval.commands import BLANKS, CommandPattern
-from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.approval.paths import PathPattern, check_path_pattern
+from planck_nb.agent.effect import Effect, EffectKind
+from planck_nb.agent.events import RuleScope
+from planck_nb.agent.identity import AgentIdentity
 from planck_nb.base.errors import UsageError
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
@@ -20,22 +22,41 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 _TOOL = re.compile(r"[\w.*?\[\]!/-]+")
+_WHO = re.compile(r"""\s*(agent|role)=("(?:[^"\\]|\\.)*"|[^\s"]+)\s+""")
+"""The beginning of the text of a rule that is for one agent or role; no tool's name contains `=`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What to do with calls of a tool, with what touches something in a certain way, or both.
+    """What to do with certain calls: of a tool, with a kind of effect, or both.
 
-    `tool` is a glob on the tool's name. `pattern` narrows the rule: a glob on a path, a command or an address,
-    whichever the call touches; empty (or `*`) is everything. A rule of a kind that names neither a tool nor a pattern
-    is also about the tool of that name, unless it allows and the tool says that it does something else. Raises
-    `UsageError` for what cannot be a rule. One that denies reading certain paths is also about writing them.
+    A rule of a kind that names neither a tool nor a pattern also applies to the tool of that name, unless it allows
+    and the tool declares another kind of effect. A rule that denies reading certain paths also denies writing them.
+
+    Args:
+        action: "allow", "ask" or "deny".
+        tool: A glob on the tool's name.
+        kind: The kind of effect, None for all.
+        pattern: A glob on the path, command or address that is affected; empty or `*` for all.
+        agent: The id or name of the agent that the rule is for, empty for all.
+        role: The role of the agents that the rule is for, empty for all.
+
+    Raises:
+        UsageError: For values that make no rule.
+
+    Example:
+        >>> str(Rule.parse("allow", "write:src/**"))
+        'write:src/**'
+        >>> Rule.parse("deny", "role=worker bash:git push*").role
+        'worker'
     """
 
     action: Action
     tool: str = "*"
     kind: EffectKind | None = None
     pattern: str = ""
+    agent: str = ""
+    role: str = ""
 
     def __post_init__(self) -> None:
         pattern = self.pattern.strip(BLANKS)
@@ -53,30 +74,73 @@ class Rule:
 
     @classmethod
     def parse(cls, action: Action, text: str) -> Rule:
-        """The rule that a text means.
+        """Parse the text of a rule.
 
-        `bash` is a tool, `write` a kind (and the tool of that name), `*` everything; `bash:git *`, `write:src/**` and
-        `network:*.example.com` narrow it; `write@edit` is a kind by a tool, `*@write` the tool alone. Raises
-        `UsageError` where the text is none of these.
+        Args:
+            action: "allow", "ask" or "deny".
+            text: `bash` is a tool, `write` a kind of effect (and the tool of that name), `*` everything. `bash:git *`,
+                `write:src/**` and `network:*.example.com` narrow it; `write@edit` is a kind of effect by a tool,
+                `*@write` the tool alone. `agent=NAME` or `role=worker`, a space and one of these is a rule for some
+                agents only.
+
+        Returns:
+            The rule.
+
+        Raises:
+            UsageError: If the text is none of these.
         """
+        agent = role = ""
+        while match := _WHO.match(text):
+            who = _unquoted(match[2])
+            agent, role = (who, role) if match[1] == "agent" else (agent, who)
+            text = text[match.end() :]
         head, _, pattern = text.partition(":")
         kind, at, tool = head.strip().rpartition("@")
         if not at and tool in KINDS:
-            return cls(action, kind=tool, pattern=pattern)
+            return cls(action, kind=tool, pattern=pattern, agent=agent, role=role)
         if at and not kind:
             raise UsageError(f"The rule {text!r} names nothing before '@'; write a kind such as 'write', or '*'.")
-        return cls(action, tool, cast("EffectKind", kind) if kind not in ("", "*") else None, pattern)
+        named = cast("EffectKind", kind) if kind not in ("", "*") else None
+        return cls(action, tool, named, pattern, agent, role)
 
     def __str__(self) -> str:
-        """The text that `parse` makes an equal rule of."""
+        """The text that `parse` turns into an equal rule."""
+        who = "".join(
+            f"{key}={_quoted(value)} " for key, value in (("agent", self.agent), ("role", self.role)) if value
+        )
         if self.kind is None:
             head = f"*@{self.tool}" if self.tool in KINDS else self.tool
         else:
             head = self.kind if self.tool == "*" else f"{self.kind}@{self.tool}"
-        return f"{head}:{self.pattern}" if self.pattern else head
+        return f"{who}{head}:{self.pattern}" if self.pattern else f"{who}{head}"
+
+    def is_for(self, agent: AgentIdentity) -> bool:
+        """Check whether the rule is for an agent.
+
+        Args:
+            agent: Who made the call.
+
+        Returns:
+            True if the rule names no other agent and no other role.
+        """
+        return self.agent in ("", agent.id, agent.name) and self.role in ("", agent.role)
+
+    def limited_to(self, agent: AgentIdentity, scope: RuleScope) -> Rule:
+        """Limit the rule to some agents.
+
+        Args:
+            agent: The agent that asked.
+            scope: "agent" for this agent only, "role" for all agents of its role, "all" for no limit.
+
+        Returns:
+            The limited rule.
+        """
+        if scope == "agent":
+            return replace(self, agent=agent.id)
+        return replace(self, role=agent.role) if scope == "role" else self
 
     def concerns(self, tool: str, kind: EffectKind | None) -> bool:
-        """Whether the rule is about this tool touching something so; None for a call that declares no touch."""
+        """Whether the rule applies to effects of this kind by this tool; None for a call that declares no effect."""
         if fnmatchcase(tool, self.tool) and (self.kind in (None, kind) or (kind == "write" and self._hides)):
             return True
         named = self.tool == "*" and not self.pattern and self.kind == tool
@@ -84,19 +148,19 @@ class Rule:
 
     @property
     def _hides(self) -> bool:
-        """Whether it keeps files from being read; they may not be changed then, as the result shows what was there."""
+        """Whether it keeps files from being read: then they may not be changed either, as the result quotes them."""
         return self.action == "deny" and self.kind == "read" and bool(self.pattern)
 
     def covers(self, touch: Effect, root: Path | None) -> bool:
-        """Whether all of what the touch does is surely within the rule: enough to allow it."""
+        """Whether all of the effect is certainly within the rule: enough to allow it."""
         return not self.pattern or self._narrowed(touch.kind, root).covers(touch.target)
 
     def catches(self, touch: Effect, root: Path | None) -> bool:
-        """Whether some of what the touch does is surely within the rule: enough to deny it."""
+        """Whether some of the effect is certainly within the rule: enough to deny it."""
         return not self.pattern or self._narrowed(touch.kind, root).catches(touch.target)
 
     def may_catch(self, touch: Effect, root: Path | None) -> bool:
-        """Whether it cannot be told that nothing of the touch is within the rule: enough to ask."""
+        """Whether some of the effect may be within the rule: enough to ask."""
         return not self.pattern or self._narrowed(touch.kind, root).may_catch(touch.target)
 
     def _narrowed(self, kind: EffectKind, root: Path | None) -> PathPattern | CommandPattern | AddressPattern:
@@ -105,3 +169,12 @@ class Rule:
         if kind == "network":
             return AddressPattern(self.pattern)
         return PathPattern(self.pattern, root)
+
+
+def _quoted(who: str) -> str:
+    """A name as `_WHO` reads it: in double quotes if it contains spaces or quotes."""
+    return who if re.fullmatch(r"[^\s\"\\]+", who) else '"' + re.sub(r'(["\\])', r"\\\1", who) + '"'
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
 
 from docstring_parser import parse as parse_docstring
 
-from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.calling.tool import DEFAULT_TIMEOUT, Tool, ToolContext, is_context
+from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
-from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.calling.generators import adrain, drain
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
+from planck_nb.agent.effect import Effect
 from planck_nb.ai.request import ToolSpec
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError, UsageError

@@ -21,7 +21,7 @@ class SystemPromptParts:
     tools: tuple[Tool, ...] = ()
 
 
-def identity(name: str, agent_type: str) -> str:
+def identity_line(name: str, agent_type: str) -> str:
     """One line on who the agent is, empty where neither name nor type is known."""
     if agent_type:
         article = "an" if agent_type[0].lower() in "aeiou" else "a"
@@ -29,9 +29,11 @@ def identity(name: str, agent_type: str) -> str:
     return f"You are {name}." if name else ""
 
 
-def system_prompt(name: str, agent_type: str, own: str, tools: Iterable[Tool], prompt_parts: SystemPromptParts) -> str:
+def full_system_prompt(
+    name: str, agent_type: str, own: str, tools: Iterable[Tool], prompt_parts: SystemPromptParts
+) -> str:
     """Everything in its order, parts separated by blank lines; the same input gives the same text."""
     guidance = [f"- {tool.name}: {tool.guidance}" for tool in tools if tool.guidance]
     advice = "\n".join(["How to use your tools:", *guidance]) if guidance else ""
-    parts = (identity(name, agent_type), prompt_parts.instructions, own, advice, prompt_parts.skills)
+    parts = (identity_line(name, agent_type), prompt_parts.instructions, own, advice, prompt_parts.skills)
     return "\n\n".join(part.strip() for part in parts if part.strip())

@@ -1,14 +1,14 @@
-"""Keeps an agent's conversation within its model's window: when it is shortened, and how that is told."""
+"""Keeps an agent's conversation within the model's context window: when it is compacted, and the events about it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, checked
 from planck_nb.agent.context.conversation import cuts, places, sent, without_old_outputs
+from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.state import Entry
 from planck_nb.ai.messages import Message, Usage
 from planck_nb.base.aio import cancel_and_wait, spawn
@@ -18,111 +18,110 @@ FULL = 0.95
 """The part of the window from which a turn waits for a compaction in the background."""
 
 TRIMMED = 0.5
-"""The part of what did not fit that is sent instead, once there is no other way."""
-
-
-class Tenant(Protocol):
-    """What keeping the conversation short needs of its agent."""
-
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """All messages with their ids."""
-        ...
-
-    def context_usage(self) -> ContextUsage:
-        """How much of which model's window the next request would fill."""
-        ...
-
-    async def append_summary(self, summary: str, kept: Sequence[int], *, upto: int | None) -> int:
-        """Append a summary of everything as far as the id `upto`, but the messages `kept`; its id."""
-        ...
-
-    def spend(self, usage: Usage, cost: float | None) -> None:
-        """Count what a compaction took."""
-        ...
-
-    def emit(self, kind: type[ev.EventBase], *payload: object) -> None:
-        """Tell whoever watches."""
-        ...
+"""The part of a refused conversation that is sent instead, if nothing else made it shorter."""
 
 
 class ContextWindow:
-    """The room that one agent's conversation has.
+    """Keeps one agent's conversation short enough.
 
-    It is made before a request that would need more, or ahead of it, in the background, when a turn has ended. A
-    compaction that fails leaves the conversation as it was.
+    The conversation is compacted before a request that would not fit or, in the background, after a turn. A compaction
+    that fails leaves it as it was.
+
+    Args:
+        recorder: The agent's conversation and events.
+        compactor: Writes the summaries, None for an agent without one.
+        measure: Returns how much of which model's window the next request would fill.
+        spend: Called with the tokens and US dollars that a compaction took.
     """
 
-    def __init__(self, tenant: Tenant, compactor: Compactor | None) -> None:
-        self._tenant = tenant
+    def __init__(
+        self,
+        recorder: EventRecorder,
+        compactor: Compactor | None,
+        measure: Callable[[], ContextUsage],
+        spend: Callable[[Usage, float | None], None],
+    ) -> None:
+        self._recorder = recorder
         self._compactor = compactor
+        self._measure = measure
+        self._spend = spend
         self._task: asyncio.Task[bool] | None = None
         self._overflowed = False
-        self._most: int | None = None
+        self._trim_to: int | None = None
 
-    async def make(self) -> None:
-        """Make room for the next request, where it needs some."""
+    def messages(self) -> list[Message]:
+        """The messages that the next request sends: without old tool outputs, if nothing else made them fit."""
+        return self._trimmed([entry.message for entry in sent(self._recorder.settled.messages)])
+
+    async def prepare(self) -> None:
+        """Compact the conversation before a request that would not fit."""
         if self._compactor is None:
             return
-        context_usage = self._tenant.context_usage()
+        usage = self._measure()
         if self._task is not None:
-            if context_usage.window is None or context_usage.tokens >= context_usage.window * FULL:
+            if usage.window is None or usage.tokens >= usage.window * FULL:
                 await asyncio.wait([self._task])
-        elif self._is_due(self._compactor, context_usage):
-            await self._finished(self._start(self._compactor, context_usage))
+        elif self._is_due(self._compactor, usage):
+            await self._finished(self._start(self._compactor, usage))
 
-    def make_ahead(self) -> None:
-        """Make room in the background, where the next request would need it."""
+    def prepare_ahead(self) -> None:
+        """Compact the conversation in the background, if the next request would need it."""
         if self._compactor is None or self._task is not None or not self._compactor.foresees:
             return
-        context_usage = self._tenant.context_usage()
-        if self._is_due(self._compactor, context_usage):
-            self._start(self._compactor, context_usage)
+        usage = self._measure()
+        if self._is_due(self._compactor, usage):
+            self._start(self._compactor, usage)
 
     async def compact(self) -> bool:
-        """Shorten the conversation now; whether it got shorter. Raises `AgentError` without a compactor."""
+        """Compact the conversation now.
+
+        Returns:
+            Whether it became shorter.
+
+        Raises:
+            AgentError: If the agent has no compactor.
+        """
         if self._compactor is None:
             raise AgentError("The agent has no compactor; give it `on_compact=Compactor.build()`.")
-        return await self._finished(self._task or self._start(self._compactor, self._tenant.context_usage()))
+        return await self._finished(self._task or self._start(self._compactor, self._measure()))
 
-    async def after_overflow(self) -> bool:
-        """Make the conversation shorter after the model refused its length; whether it did."""
+    async def recover_from_overflow(self) -> bool:
+        """Shorten the conversation after the model refused its length; whether it became shorter."""
         if self._compactor is not None and not self._overflowed:
             self._overflowed = True
             if await self.compact():
                 return True
-        if self._most is not None:
+        if self._trim_to is not None:
             return False
-        before = [entry.message for entry in sent(self._tenant.entries)]
-        self._most = int(self._tenant.context_usage().tokens * TRIMMED)
-        return self.fit(before) != before
+        before = [entry.message for entry in sent(self._recorder.settled.messages)]
+        self._trim_to = int(self._measure().tokens * TRIMMED)
+        return self._trimmed(before) != before
 
-    def fit(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages as they are sent: old tool outputs left out, where nothing else made the request fit."""
-        return list(messages) if self._most is None else without_old_outputs(messages, self._most)
-
-    def settled(self) -> None:
-        """Take in that a request was answered."""
+    def answered(self) -> None:
+        """Note that a request was answered, so that the next overflow may be compacted again."""
         self._overflowed = False
 
     async def close(self) -> None:
-        """Stop the compaction under way and return when it has ended; the conversation stays as it was."""
+        """Stop a running compaction and return when it has ended; the conversation stays as it was."""
         if self._task is not None:
             await cancel_and_wait(self._task)
 
-    def _is_due(self, compactor: Compactor, context_usage: ContextUsage) -> bool:
-        try:
-            return compactor.should(context_usage)
-        except Exception as error:  # noqa: BLE001 - the user's own compactor, as below
-            return self._unchanged(context_usage, f"The compactor failed: {type(error).__name__}: {error}")
+    def _trimmed(self, messages: Sequence[Message]) -> list[Message]:
+        return list(messages) if self._trim_to is None else without_old_outputs(messages, self._trim_to)
 
-    def _start(self, compactor: Compactor, context_usage: ContextUsage) -> asyncio.Task[bool]:
-        self._task = spawn(self._compact(compactor, context_usage), name="planck-compaction")
+    def _is_due(self, compactor: Compactor, usage: ContextUsage) -> bool:
+        try:
+            return compactor.should(usage)
+        except Exception as error:  # noqa: BLE001 - the user's own compactor, as below
+            return self._unchanged(usage, f"The compactor failed: {type(error).__name__}: {error}")
+
+    def _start(self, compactor: Compactor, usage: ContextUsage) -> asyncio.Task[bool]:
+        self._task = spawn(self._compact(compactor, usage), name="planck-compaction")
         self._task.add_done_callback(self._forget)
         return self._task
 
     async def _finished(self, task: asyncio.Task[bool]) -> bool:
-        """Wait for a compaction, which ends with whoever waits for it; whether the conversation got shorter."""
+        """Wait for a compaction, which is cancelled with its waiter; whether the conversation became shorter."""
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
@@ -130,25 +129,25 @@ class ContextWindow:
             raise
         return not task.cancelled() and task.result()
 
-    async def _compact(self, compactor: Compactor, context_usage: ContextUsage) -> bool:
-        entries = _complete(sent(self._tenant.entries))
+    async def _compact(self, compactor: Compactor, usage: ContextUsage) -> bool:
+        entries = _without_open_calls(sent(self._recorder.settled.messages))
         if compactor.foresees:
-            self._tenant.emit(ev.Compacting, len(entries), context_usage.tokens)
+            self._recorder.emit(ev.Compacting, len(entries), usage.tokens)
         messages = [entry.message for entry in entries]
         try:
-            found = checked(await compactor.compact(messages, context_usage), messages)
+            found = checked(await compactor.compact(messages, usage), messages)
             if found is None and not compactor.foresees:
                 return False
             if found is None:
-                return self._unchanged(context_usage, "There is nothing to shorten.")
-            return await self._replace(compactor, entries, messages, found, context_usage)
+                return self._unchanged(usage, "There is nothing to shorten.")
+            return await self._replace(compactor, entries, messages, found, usage)
         except asyncio.CancelledError:
-            self._unchanged(context_usage, "It was stopped.")
+            self._unchanged(usage, "It was stopped.")
             raise
         except PlanckError as error:
-            return self._unchanged(context_usage, str(error))
+            return self._unchanged(usage, str(error))
         except Exception as error:  # noqa: BLE001 - the user's own compactor: the conversation goes on without it
-            return self._unchanged(context_usage, f"The compactor failed: {type(error).__name__}: {error}")
+            return self._unchanged(usage, f"The compactor failed: {type(error).__name__}: {error}")
 
     async def _replace(
         self,
@@ -156,27 +155,29 @@ class ContextWindow:
         entries: Sequence[Entry],
         messages: Sequence[Message],
         found: Compact,
-        context_usage: ContextUsage,
+        usage: ContextUsage,
     ) -> bool:
         if not compactor.foresees:
-            self._tenant.emit(ev.Compacting, len(entries), context_usage.tokens)
+            self._recorder.emit(ev.Compacting, len(entries), usage.tokens)
         kept = [entries[place].id for place in places(found.kept, messages) or ()]
-        self._tenant.spend(found.usage, found.cost)
-        upto = max((entry.id for entry in entries), default=None)
-        summary_id = await self._tenant.append_summary(found.summary, kept, upto=upto)
-        self._most = None
-        self._tenant.emit(ev.Compacted, summary_id, context_usage.tokens, self._tenant.context_usage().tokens)
+        newest = max((entry.id for entry in entries), default=0)
+        self._spend(found.usage, found.cost)
+        summary_id = await self._recorder.append_summary(
+            found.summary, lambda now: [*kept, *(entry.id for entry in sent(now) if entry.id > newest)]
+        )
+        self._trim_to = None
+        self._recorder.emit(ev.Compacted, summary_id, usage.tokens, self._measure().tokens)
         return True
 
-    def _unchanged(self, context_usage: ContextUsage, reason: str) -> bool:
-        self._tenant.emit(ev.Compacted, None, context_usage.tokens, context_usage.tokens, reason)
+    def _unchanged(self, usage: ContextUsage, reason: str) -> bool:
+        self._recorder.emit(ev.Compacted, None, usage.tokens, usage.tokens, reason)
         return False
 
     def _forget(self, _task: asyncio.Task[bool]) -> None:
         self._task = None
 
 
-def _complete(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The entries without a reply whose calls still run, and what follows it: they stay as they are."""
+def _without_open_calls(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """The entries before a reply whose calls are still running: that reply and what follows it stay as they are."""
     ends = cuts([entry.message for entry in entries])
     return entries[: ends[-1]] if ends else entries

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from planck_nb.agent.approval.effect import Effect, EffectKind
+from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.events import ApprovalRequest
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, head_and_tail

@@ -134,8 +134,8 @@ def _calls(notebook: Notebook) -> object:
 async def compact(notebook: Notebook, agent: Agent | None) -> Text:
     """Compact the agent's conversation."""
     agent = agent or notebook.controller.agent()
-    before = agent.context_usage().tokens
+    before = agent.estimate_tokens()
     if not await agent.compact():
         return Text(f"{agent.name} has nothing to shorten, or could not; the conversation stays as it was.")
-    after = agent.context_usage().tokens
+    after = agent.estimate_tokens()
     return Text(f"{agent.name} continues from a summary: about {after:,} tokens instead of {before:,}.")

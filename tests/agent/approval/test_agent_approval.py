@@ -11,12 +11,13 @@ from support.agents import Hold, Listening, calling, kinds, paired, said, until
 
 from planck_nb import Agent, BuiltinTools, Session, Tool
 from planck_nb.agent.approval import Policy, Rule
-from planck_nb.agent.approval.effect import Effect
 from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import AgentEvent, ApprovalDecision, ApprovalRequest
+from planck_nb.agent.identity import Role
 from planck_nb.agent.message_log import MemoryLog
 from planck_nb.base.aio import uninterrupted
-from planck_nb.base.errors import AgentError, ToolError
+from planck_nb.base.errors import AgentError, ToolError, UsageError
 from planck_nb.sessions import query
 from planck_nb.testing import Call, Reply, scripted_model
 
@@ -103,13 +104,13 @@ async def test_a_call_waits_for_its_answer(tmp_path: Path) -> None:
     request = await requested(run)
     assert (request.name, request.args, request.touches) == ("sh", {"command": "make"}, (Effect("execute", "make"),))
     assert "needs approval" in request.reason
-    assert [call.id for call in agent.state.asking] == [request.id]
+    assert [call.id for call in agent.state.pending_approvals] == [request.id]
     assert agent.status == "executing_tools"
     assert not shell.ran
     agent.decide(request.id, allow=True)
     assert (await run).text == "done"
     assert shell.ran == ["make"]
-    assert agent.state.asking == ()
+    assert agent.state.pending_approvals == ()
     assert decisions([event async for event in run]) == [(True, "user")]
 
 
@@ -153,12 +154,54 @@ async def test_the_first_answer_counts(tmp_path: Path) -> None:
         Agent(model="demo").decide("x", allow=True)
 
 
-async def test_what_is_remembered_is_not_asked_again_by_any_agent(tmp_path: Path) -> None:
+async def test_a_remembered_rule_is_for_the_agent_that_asked(tmp_path: Path) -> None:
+    shell, approvals = Shell(), asking(tmp_path)
+    first = Agent(
+        model=scripted_model([*commands("make"), *commands("make")]), tools=[shell.tool()], approvals=approvals
+    )
+    second = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals, name="second")
+    run = first.prompt("go")
+    first.decide((await requested(run)).id, allow=True, remember=True)
+    await run
+    await first.prompt("again")
+    assert shell.ran == ["make", "make"]
+    (decision,) = [event async for event in run if isinstance(event, ApprovalDecision)]
+    assert (decision.scope, decision.rule) == ("agent", f"agent={first.id} execute@sh:make")
+    run = second.prompt("go")
+    second.decide((await requested(run)).id, allow=False)
+    await run
+    assert shell.ran == ["make", "make"]
+
+
+async def test_a_rule_can_be_remembered_for_a_role(tmp_path: Path) -> None:
+    shell, approvals = Shell(), asking(tmp_path)
+
+    def agent(role: Role) -> Agent:
+        return Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals, role=role)
+
+    first, alike, other, alone = agent("worker"), agent("worker"), agent("orchestrator"), agent("")
+    run = first.prompt("go")
+    first.decide((await requested(run)).id, allow=True, remember=True, scope="role")
+    await run
+    await alike.prompt("go")
+    assert shell.ran == ["make", "make"]
+    for one in (other, alone):
+        run = one.prompt("go")
+        request = await requested(run)
+        if not one.role:
+            with pytest.raises(UsageError, match="'role' in a team"):
+                one.decide(request.id, allow=True, remember=True, scope="role")
+        one.decide(request.id, allow=False)
+        await run
+    assert shell.ran == ["make", "make"]
+
+
+async def test_a_rule_can_be_remembered_for_all_agents(tmp_path: Path) -> None:
     shell, approvals = Shell(), asking(tmp_path)
     first = Agent(model=scripted_model(commands("make")), tools=[shell.tool()], approvals=approvals)
     second = Agent(model=scripted_model(commands("make", "make all")), tools=[shell.tool()], approvals=approvals)
     run = first.prompt("go")
-    first.decide((await requested(run)).id, allow=True, remember=True)
+    first.decide((await requested(run)).id, allow=True, remember=True, scope="all")
     await run
     (decision,) = [event async for event in run if isinstance(event, ApprovalDecision)]
     assert Rule.parse("allow", decision.rule) in approvals.policy.rules
@@ -216,7 +259,7 @@ async def test_somebody_who_comes_in_time_is_asked(tmp_path: Path) -> None:
     run = agent.prompt("go")
     await requested(run)
     here.set()
-    for call in agent.state.asking:
+    for call in agent.state.pending_approvals:
         agent.decide(call.id, allow=True)
     await run
     assert shell.ran == ["make", "make"]
@@ -243,7 +286,7 @@ async def test_a_rule_that_is_added_decides_what_waits_as_well(tmp_path: Path) -
     run, second = agent.prompt("go"), beside.prompt("go")
     await until(second, "approval_request")
     first, *_ = requests = [await requested(events) for _ in range(4)]
-    agent.decide(first.id, allow=True, remember=True)
+    agent.decide(first.id, allow=True, remember=True, scope="all")
     await second
     assert other.ran == ["a"]
     approvals.remember(Rule.parse("deny", "sh:b"))
@@ -286,7 +329,7 @@ async def test_stop_while_somebody_is_asked(tmp_path: Path) -> None:
     request = await requested(run)
     await agent.abort()
     assert not shell.ran
-    assert agent.state.asking == ()
+    assert agent.state.pending_approvals == ()
     assert decisions([event async for event in run]) == [(False, "stop")]
     assert paired([entry.message for entry in agent.state.messages])
     with pytest.raises(AgentError, match="decided or stopped"):
@@ -304,7 +347,7 @@ async def test_several_calls_are_asked_about_at_once_and_decided_apart(tmp_path:
         if event.type == "approval_request":
             seen += 1
             if seen == 3:
-                first, second, third = agent.state.asking
+                first, second, third = agent.state.pending_approvals
                 agent.decide(third.id, allow=True)
                 agent.decide(first.id, allow=False)
                 agent.decide(second.id, allow=True)

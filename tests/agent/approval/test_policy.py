@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from planck_nb.agent.approval import Action, Policy, Rule, Verdict
 from planck_nb.agent.approval.commands import CommandPattern, simple_commands
-from planck_nb.agent.approval.effect import Effect, EffectKind
 from planck_nb.agent.approval.paths import PathPattern, ignores_case, resolved
+from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 

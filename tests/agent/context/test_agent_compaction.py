@@ -100,7 +100,7 @@ async def test_the_summary_is_told_stored_and_counted(tmp_path: Path) -> None:
             session_spend=session_spend,
             client=listening,
         )
-        await agent.append(SummaryMessage("word " * 200))
+        await agent._recorder.append(SummaryMessage("word " * 200))
         await agent.prompt("A")
         events = await told(agent)
         shown = ("turn_start", "compacting", "compacted", "turn_end")
@@ -375,7 +375,7 @@ async def test_where_there_is_no_other_way_old_tool_outputs_are_left_out() -> No
     asking = client(overflowing(12_000, seen))
     second = Agent(model=CHAT, client=asking, tools=[long])
     for entry in agent.state.messages:
-        await second.append(entry.message)
+        await second._recorder.append(entry.message)
     assert (await second.prompt("and?")).text == "Hello"
     assert len(seen) == 2
     assert paired([entry.message for entry in second.state.messages])

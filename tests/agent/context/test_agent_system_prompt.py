@@ -8,7 +8,7 @@ import pytest
 from support.agents import Listening
 
 from planck_nb import Agent, BuiltinTools, Config, Tool, Workspace
-from planck_nb.agent.context.system_prompt import SystemPromptParts, identity, system_prompt
+from planck_nb.agent.context.system_prompt import SystemPromptParts, full_system_prompt, identity_line
 from planck_nb.testing import scripted_model
 
 
@@ -26,13 +26,13 @@ def hint(name: str, guidance: str = "") -> Tool:
     ],
 )
 def test_one_line_says_who_the_agent_is(name: str, kind: str, line: str) -> None:
-    assert identity(name, kind) == line
-    assert system_prompt(name, kind, "Be brief.", (), SystemPromptParts()) == f"{line}\n\nBe brief.".strip()
+    assert identity_line(name, kind) == line
+    assert full_system_prompt(name, kind, "Be brief.", (), SystemPromptParts()) == f"{line}\n\nBe brief.".strip()
 
 
 def test_everything_has_its_place() -> None:
     tools = [hint("read", "Read before you edit."), hint("quiet"), hint("bash", "Keep it short.")]
-    text = system_prompt("Ada", "", "Be brief.", tools, SystemPromptParts("Rules of the house.", "Skills: x"))
+    text = full_system_prompt("Ada", "", "Be brief.", tools, SystemPromptParts("Rules of the house.", "Skills: x"))
     assert text.split("\n\n") == [
         "You are Ada.",
         "Rules of the house.",
@@ -43,8 +43,8 @@ def test_everything_has_its_place() -> None:
 
 
 def test_without_tools_that_have_guidance_nothing_is_said_about_tools() -> None:
-    assert system_prompt("", "", "Be brief.", [hint("quiet")], SystemPromptParts()) == "Be brief."
-    assert system_prompt("", "", " ", [], SystemPromptParts(" \n", "")) == ""
+    assert full_system_prompt("", "", "Be brief.", [hint("quiet")], SystemPromptParts()) == "Be brief."
+    assert full_system_prompt("", "", " ", [], SystemPromptParts(" \n", "")) == ""
 
 
 async def test_what_does_not_change_stays_the_same_to_the_letter() -> None:

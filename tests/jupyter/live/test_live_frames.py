@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.approval.effect import Effect
+from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, TextPart, ToolResultMessage, ToolResultPart, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import SHOWN_CHARACTERS

@@ -76,10 +76,10 @@ async def test_stop_ends_the_run() -> None:
 async def test_decisions_beyond_the_agent_are_refused(whose: dict[str, str]) -> None:
     waiting = Waiting(ask=True)
     await waiting.until("approval_request")
-    [pending] = waiting.agent.state.asking
+    [pending] = waiting.agent.state.pending_approvals
     with pytest.raises(UsageError):
         waiting.actions.decide(pending.id, allow=True, args=None, remember=True, reason="", **whose)
-    assert waiting.agent.state.asking == (pending,)
+    assert waiting.agent.state.pending_approvals == (pending,)
     waiting.run.abort()
     await waiting.run.wait()
 
@@ -87,7 +87,7 @@ async def test_decisions_beyond_the_agent_are_refused(whose: dict[str, str]) -> 
 async def test_a_decision_reaches_the_call_once() -> None:
     waiting = Waiting(ask=True)
     await waiting.until("approval_request")
-    [asking] = waiting.agent.state.asking
+    [asking] = waiting.agent.state.pending_approvals
     waiting.actions.decide(
         asking.id, allow=True, args={"n": 2}, remember=False, reason="", agent_id=waiting.agent.id, scope="agent"
     )

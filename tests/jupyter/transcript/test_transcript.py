@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.calling.calls import STOPPED
+from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,

@@ -574,7 +574,7 @@ async def test_the_request_is_shown_with_its_options_and_without_what_is_left_ou
         ai.Client(credentials={"OPENAI_API_KEY": "sk-0123456789"}) as asking,
         Agent(model=model, client=asking, options=ai.Options(max_tokens=77, temperature=0.5)) as agent,
     ):
-        await agent.append(ai.UserMessage([ai.TextPart("one\ntwo"), image]))
+        await agent._recorder.append(ai.UserMessage([ai.TextPart("one\ntwo"), image]))
         shown = await describe_request(agent)
     assert "max_output_tokens: 77" in shown
     assert "openai:gpt-5 takes no temperature, so it was not sent." in shown
@@ -618,7 +618,7 @@ async def test_thinking_that_is_not_sent_back_is_not_shown() -> None:
         cut = AssistantMessage(
             (ThinkingPart("Cut."), TextPart("So")), "aborted", provider="anthropic", model="some-model"
         )
-        await agent.append(cut)
+        await agent._recorder.append(cut)
         assert (await describe_request(agent)).count("type: thinking") == 2  # not of what was cut
         agent.system_prompt = "Be brief."  # for which no thinking was signed
         shown = await describe_request(agent)

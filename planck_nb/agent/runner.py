@@ -1,0 +1,297 @@
+"""Runs an agent: takes prompts from its queue and answers them, one turn at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from planck_nb.agent import events as ev
+from planck_nb.agent.approval.gate import Approvals, Gate
+from planck_nb.agent.context.compactor import Compactor, ContextUsage
+from planck_nb.agent.context.window import ContextWindow
+from planck_nb.agent.limits import SessionSpend, TurnBudget
+from planck_nb.agent.loop import run_turn
+from planck_nb.agent.output import OutputSpec
+from planck_nb.agent.prompt_queue import PromptQueue
+from planck_nb.agent.recorder import EventRecorder
+from planck_nb.agent.run import Run, RunResult, RunStatus
+from planck_nb.agent.setup import AgentSetup
+from planck_nb.agent.turn_runner import TurnRunner
+from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage, UserPart
+from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
+from planck_nb.base.ids import new_id
+
+_busy: set[AgentRunner] = set()
+"""Runners with a turn under way: the event loop keeps only weak references to tasks."""
+
+
+class AgentRunner:
+    """The private side of an `Agent`: its queue, the running turn, and how both are stopped.
+
+    A turn is one task, and between turns there is none.
+
+    Args:
+        setup: The agent's settings; read anew for every request.
+        recorder: The agent's conversation and events.
+        approvals: Decides which calls may run, None if all may.
+        compactor: Shortens the conversation, None for an agent without one.
+        session_spend: What the agents of the session have spent together.
+    """
+
+    def __init__(
+        self,
+        setup: AgentSetup,
+        recorder: EventRecorder,
+        approvals: Approvals | None,
+        compactor: Compactor | None,
+        session_spend: SessionSpend,
+    ) -> None:
+        self.window = ContextWindow(recorder, compactor, self._measure, self._spend)
+        self.gate = Gate(approvals, setup.identity, recorder) if approvals else None
+        self._setup = setup
+        self._recorder = recorder
+        self._session_spend = session_spend
+        self._queue = PromptQueue()
+        self._turn: TurnRunner | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._aborting = False
+        """The running turn was cancelled by us."""
+        self._stopping = self._removed = False
+        self._rewinding = False
+        recorder.follow(self)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is running, or prompts have to wait for a rewind."""
+        return self._task is not None or self._rewinding
+
+    def accept(self, prompt: UserMessage, *, output: OutputSpec | None = None, steer: bool = False) -> Run[Any]:
+        """Answer the prompt now, or queue it while a turn is running.
+
+        Args:
+            prompt: The prompt; without content it only lets the model continue.
+            output: What the answer must be, None for plain text.
+            steer: Whether the prompt may enter the running turn.
+
+        Returns:
+            The run of the prompt.
+
+        Raises:
+            NoRunningLoopError: Outside an event loop.
+            AgentStoppedError: After `stop`.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise NoRunningLoopError(
+                "An agent needs a running event loop; wrap the call in `asyncio.run(main())`."
+            ) from None
+        if self._stopping:
+            identity = self._setup.identity
+            raise AgentStoppedError(f"Agent {identity.name or identity.id} was stopped; make a new one.")
+        run: Run[Any] = Run(new_id(), prompt, self.stop_run, output, steer=steer)
+        if self.is_busy:
+            self._queue.put(run)
+            self._recorder.emit_to([run.events], ev.Queued, run.id, run.prompt.text, steer)
+        else:
+            self._start_turn([run])
+        return run
+
+    def edit_queued(self, prompt_id: str, content: Sequence[UserPart]) -> None:
+        """Replace the content of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
+        run = self.find_queued(prompt_id)
+        run.prompt = UserMessage(content)
+        self._recorder.emit_to([run.events], ev.Queued, run.id, run.prompt.text, run.steer)
+
+    def find_queued(self, prompt_id: str) -> Run[Any]:
+        """The run of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
+        run = self._queue.find(prompt_id)
+        if run is None:
+            raise AgentError(f"No prompt {prompt_id} waits; it was taken up or removed before.")
+        return run
+
+    def stop_run(self, run: Run[Any]) -> None:
+        """Remove the run from the queue, or cancel the turn that answers it."""
+        if run in self._queue:
+            self._queue.remove(run)
+            self._recorder.emit_to([run.events], ev.Unqueued, run.id)
+            run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.output_spec else ""))
+        elif self._turn is not None and run in self._turn.runs:
+            self._cancel_turn()
+
+    async def abort(self) -> None:
+        """Cancel the running turn and return when it has ended; then the queue is answered."""
+        runs = list(self._turn.runs) if self._turn else []
+        if runs:
+            self._cancel_turn()
+        await self.window.close()
+        await asyncio.gather(*(run.wait() for run in runs), return_exceptions=True)
+
+    async def stop(self, *, removed: bool) -> None:
+        """Accept no more prompts, empty the queue, cancel the running turn and return when it has ended."""
+        self._stopping = True
+        self._removed = self._removed or removed
+        self._empty_queue()
+        self._cancel_turn()
+        await self.window.close()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        self._close()
+
+    def refresh_prompt_parts(self) -> None:
+        """Read the parts of the system prompt that may have changed, between turns."""
+        if self._task is None:
+            self._load_prompt_parts()
+
+    def change_model(self) -> None:
+        """Use the model that was set from the next request on, in the running turn too."""
+        if self._turn is not None:
+            self._turn.model = self._setup.model
+        self.emit_changed()
+
+    def emit_changed(self) -> None:
+        """Publish the agent's settings after one of them changed."""
+        setup = self._setup
+        self._recorder.emit(
+            ev.AgentChanged,
+            str(setup.model),
+            setup.system_prompt,
+            tuple(setup.tools),
+            setup.options.named(),
+            setup.model.source,
+        )
+
+    # `LogFollower`: called by the session when messages are taken back.
+
+    async def rewinding(self) -> None:
+        """Stop the running turn and empty the queue; prompts wait until `rewound`."""
+        self._rewinding = True
+        self._empty_queue()
+        await self.abort()
+        await self.window.close()
+
+    def rewound(self, message_id: int | None) -> None:
+        """Continue from what is left in the log."""
+        self._rewinding = False
+        if self._stopping:  # another agent may have its id now
+            return
+        if message_id is not None:
+            self._recorder.reload(message_id)
+            self.emit_changed()
+        if self._queue and self._task is None:  # a turn may still run if nothing was taken back
+            self._start_next_turn()
+
+    def _measure(self) -> ContextUsage:
+        setup = self._setup
+        model = self._turn.model if self._turn else setup.model
+        tokens = setup.estimate_tokens(self.window.messages())
+        return ContextUsage(tokens, model.context_window, model, setup.client)
+
+    def _spend(self, usage: Usage, cost: float | None) -> None:
+        """Count what a compaction took, which belongs to no turn."""
+        self._session_spend.spend(usage.total_tokens, cost)
+        self._recorder.add_usage(usage, cost, self._recorder.settled.context_tokens)
+
+    def _load_prompt_parts(self) -> None:
+        setup = self._setup
+        setup.prompt_parts = setup.load_prompt_parts()
+        missing = [tool for tool in setup.prompt_parts.tools if tool.name not in setup.tools]
+        if missing:
+            setup.add_tools(missing)
+            self.emit_changed()
+
+    def _start_turn(self, runs: list[Run[Any]]) -> None:
+        self._aborting = False
+        setup = self._setup
+        budget = TurnBudget(setup.limits(), self._session_spend)
+        turn = TurnRunner(
+            runs,
+            setup=setup,
+            recorder=self._recorder,
+            window=self.window,
+            gate=self.gate,
+            queue=self._queue,
+            budget=budget,
+        )
+        self._turn = turn
+        self._recorder.audience = [run.events for run in runs]
+        self._recorder.emit(ev.TurnStart, self._recorder.settled.turn + 1, str(setup.model))
+        # What a tool prints shows under the cell whose prompt is answered: the turn runs in that prompt's context.
+        name, context = f"planck-agent-{setup.identity.name or setup.identity.id}", runs[0].context
+        self._task = asyncio.get_running_loop().create_task(self._answer(turn), name=name, context=context)
+        self._task.add_done_callback(self._answered, context=context)
+        _busy.add(self)
+
+    def _start_next_turn(self) -> None:
+        """Answer what is waiting."""
+        runs = self._queue.take_turn()
+        for run in runs:
+            self._recorder.emit_to([run.events], ev.Unqueued, run.id)
+        self._start_turn(runs)
+
+    async def _answer(self, turn: TurnRunner) -> None:
+        """The task of one turn. A turn that was cancelled or failed is ended by `_answered`."""
+        self._load_prompt_parts()
+        reply = await run_turn(turn, turn.prompts)
+        task = asyncio.current_task()
+        if task is not None and not task.cancelling():
+            self._end_turn(task, reply=reply)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        """The turn's task is done, perhaps cancelled before its first step."""
+        if task is self._task:
+            self._end_turn(task, error=None if task.cancelled() else task.exception())
+
+    def _end_turn(
+        self,
+        task: asyncio.Task[Any],
+        *,
+        reply: AssistantMessage | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Publish how the turn ended, and continue with what is waiting."""
+        turn = self._turn
+        if turn is None:
+            return
+        status: RunStatus
+        if reply is not None:
+            status = "done"
+            self._recorder.emit(ev.TurnEnd, reply, turn.usage)
+        elif error is not None:
+            status = "failed"
+            reason = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
+            self._recorder.emit(ev.Error, reason, type(error).__name__)
+        else:
+            status = "aborted"
+            self._recorder.emit(ev.Aborted)
+        self._task = self._turn = None
+        _busy.discard(self)
+        self._recorder.audience = []
+        turn.settle(status, error)
+        if task.cancelling() > self._aborting:  # cancelled by something else too: the event loop is closing
+            self._empty_queue()
+        elif self._queue and not self._rewinding:
+            self._start_next_turn()
+        elif not (self._stopping or self._aborting):  # after a stop nothing is asked of a model
+            self.window.prepare_ahead()
+        if self._stopping:
+            self._close()
+
+    def _close(self) -> None:
+        """Publish that the agent stopped, once."""
+        if not self._recorder.settled.stopped:
+            self._recorder.emit(ev.AgentStopped, self._removed)
+            self._recorder.events.close()
+
+    def _empty_queue(self) -> None:
+        for run in self._queue:
+            self.stop_run(run)
+
+    def _cancel_turn(self) -> None:
+        """Cancel the turn once: a second cancellation must not interrupt how it stores what was written."""
+        if self._aborting:
+            return
+        self._aborting = True
+        if self._task is not None:
+            self._task.cancel()

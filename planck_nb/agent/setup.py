@@ -1,0 +1,86 @@
+"""What an agent's requests are made of, apart from the conversation: model, system prompt, tools, options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planck_nb.agent.calling.tool import Tool, tool_specs
+from planck_nb.agent.context.system_prompt import SystemPromptParts, full_system_prompt
+from planck_nb.agent.context.tokens import context_tokens
+from planck_nb.agent.identity import AgentIdentity
+from planck_nb.agent.limits import Limits
+from planck_nb.ai.client import Client
+from planck_nb.ai.messages import Message
+from planck_nb.ai.models import Model
+from planck_nb.ai.request import Context, Options
+from planck_nb.ai.shortcuts import default_client
+
+
+@dataclass
+class AgentSetup:
+    """The settings of one agent, which may change between requests.
+
+    Args:
+        identity: Who the agent is.
+        model: The model that answers.
+        system_prompt: The agent's own system prompt.
+        tools: Its tools by name.
+        options: Request options.
+        limits: Returns the limits of the next turn and of the session.
+        fallbacks: Models to use instead, in order, if `model` cannot answer.
+        load_prompt_parts: Called at the start of each turn for what the system prompt has around the agent's own.
+        own_client: The client to ask models with; None for the event loop's default client.
+        cwd: The working directory for tools that have none of their own.
+    """
+
+    identity: AgentIdentity
+    model: Model
+    system_prompt: str
+    tools: dict[str, Tool]
+    options: Options
+    limits: Callable[[], Limits]
+    fallbacks: tuple[Model, ...] = ()
+    load_prompt_parts: Callable[[], SystemPromptParts] = SystemPromptParts
+    own_client: Client | None = None
+    cwd: Path | None = None
+    prompt_parts: SystemPromptParts = field(default_factory=SystemPromptParts)
+
+    @property
+    def client(self) -> Client:
+        """The client to ask models with."""
+        return self.own_client or default_client()
+
+    def add_tool(self, tool: Tool) -> bool:
+        """Add a tool, or replace the one of its name; whether the name is new."""
+        new = tool.name not in self.tools
+        self.tools = {**self.tools, tool.name: self.placed(tool)}
+        return new
+
+    def remove_tool(self, name: str) -> bool:
+        """Remove the tool of this name; whether there was one."""
+        known = name in self.tools
+        self.tools = {key: tool for key, tool in self.tools.items() if key != name}
+        return known
+
+    def placed(self, tool: Tool) -> Tool:
+        """The tool in the agent's working directory, if it has none of its own."""
+        return tool if tool.at is None or self.cwd is None else tool.at(self.cwd)
+
+    def add_tools(self, tools: Iterable[Tool]) -> None:
+        """Add tools at once, later ones replacing earlier ones of the same name."""
+        self.tools = {**self.tools, **{tool.name: self.placed(tool) for tool in tools}}
+
+    def context(self, messages: Sequence[Message]) -> Context:
+        """The request for these messages: the whole system prompt, the tools and the messages."""
+        identity = self.identity
+        prompt = full_system_prompt(
+            identity.name, identity.type, self.system_prompt, self.tools.values(), self.prompt_parts
+        )
+        return Context(system=prompt, messages=messages, tools=tool_specs(self.tools))
+
+    def estimate_tokens(self, messages: Sequence[Message]) -> int:
+        """How many tokens the request for these messages has, as counted by the model before or estimated."""
+        context = self.context(messages)
+        return context_tokens(context.messages, context.system, context.tools)

@@ -1,0 +1,229 @@
+"""One turn of an agent, as the loop sees it: what to ask which model, what it may spend, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from planck_nb.agent import events as ev
+from planck_nb.agent.approval.gate import Gate
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.context.window import ContextWindow
+from planck_nb.agent.limits import TurnBudget
+from planck_nb.agent.output import OutputMismatch, OutputSpec, correction
+from planck_nb.agent.prompt_queue import PromptQueue
+from planck_nb.agent.recorder import EventRecorder
+from planck_nb.agent.run import Run, RunResult, RunStatus
+from planck_nb.agent.setup import AgentSetup
+from planck_nb.agent.state import Entry
+from planck_nb.ai.client import Stream
+from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, Usage, UserMessage
+from planck_nb.base.errors import (
+    ContextOverflowError,
+    LimitError,
+    ModelError,
+    OutputError,
+    PlanckError,
+    ProviderError,
+)
+from planck_nb.base.json_types import JsonObject
+
+
+class TurnRunner:
+    """What the loop needs to run one turn, and what it learns on the way.
+
+    Args:
+        runs: The prompts that the turn answers.
+        setup: The agent's settings, which may change while the turn runs.
+        recorder: The agent's conversation and events.
+        window: Keeps the conversation within the context window.
+        gate: Decides which calls may run, None if all may.
+        queue: The agent's waiting prompts, some of which may steer the turn.
+        budget: Counts what the turn spends.
+    """
+
+    def __init__(
+        self,
+        runs: list[Run[Any]],
+        *,
+        setup: AgentSetup,
+        recorder: EventRecorder,
+        window: ContextWindow,
+        gate: Gate | None,
+        queue: PromptQueue,
+        budget: TurnBudget,
+    ) -> None:
+        self.runs = runs
+        self.model = setup.model
+        """The model that is asked now: a fallback, once the agent's own has failed."""
+        self.usage = Usage()
+        """What the replies of the turn took so far."""
+        self.emit = recorder.emit
+        self.append: Callable[[Message], Awaitable[None]] = recorder.append
+        self.fit_window = window.prepare
+        self._setup = setup
+        self._recorder = recorder
+        self._window = window
+        self._gate = gate
+        self._queue = queue
+        self._budget = budget
+        self._fallbacks = list(setup.fallbacks)
+        self._first = len(recorder.settled.messages)
+        self._cost: float | None = None
+        self._unpriced = False
+        self._output: object = None
+        self._corrected = False
+        self._limit = ""
+        for run in runs:
+            run.status = "running"
+
+    @property
+    def agent_id(self) -> str:
+        """The agent's id, which some tools ask for."""
+        return self._setup.identity.id
+
+    @property
+    def prompts(self) -> list[UserMessage]:
+        """What is to be answered; a run that only lets the model continue has no prompt."""
+        return [run.prompt for run in self.runs if run.prompt.content]
+
+    # Asking the model.
+
+    def open_stream(self) -> Stream:
+        """Ask the model for the next reply to the conversation so far."""
+        setup, spec = self._setup, self._output_spec
+        options = setup.options if spec is None else replace(setup.options, output=spec.schema)
+        return setup.client.stream(self.model, setup.context(self._window.messages()), options)
+
+    async def recover(self, error: PlanckError) -> bool:
+        """Prepare for another attempt after a request failed before any content arrived: shorter, or another model.
+
+        Returns:
+            Whether the request can be sent again.
+        """
+        if isinstance(error, ContextOverflowError) and await self._window.recover_from_overflow():
+            return True
+        if not isinstance(error, (ModelError, ProviderError)) or not self._fallbacks:
+            return False
+        failed, self.model = self.model, self._fallbacks.pop(0)
+        self.emit(ev.Fallback, str(failed), str(self.model), str(error))
+        return True
+
+    # Counting what it spends.
+
+    def count_streamed(self, characters: int) -> bool:
+        """Count characters of the reply that is being streamed; whether a limit is reached and it must end here."""
+        return self._budget.count_streamed(characters, self.model)
+
+    def count(self, reply: AssistantMessage) -> None:
+        """Count a reply, complete or partial; one without usage adds an estimate to the limits only."""
+        self._budget.count_reply(reply, self.model)
+        self._window.answered()
+        if reply.cost is None:
+            self._unpriced = True
+        else:
+            self._cost = (self._cost or 0.0) + reply.cost
+        if reply.usage is not None:
+            self.usage += reply.usage
+            self._recorder.add_usage(reply.usage, reply.cost, reply.usage.total_tokens)
+
+    def seconds_left(self) -> float | None:
+        """How long the turn may still take, None without a limit."""
+        return self._budget.seconds_left
+
+    def out_of_budget(self) -> bool:
+        """Whether a limit is reached; emits `limit_reached` if so.
+
+        Raises:
+            LimitError: If it is reached before the model was asked at all, so that there is nothing to keep.
+        """
+        hit = self._budget.limit_hit(self.model)
+        if hit is None:
+            return False
+        name, self._limit = hit
+        if not self._budget.rounds:
+            raise LimitError(self._limit)
+        self.emit(ev.LimitReached, name, self._limit)
+        return True
+
+    # Calling tools.
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name, as the agent has it now."""
+        return self._setup.tools.get(name)
+
+    def tool_names(self) -> Sequence[str]:
+        """The names that a call may use."""
+        return list(self._setup.tools)
+
+    async def approve(self, tool: Tool, call: ToolCallPart) -> JsonObject:
+        """Wait until the call may run.
+
+        Returns:
+            The arguments to run it with, which the user may have edited.
+
+        Raises:
+            ToolError: If it may not run.
+        """
+        return call.args if self._gate is None else await self._gate.approve(tool, call)
+
+    # Messages that the turn adds by itself.
+
+    def is_steered(self) -> bool:
+        """Whether a prompt is waiting to steer the turn."""
+        return any(run.steer for run in self._queue)
+
+    def take_steering(self) -> list[UserMessage]:
+        """Take in the prompts that steer the turn."""
+        runs = self._queue.take_steering()
+        for run in runs:
+            self._recorder.emit_to([run.events], ev.Unqueued, run.id)
+            self.runs.append(run)
+            run.status = "running"
+            self._recorder.audience.append(run.events)
+            self.emit(ev.Steered, run.id)
+        return [run.prompt for run in runs]
+
+    def correct(self, answer: AssistantMessage) -> UserMessage | None:
+        """Read the final answer as the output that was asked for.
+
+        Returns:
+            A message that tells the model what is wrong, once; None if the answer is as it should be.
+
+        Raises:
+            OutputError: If a corrected answer is still wrong, or the model refused.
+        """
+        spec = self._output_spec
+        if spec is None:
+            return None
+        try:
+            self._output = spec.read(answer.text)
+        except OutputMismatch as problems:
+            if self._corrected or answer.stop_reason == "refusal":
+                raise OutputError(
+                    f"The answer of {self.model} is not in the form asked for ({problems}); "
+                    "make `output` simpler or choose another model."
+                ) from None
+            self._corrected = True
+            return UserMessage(correction(str(problems), spec.schema))
+        return None
+
+    # What came of it.
+
+    def settle(self, status: RunStatus, error: BaseException | None = None) -> None:
+        """Give the runs their result, or the error that ended the turn."""
+        result = self._result(self._recorder.settled.messages, aborted=status == "aborted")
+        for run in self.runs:
+            run.settle(status, error or (replace(result, output=self._output) if run.output_spec else result))
+
+    @property
+    def _output_spec(self) -> OutputSpec | None:
+        """The output that the answer must have; a prompt with one has a turn of its own."""
+        return self.runs[0].output_spec if self.runs else None
+
+    def _result(self, entries: Sequence[Entry], *, aborted: bool) -> RunResult[Any]:
+        messages = tuple(entry.message for entry in entries[self._first :])
+        cost = None if self._unpriced else self._cost
+        result: RunResult[Any] = RunResult(messages, self.usage, cost, aborted, limit=self._limit)
+        return replace(result, output=result.text)

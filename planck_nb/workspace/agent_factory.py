@@ -1,0 +1,176 @@
+"""Creates the agents of a workspace, so that a team can create its members without knowing the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.context.compactor import Compactor
+from planck_nb.agent.context.system_prompt import SystemPromptParts
+from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.identity import AgentIdentity, Grants, Role
+from planck_nb.agent.limits import Limits, SessionSpend
+from planck_nb.ai.client import Client
+from planck_nb.ai.messages import Usage
+from planck_nb.ai.models import Model
+from planck_nb.ai.request import Options
+from planck_nb.base.event_log import EventLog
+from planck_nb.base.ids import new_id
+from planck_nb.sessions import Session
+from planck_nb.sessions.members import AgentRecord
+from planck_nb.workspace.agent_registry import AgentRegistry
+
+
+@dataclass
+class AgentFactory:
+    """Creates agents that share a session, its budget, its approvals and a client.
+
+    Args:
+        session: Stores what the agents say.
+        session_spend: What they have spent together.
+        registry: Where they are registered.
+        approvals: Decides which calls may run.
+        limits: The limits of new agents.
+        prompt_parts: Called at the start of each turn for what surrounds an agent's system prompt.
+        client: The client to ask models with.
+        observers: Logs that get the events of all agents.
+        fallbacks: Models to use if an agent's own cannot answer.
+        compact_ratio: The part of the context window from which a conversation is compacted.
+    """
+
+    session: Session
+    session_spend: SessionSpend
+    registry: AgentRegistry
+    approvals: Approvals
+    limits: Limits
+    prompt_parts: Callable[[], SystemPromptParts]
+    client: Client
+    observers: Sequence[EventLog[AgentEvent]]
+    fallbacks: Callable[[], Sequence[Model]]
+    compact_ratio: float
+
+    def create(
+        self,
+        name: str,
+        *,
+        model: Model,
+        system_prompt: str = "",
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        options: Options | None = None,
+        type: str = "",  # noqa: A002 - the seeds' name
+        description: str = "",
+        role: Role = "",
+        team_id: str | None = None,
+        parent_id: str | None = None,
+        grants: Grants | None = None,
+        available_models: Sequence[Model] = (),
+    ) -> Agent:
+        """Create an agent.
+
+        Args:
+            name: Its name, unique within the team.
+            model: The model that answers.
+            system_prompt: What the model is told before the conversation.
+            tools: Tools, or functions to make tools of.
+            options: Request options.
+            type: What kind of agent it is.
+            description: What it is for, in a sentence.
+            role: Its role in the team.
+            team_id: Its team, None if it is in no team.
+            parent_id: The agent that started it.
+            grants: What it may give to the agents that it starts.
+            available_models: Models that it may give to them.
+
+        Returns:
+            The agent, registered.
+
+        Raises:
+            AgentError: If the name is taken.
+        """
+        return self._add(
+            AgentIdentity(new_id(), name, type, role, team_id, parent_id),
+            model=model,
+            system_prompt=system_prompt,
+            tools=tools,
+            options=options,
+            description=description,
+            grants=grants,
+            available_models=available_models,
+        )
+
+    def restore(self, record: AgentRecord, *, model: Model, tools: Iterable[Tool]) -> Agent:
+        """Create an agent of the session again, with its identity, its history and what it has spent.
+
+        Args:
+            record: What the session knows of the agent.
+            model: The model that answers from now on.
+            tools: Its tools, as far as they were found again.
+
+        Returns:
+            The agent, registered.
+
+        Raises:
+            AgentError: If the name is taken.
+        """
+        identity = record.identity
+        return self._add(
+            replace(identity, name=identity.name or identity.id),
+            model=model,
+            system_prompt=record.system_prompt,
+            tools=tools,
+            options=Options.from_named(record.options),
+            description=record.description,
+            grants=record.grants,
+            usage=record.usage,
+            cost=record.cost,
+            turn=record.turn,
+        )
+
+    def _add(
+        self,
+        identity: AgentIdentity,
+        *,
+        model: Model,
+        system_prompt: str,
+        tools: Iterable[Tool | Callable[..., object]],
+        options: Options | None,
+        description: str,
+        grants: Grants | None,
+        available_models: Sequence[Model] = (),
+        usage: Usage | None = None,
+        cost: float | None = None,
+        turn: int = -1,
+    ) -> Agent:
+        self.registry.require_free(identity.name, identity.team_id)
+        agent = Agent(
+            id=identity.id,
+            name=identity.name,
+            type=identity.type,
+            role=identity.role,
+            team_id=identity.team_id,
+            parent_id=identity.parent_id,
+            model=model,
+            system_prompt=system_prompt,
+            tools=tools,
+            options=options,
+            description=description,
+            grants=grants,
+            available_models=available_models,
+            usage=usage,
+            cost=cost,
+            turn=turn,
+            session=self.session,
+            session_spend=self.session_spend,
+            approvals=self.approvals,
+            limits=self.limits,
+            prompt_parts=self.prompt_parts,
+            client=self.client,
+            observers=self.observers,
+            fallbacks=self.fallbacks(),
+            on_compact=Compactor.build(ratio=self.compact_ratio),
+        )
+        self.registry.add(agent)
+        return agent

@@ -1,0 +1,55 @@
+"""The agents of a workspace: found by id, and by a name that is unique within a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planck_nb.agent.agent import Agent
+from planck_nb.base.errors import AgentError, did_you_mean
+
+
+class AgentRegistry:
+    """Agents in the order they were added."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, Agent] = {}
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(tuple(self._agents.values()))
+
+    def __contains__(self, agent_id: object) -> bool:
+        return agent_id in self._agents
+
+    def add(self, agent: Agent) -> None:
+        """Add an agent, whose name `require_free` has checked."""
+        self._agents[agent.id] = agent
+
+    def remove(self, agent: Agent) -> None:
+        """Remove an agent; its name is free again."""
+        del self._agents[agent.id]
+
+    def clear(self) -> None:
+        """Remove all agents."""
+        self._agents.clear()
+
+    def named(self, team_id: str | None = None) -> dict[str, Agent]:
+        """The agents of a team by name; None is for those in no team."""
+        return {agent.name: agent for agent in self if agent.team_id == team_id}
+
+    def require_free(self, name: str, team_id: str | None = None) -> None:
+        """Raise `AgentError` if an agent of the team has this name."""
+        if name in self.named(team_id):
+            raise AgentError(f"An agent named {name} exists already; choose another name.")
+
+    def by_name(self, name: str, team_id: str | None = None) -> Agent:
+        """The agent of this name in the team. Raises `AgentError` if there is none."""
+        agents = self.named(team_id)
+        if name not in agents:
+            raise AgentError(f"No agent is named {name}. {did_you_mean(name, agents)}".rstrip())
+        return agents[name]
+
+    def by_id(self, agent_id: str) -> Agent:
+        """The agent with this id. Raises `AgentError` if there is none."""
+        if agent_id not in self._agents:
+            raise AgentError(f"No agent of this workspace has the id {agent_id}.")
+        return self._agents[agent_id]
