@@ -21,6 +21,12 @@ export interface AgentStarted extends EventBase {
   readonly system_prompt?: string;
   readonly tools?: readonly string[];
   readonly options?: Readonly<Record<string, unknown>>;
+  readonly role: '' | 'orchestrator' | 'worker';
+  readonly team_id: string | null;
+  readonly parent_id: string | null;
+  readonly description: string;
+  readonly grants?: Grants;
+  readonly model_source?: Readonly<Record<string, unknown>>;
   readonly type: 'agent_started';
 }
 
@@ -29,6 +35,7 @@ export interface AgentChanged extends EventBase {
   readonly system_prompt?: string;
   readonly tools?: readonly string[];
   readonly options?: Readonly<Record<string, unknown>>;
+  readonly model_source?: Readonly<Record<string, unknown>>;
   readonly type: 'agent_changed';
 }
 
@@ -137,6 +144,7 @@ export interface ApprovalDecision extends EventBase {
   readonly args?: Readonly<Record<string, unknown>> | null;
   readonly rule: string;
   readonly reason: string;
+  readonly scope: '' | 'agent' | 'role' | 'all';
   readonly type: 'approval_decision';
   readonly display?: CallDisplay;
 }
@@ -277,6 +285,12 @@ export interface FilePart {
   readonly type: 'file';
 }
 
+export interface Grants {
+  readonly tools: readonly string[];
+  readonly skills: readonly string[];
+  readonly models: readonly string[];
+}
+
 export interface ImagePart {
   readonly data: string | null;
   readonly mime: string;
@@ -345,4 +359,6 @@ export interface Usage {
 export interface UserMessage {
   readonly content?: readonly (TextPart | ImagePart | FilePart)[];
   readonly type: 'user';
+  readonly sender_id: string | null;
+  readonly sender_name: string | null;
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from planck_nb.agent.agent import Agent
+from planck_nb.agent.events import RuleScope
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
-THIS_AGENT = "agent"
-"""The scope of a remembered decision that is for the agent alone whose call it was."""
+SCOPES: Mapping[str | None, RuleScope] = {None: "agent", "agent": "agent", "role": "role", "all": "all"}
+"""Which agents a remembered decision is for, by what the browser sends."""
 
 
 class RunActions:
@@ -78,10 +79,10 @@ class RunActions:
 
         Raises:
             AgentError: The call is no longer pending.
-            UsageError: The call is another agent's, or the scope is not this agent.
+            UsageError: The call is another agent's, or there is no such scope.
         """
         if agent_id not in {None, self._agent.id}:
             raise UsageError("This view cannot decide calls of other agents; decide it where that agent runs.")
-        if scope not in {None, THIS_AGENT}:
-            raise UsageError(f"Decisions cannot be remembered for the scope {scope!r}; use {THIS_AGENT!r}.")
-        self._agent.decide(call_id, allow=allow, args=args, remember=remember, reason=reason)
+        if scope not in SCOPES:
+            raise UsageError(f"Decisions cannot be remembered for the scope {scope!r}; use 'agent', 'role' or 'all'.")
+        self._agent.decide(call_id, allow=allow, args=args, remember=remember, reason=reason, scope=SCOPES[scope])

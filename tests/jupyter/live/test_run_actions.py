@@ -72,7 +72,7 @@ async def test_stop_ends_the_run() -> None:
     assert (await waiting.run.wait()).aborted
 
 
-@pytest.mark.parametrize("whose", [{"agent_id": "another"}, {"scope": "all"}])
+@pytest.mark.parametrize("whose", [{"agent_id": "another"}, {"scope": "everyone"}])
 async def test_decisions_beyond_the_agent_are_refused(whose: dict[str, str]) -> None:
     waiting = Waiting(ask=True)
     await waiting.until("approval_request")
