@@ -22,7 +22,7 @@ from planck_nb.resources.skills import (
     read_skill,
     system_prompt_section,
 )
-from planck_nb.tools.external import Skipped
+from planck_nb.tools.external import LoadFailure
 
 _SETTLED = 2_000_000_000
 """Nanoseconds after which a file's time tells it from a later version; the coarsest file systems count in 2 s."""
@@ -42,13 +42,13 @@ class SkillPool:
 
     def __init__(self, dirs: Iterable[str | Path]) -> None:
         self._folders = tuple(map(absolute, dirs))
-        self._known: dict[Path, tuple[_Version, Skill | Skipped]] = {}
+        self._known: dict[Path, tuple[_Version, Skill | LoadFailure]] = {}
 
     def report(self) -> SkillReport:
         """Return the skills that exist now, and what could not be used."""
-        before, now = self._known, dict[Path, tuple[_Version, Skill | Skipped]]()
+        before, now = self._known, dict[Path, tuple[_Version, Skill | LoadFailure]]()
 
-        def read(path: Path) -> Skill | Skipped:
+        def read(path: Path) -> Skill | LoadFailure:
             version = _version(path)
             known = before.get(path)
             found = known[1] if known is not None and known[0] == version else read_skill(path)

@@ -13,7 +13,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.resources import front_matter
 from planck_nb.resources.bounded_reading import describe_error, is_printable, printable, read_head
-from planck_nb.tools.external import Skipped
+from planck_nb.tools.external import LoadFailure
 
 SKILL_FILE = "SKILL.md"
 
@@ -93,10 +93,10 @@ class SkillReport:
     """
 
     skills: Mapping[str, Skill]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[LoadFailure, ...]
 
 
-SkillReader: TypeAlias = Callable[[Path], Skill | Skipped]
+SkillReader: TypeAlias = Callable[[Path], Skill | LoadFailure]
 
 
 def load_all(dirs: Iterable[str | Path]) -> SkillReport:
@@ -123,30 +123,32 @@ def absolute(folder: str | Path) -> Path:
 def collect(folders: Iterable[Path], read: SkillReader) -> SkillReport:
     """Do what `load_all` does, for absolute folders and with another function that reads a SKILL.md."""
     skills: dict[str, Skill] = {}
-    skipped: list[Skipped] = []
+    skipped: list[LoadFailure] = []
     for folder in dict.fromkeys(folders):
         try:
             paths = _skill_files(folder)
         except (OSError, ValueError) as error:
-            skipped.append(Skipped(folder, f"Cannot list skills in {printable(folder)}: {describe_error(error)}."))
+            skipped.append(LoadFailure(folder, f"Cannot list skills in {printable(folder)}: {describe_error(error)}."))
             continue
         for path in paths:
             found = read(path)
-            if isinstance(found, Skipped):
+            if isinstance(found, LoadFailure):
                 skipped.append(found)
                 continue
             first = skills.setdefault(found.name, found)
             if first is not found and not _same(first.path, path):
-                skipped.append(Skipped(path, f"{path} is not used: {first.path} has the same name and comes first."))
+                skipped.append(
+                    LoadFailure(path, f"{path} is not used: {first.path} has the same name and comes first.")
+                )
     return SkillReport(skills, tuple(skipped))
 
 
-def read_skill(path: Path) -> Skill | Skipped:
+def read_skill(path: Path) -> Skill | LoadFailure:
     """Return the skill that the SKILL.md at an absolute path describes, or why it cannot be used. Never raises."""
     try:
         return _read(path)
     except (OSError, ValueError) as error:
-        return Skipped(path, f"Cannot use {printable(path)}: {describe_error(error)}.")
+        return LoadFailure(path, f"Cannot use {printable(path)}: {describe_error(error)}.")
 
 
 def system_prompt_section(skills: Mapping[str, Skill] | Iterable[Skill]) -> str:

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class LoadFailure:
     """A file, folder or package that could not be used.
 
     Args:
@@ -43,7 +43,7 @@ class LoadReport:
     """
 
     tools: tuple[Tool, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[LoadFailure, ...]
 
 
 class ExternalTool:
@@ -68,18 +68,18 @@ class ExternalTool:
             The tools, and the files that could not be used with the reasons.
         """
         tools: list[Tool] = []
-        skipped: list[Skipped] = []
+        skipped: list[LoadFailure] = []
         for folder in map(Path, dirs):
             try:
                 candidates = _candidates(folder)
             except (OSError, RuntimeError) as error:
-                skipped.append(Skipped(folder, f"cannot list {folder}: {_reason(error)}."))
+                skipped.append(LoadFailure(folder, f"cannot list {folder}: {_reason(error)}."))
                 continue
             for path in candidates:
                 try:
                     tools.append(cls.from_file(path, cwd=cwd))
                 except ConfigError as error:
-                    skipped.append(Skipped(path, str(error)))
+                    skipped.append(LoadFailure(path, str(error)))
         return LoadReport(tuple(tools), tuple(skipped))
 
     @classmethod

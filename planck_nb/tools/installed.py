@@ -11,7 +11,7 @@ from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import ConfigError, UsageError
 from planck_nb.base.text import one_line
-from planck_nb.tools.external import Skipped
+from planck_nb.tools.external import LoadFailure
 
 GROUP = "planck_nb.tools"
 
@@ -28,7 +28,7 @@ class InstalledTools:
 
     def __init__(self, find_entry_points: Callable[[], Iterable[EntryPoint]] | None = None) -> None:
         self._find_entry_points = find_entry_points or (lambda: entry_points(group=GROUP))
-        self._loaded: dict[EntryPoint, tuple[Tool, ...] | Skipped] = {}
+        self._loaded: dict[EntryPoint, tuple[Tool, ...] | LoadFailure] = {}
 
     def names(self) -> list[str]:
         """Return the names of the entry points; nothing is imported."""
@@ -47,7 +47,7 @@ class InstalledTools:
         if point is None:
             return tuple(tool for tool in self._all() if tool.name == name)[:1]
         found = self._load(point)
-        if isinstance(found, Skipped):
+        if isinstance(found, LoadFailure):
             raise ConfigError(found.reason)
         return found
 
@@ -59,10 +59,10 @@ class InstalledTools:
             tools = []
         return tools[0] if tools else next((tool for tool in self._all() if tool.name == name), None)
 
-    def skipped(self) -> list[Skipped]:
+    def skipped(self) -> list[LoadFailure]:
         """Return the entry points that cannot be used, with the reasons; this imports all of them."""
         loaded = (self._load(point) for point in self._entry_points().values())
-        return [found for found in loaded if isinstance(found, Skipped)]
+        return [found for found in loaded if isinstance(found, LoadFailure)]
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         # Scanned at each call, because a notebook may have installed a package since.
@@ -71,23 +71,23 @@ class InstalledTools:
     def _all(self) -> Iterator[Tool]:
         for point in self._entry_points().values():
             found = self._load(point)
-            if not isinstance(found, Skipped):
+            if not isinstance(found, LoadFailure):
                 yield from found
 
-    def _load(self, point: EntryPoint) -> tuple[Tool, ...] | Skipped:
+    def _load(self, point: EntryPoint) -> tuple[Tool, ...] | LoadFailure:
         if point not in self._loaded:
             self._loaded[point] = _load(point)
         return self._loaded[point]
 
 
-def _load(point: EntryPoint) -> tuple[Tool, ...] | Skipped:
+def _load(point: EntryPoint) -> tuple[Tool, ...] | LoadFailure:
     try:
         return tuple(_tools(point.load()))
     except Exception as error:  # noqa: BLE001 - another package's; the other tools must go on working
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         package = point.dist.name if point.dist else point.module
         sentence = f"The tool {point.name} of the package {package} cannot be used: {one_line(reason).rstrip('.')}."
-        return Skipped(Path(point.module), sentence)
+        return LoadFailure(Path(point.module), sentence)
 
 
 def _tools(offered: Any) -> Iterator[Tool]:  # noqa: ANN401 - whatever a package has there

@@ -15,7 +15,7 @@ from planck_nb.resources.skill_pool import SkillPool
 from planck_nb.resources.skills import Skill
 from planck_nb.tools.builtin import BuiltinTools
 from planck_nb.tools.changes import Changes
-from planck_nb.tools.external import ExternalTool, Skipped
+from planck_nb.tools.external import ExternalTool, LoadFailure
 from planck_nb.tools.files import Files
 from planck_nb.tools.installed import InstalledTools
 
@@ -95,10 +95,10 @@ class Toolbox:
         """The AGENTS.md files that hold for the working directory."""
         return find_instructions(self._config.root)
 
-    def skipped(self) -> list[Skipped]:
+    def skipped(self) -> list[LoadFailure]:
         """Files and packages that could not be used, with the reasons."""
         tools = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root).skipped
-        instructions = (Skipped(Path(INSTRUCTIONS_FILE), text) for text in self.instructions.warnings)
+        instructions = (LoadFailure(Path(INSTRUCTIONS_FILE), text) for text in self.instructions.warnings)
         return [*tools, *self._installed.skipped(), *self._skills.report().skipped, *instructions]
 
 

@@ -110,11 +110,9 @@ class PathPattern:
         if start is None or not below(path, start):
             return False
         names = path.parts[len(start.parts) :]
-        return (
-            not glob
-            or _names_match(names, glob)
-            or (ignores_case(path) and _names_match(_folded(names), _folded(glob)))
-        )
+        if not glob or _names_match(names, glob):
+            return True
+        return ignores_case(path) and _names_match(_folded(names), _folded(glob))
 
 
 def _split(text: str) -> tuple[Path, tuple[str, ...]]:
