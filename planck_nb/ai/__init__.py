@@ -1,4 +1,4 @@
-"""Models behind one interface: ask them, and read what they answer as it comes.
+"""Models of all providers behind one interface: send a conversation, and stream the answer.
 
     model = ai.get_model("anthropic", "claude-sonnet-4-6")
     context = ai.Context(system="Be brief.", messages=[ai.UserMessage("hi")])
@@ -127,7 +127,7 @@ _RENAMED = {
     "ToolArgsDelta": "ToolArgsChunk",
     "Warned": "StreamWarning",
 }
-"""Names of 0.1.0 that go on as aliases, with what they are called now."""
+"""Names of 0.1.0 that remain as aliases, with the present ones."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

@@ -1,6 +1,6 @@
-"""What is known of the models that exist.
+"""The models that are known.
 
-Three sources: a generated snapshot for vendors, the servers themselves for local ones, and what the user describes.
+There are three sources: a generated snapshot for vendors, the servers themselves for local ones, and the user.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_you_mean
 
 _TOO_CLOSE = 0.85
-"""Ids more alike than this are taken for a slip of the pen."""
+"""Ids more similar than this are taken for typing mistakes."""
 
 _own: dict[str, Model] = {}
-"""What `add_models` made known to the whole process, by the names of `by_name`."""
+"""The models of `add_models`, by the names of `by_name`."""
 
 
 def list_providers() -> list[str]:
@@ -196,7 +196,7 @@ def get_model(
 
 
 def catalogued(provider_name: str, model_id: str) -> Model:
-    """A model at its vendor's own address, with what the snapshot knows of it."""
+    """A model at its vendor's own address, with the facts of the snapshot."""
     row = _snapshot().get(provider_name, {}).get(model_id)
     if row is None:
         return Model(provider_name, model_id, provider(provider_name).api, name=model_id)
@@ -217,7 +217,7 @@ def catalogued(provider_name: str, model_id: str) -> Model:
 
 
 def _checked(provider_name: str, model_id: str, *, guess: bool) -> str:
-    """The id, or the one that stands for none given. Raises `UnknownModelError`."""
+    """The id, or the default one if it is empty. Raises `UnknownModelError`."""
     known = provider(provider_name)
     if not model_id and known.default_model is not None:
         return known.default_model
@@ -243,12 +243,12 @@ def _example(provider_name: str) -> str:
 
 
 def _providers_of(model_id: str) -> list[str]:
-    """The "provider:id" names of a model given without its provider."""
+    """The "provider:id" names of a model that was named without its provider."""
     return [f"{name}:{model_id}" for name, table in _snapshot().items() if model_id in table]
 
 
 def _near_aliases(name: str, mine: Iterable[str]) -> list[str]:
-    """Aliases of the user's models that a misspelt name may mean."""
+    """Aliases of own models that are similar to the name."""
     return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=_TOO_CLOSE)
 
 

@@ -1,4 +1,4 @@
-"""What a failed connection means: every exception of httpx and aiohttp in the project's own words."""
+"""Maps the exceptions of httpx and aiohttp to the project's own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from planck_nb.base.errors import (
 _UNREACHABLE = "No server answers at {url} ({provider}); start it or set base_url."
 _PROXY = "The proxy on the way to {url} ({provider}) failed: {words}; check HTTPS_PROXY and NO_PROXY."
 _TLS = "No secure connection to {url} ({provider}) could be made: {words}; check the certificate or base_url."
-_ADDRESS = "{url} is not an address that {provider} can be asked at; set base_url to an http:// or https:// URL."
+_ADDRESS = "{url} is not an address of a server ({provider}); set base_url to an http:// or https:// URL."
 _BROKEN = "The connection to {url} ({provider}) broke; try again."
-_PROTOCOL = "What {url} ({provider}) answered is not HTTP as it should be: {words}; check base_url."
+_PROTOCOL = "The answer of {url} ({provider}) is not valid HTTP: {words}; check base_url."
 _SLOW = "{url} ({provider}) sent nothing for too long; try again or choose another model."
 
 FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
@@ -95,11 +95,11 @@ FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
 
 
 def failure(error: BaseException, model: Model) -> ProviderError | None:
-    """What a failed exchange means, None for an exception that has nothing to do with the connection.
+    """The error for a failed request, None for an exception that has nothing to do with the connection.
 
-    An error of ours, such as that of a cassette's file, says itself what it means, whatever it was raised from.
-    httpx-aiohttp reports a broken connection, a refused one and a full pool alike as a connect timeout, so what it
-    was raised from decides where that is known.
+    An error of the project, such as that of a cassette's file, is final, whatever it was raised from. httpx-aiohttp
+    reports a broken connection, a refused one and a full pool alike as a connect timeout, so its cause decides, if
+    there is one.
     """
     if isinstance(error, PlanckError):
         return None

@@ -1,4 +1,4 @@
-"""What a provider is: a mapping between provider-neutral values and one wire format. It does no I/O of its own."""
+"""The interface of a wire format: a mapping between messages and bytes, without I/O."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cuts a stream of bytes into the payloads of its frames. No I/O, and no decoding of text.
+"""Splits a stream of bytes into the payloads of its frames, without I/O and without decoding text.
 
-Bytes are cut at line feeds and carriage returns only. `str.splitlines`, and with it the line iterators of HTTP
-clients, also cuts at U+2028 and U+0085, which may stand inside JSON.
+Bytes are split at line feeds and carriage returns only. `str.splitlines`, and with it the line iterators of HTTP
+clients, also splits at U+2028 and U+0085, which may occur inside JSON.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Splitter(Protocol):
         ...
 
     def end(self) -> list[bytes]:
-        """The bytes ended: the payload of a last frame that lacks its terminator, if there is one."""
+        """At the end of the bytes: the payload of a last frame that lacks its terminator, if there is one."""
         ...
 
 
 class _Pieces:
-    """What has arrived of an unfinished frame, joined only when its terminator is there."""
+    """The received pieces of an unfinished frame, joined only when its terminator arrives."""
 
     __slots__ = ("_pieces", "_size")
 

@@ -55,20 +55,20 @@ class MessageBuilder:
 
     @property
     def has_content(self) -> bool:
-        """Whether the answer to the present request has begun to say anything."""
+        """Whether the answer to the present request has any content yet."""
         return len(self._parts) > self._earlier
 
     def resume(self) -> None:
-        """What follows answers a further request, and goes on with the same message."""
+        """Continue the same message with the answer to a further request."""
         self._usage_before, self._cost_before, self._latest = self.usage, self._cost(), None
         self._earlier = len(self._parts)
         self._offset = max(self._parts, default=-1) + 1
 
     def feed(self, events: Sequence[StreamEvent]) -> None:
-        """Take in events.
+        """Add events.
 
-        The id of a `ToolCallStart` that is missing or taken is replaced in the event itself, and so are, in a message
-        that was resumed, indexes and usage.
+        The id of a `ToolCallStart` that is missing or not unique is replaced in the event itself. In a message that was
+        resumed, so are indexes and usage.
         """
         if self._earlier:
             self._shift(events)
@@ -111,7 +111,7 @@ class MessageBuilder:
                 self.usage, self._latest = self._usage_before, None
 
     def build(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
-        """The message as far as it came.
+        """The message as far as it was received.
 
         Without `stop_reason` it is the provider's. In a message that was "aborted" or ended in an "error", text and
         thinking stay and only complete tool calls are kept. In one that a limit or a refusal ended, a last call without
@@ -142,14 +142,14 @@ class MessageBuilder:
         )
 
     def _cost(self) -> float | None:
-        """Each request has a price of its own: rates may depend on its length."""
+        """The cost, request by request, because rates may depend on the length of each."""
         if not self._earlier:
             return self._model.cost(self.usage)
         latest = self._model.cost(self._latest)
         return None if latest is None or self._cost_before is None else self._cost_before + latest
 
     def _unique(self, call_id: str) -> str:
-        """The id itself, or one that depends on nothing but the calls before it."""
+        """The id itself, or one that depends only on the calls before it."""
         number = len(self._ids) + 1
         unique = call_id or f"call_{number}"
         while unique in self._ids:
@@ -195,9 +195,9 @@ class _Draft:
 
 
 def parse_arguments(text: str) -> JsonObject | None:
-    """A call's arguments: nothing at all means none; None where the text is not a JSON object.
+    """A call's arguments: an empty text means none; None if the text is not a JSON object.
 
-    A character that came in two halves is put together; half a one alone is replaced.
+    The two halves of a surrogate pair are joined; a single half is replaced.
     """
     if not text.strip():
         return {}

@@ -1,7 +1,7 @@
-"""What people, models and tools say to one another: plain immutable values, the same for every provider.
+"""Messages of people, models and tools: plain immutable values, the same for every provider.
 
-A message has no identity of its own; a message log gives it an id. `provider_state` on a part is opaque: it holds what
-the provider that made the part wants echoed unchanged (a signature, encrypted reasoning) and is dropped for any other.
+A message has no identity of its own; a message log gives it an id. `provider_state` on a part is opaque: it holds data
+that goes back unchanged to the provider that made the part (a signature, encrypted reasoning), and to no other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
 StopReason: TypeAlias = Literal["stop", "length", "tool_use", "refusal", "aborted", "error"]
-"""Why a model's message ended: by itself, at the token limit, to have tools run, refused, stopped, or failed."""
+"""Why a model's message ended: complete, at the token limit, to run tools, refused, stopped by the user, or failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ class AssistantMessage:
 
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
-        """The calls the model asks for, in its order."""
+        """The tool calls in order."""
         return tuple(part for part in self.content if part.type == "tool_call")
 
 
@@ -306,7 +306,7 @@ class ToolResultMessage:
 
 
 SUMMARY_HEADING = "Summary of the conversation before this point:"
-"""The line that a summary begins with where a model reads it."""
+"""The first line of a summary as a model reads it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is known of a model: where it lives, which wire format it speaks, what it can take, what it costs."""
+"""The facts about a model: its address, its wire format, what it accepts and what it costs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from planck_nb.ai.messages import Usage
 from planck_nb.ai.request import Options
 
 Modality: TypeAlias = Literal["text", "image", "pdf"]
-"""A kind of content that a model can be given."""
+"""A kind of content that a model may accept."""
 
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
-"""How much a model may think, from not at all upward."""
+"""Levels of thinking, the lowest first."""
 
 
 def nearest_level(level: str, known: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""Makes a conversation valid for the model that is asked next, whoever wrote it and however it was interrupted."""
+"""Makes a conversation valid for the next model, whatever wrote it and however it was interrupted."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.models import Model
 
 INTERRUPTED = "The call was interrupted before it returned."
-"""The result that stands in for one that never came."""
+"""The result of a call that never returned."""
 
 _FOREIGN_TO_SOME = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_ID = 40
-"""Characters that every vendor allows in a call's id: OpenAI's chat takes 40, Anthropic and its Responses 64."""
+"""Characters that every vendor allows in a call's id: OpenAI's chat allows 40, Anthropic and its Responses 64."""
 
 _SEAL = "planck_prefix"
-"""The name under which a signed part keeps the digest of what stood before it; never sent."""
+"""The key of a signed part's state that holds the digest of what preceded it; never sent."""
 
 _SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature"})
 
@@ -36,7 +36,7 @@ _SIGNATURES = frozenset({"signature", "thoughtSignature", "thought_signature"})
 class Prefix:
     """A running digest of what a model is sent: two are equal when everything added to them was.
 
-    A vendor that signs thinking signs it for what stands before it; the digest tells whether that still stands there.
+    A vendor that signs thinking signs it for what precedes it; the digest shows whether that is unchanged.
     """
 
     def __init__(self, *values: object) -> None:
@@ -44,7 +44,7 @@ class Prefix:
         self.add(*values)
 
     def add(self, *values: object) -> None:
-        """Go on with more values, which must have a `repr` that says all of them."""
+        """Add more values, whose `repr` must be complete."""
         for value in values:
             self._hash.update(repr(value).encode("utf-8", "backslashreplace"))
             self._hash.update(b"\n")

@@ -1,4 +1,4 @@
-"""What a model is asked: the conversation, the tools it may call, and how it should answer."""
+"""A request to a model: the conversation, the tools it may call, and how it should answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long to wait for a server, and when to ask it again."""
+"""How long to wait for a server, and when to send a request again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planck_nb.base.errors import (
 
 _PASSING = frozenset({408, 409, 429})
 _LOADING_STEP = 1.5
-"""Seconds between two questions whether a model is loaded."""
+"""Seconds between two requests to a server that is loading its model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Asking models without keeping a client: one default client per event loop."""
+"""Functions that ask models with a default client, one per event loop."""
 
 from __future__ import annotations
 

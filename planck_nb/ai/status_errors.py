@@ -1,4 +1,4 @@
-"""Turns what a server says went wrong into one of our errors, with a sentence that says what to do.
+"""Turns a server's error into one of our exceptions, with a sentence that says what to do.
 
 The same for every dialect: a dialect finds the status and the vendor's message, this module finds class and sentence.
 """
@@ -124,7 +124,7 @@ def _meaning(status: int, words: str) -> _Meaning:
 
 
 def is_about_thinking(error: ProviderError) -> bool:
-    """Whether the server refused the thinking of earlier replies that was sent back to it."""
+    """Whether the server refused the earlier thinking that was sent back to it."""
     return isinstance(error, BadRequestError) and _THINKING.search(str(error)) is not None
 
 
@@ -166,7 +166,7 @@ def words_and_kind(data: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON val
 
 
 def plain_words(body: bytes) -> str:
-    """What a body that is not JSON says: a page's title, or the text itself."""
+    """The message in a body that is not JSON: a page's title, or the text itself."""
     text = body[:65536].decode("utf-8", "replace").strip()
     if not text.startswith("<"):
         return text
@@ -175,7 +175,7 @@ def plain_words(body: bytes) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the server asks to wait, None where it does not say."""
+    """The seconds that the server asks to wait, None if it does not."""
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return max(0.0, float(milliseconds) / 1000)
@@ -196,5 +196,5 @@ def _quote(words: str) -> str:
     words = " ".join(words.split()).strip().strip('"').rstrip(".")
     if len(words) <= _LONGEST_QUOTE:
         return words
-    # Whole words only: half of a key would not be recognised and taken out.
+    # Whole words only: half of a key would not be recognised and removed.
     return words[: _LONGEST_QUOTE - 1].rpartition(" ")[0] + "…"

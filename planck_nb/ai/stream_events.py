@@ -1,6 +1,6 @@
-"""What a provider's stream says, in provider-neutral words.
+"""The events of an answer's stream, the same for every provider.
 
-A part has an `index` that no other part of the message shares; its deltas may interleave with those of others.
+A part has an `index` that no other part of the message shares; its chunks may interleave with those of others.
 `PartEnd` is the only event that carries the provider's opaque state. Exactly one `Finish` ends a stream.
 """
 

@@ -4,13 +4,13 @@
 
     PlanckError
     ├─ ConfigError                  a setting is wrong
-    ├─ UsageError                   a magic or a call was used in a way it does not understand
+    ├─ UsageError                   a magic or a call was used in a way that is not supported
     ├─ ModelError                   the model cannot be used as asked
     │   ├─ UnknownModelError
     │   ├─ UnknownProviderError
     │   ├─ MissingCredentialError
     │   └─ UnsupportedFeatureError
-    ├─ ProviderError                the other end, or the way to it, failed
+    ├─ ProviderError                the server, or the connection to it, failed
     │   ├─ ProviderConnectionError
     │   │   ├─ ProviderAddressError
     │   │   └─ ProviderTimeoutError
@@ -46,7 +46,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _NAMED = 20
-"""Names that a hint lists at most; there may be thousands."""
+"""The most names that a hint lists; there may be thousands."""
 
 
 class PlanckError(Exception):
@@ -58,7 +58,7 @@ class ConfigError(PlanckError):
 
 
 class UsageError(PlanckError):
-    """A magic or a public call was used in a way it does not understand."""
+    """A magic or a public call was used in a way that is not supported."""
 
 
 class ModelError(PlanckError):
@@ -89,7 +89,7 @@ class UnsupportedFeatureError(ModelError):
 class ProviderError(PlanckError):
     """A provider, or the connection to it, failed.
 
-    `provider` and `model` say who was asked, `request_id` is the vendor's id of the request where it sent one.
+    `provider` and `model` name the model that was asked; `request_id` is the vendor's id of the request, if known.
     """
 
     def __init__(self, message: str, *, provider: str = "", model: str = "", request_id: str | None = None) -> None:
@@ -104,7 +104,7 @@ class ProviderConnectionError(ProviderError):
 
 
 class ProviderAddressError(ProviderConnectionError):
-    """The server's address or its certificate is wrong, which no second try mends."""
+    """The server's address or its certificate is wrong, so that a retry is pointless."""
 
 
 class ProviderTimeoutError(ProviderConnectionError):
@@ -156,7 +156,7 @@ class RateLimitError(ProviderStatusError):
 
 
 class QuotaExceededError(RateLimitError):
-    """The account has no quota or credit left; waiting does not help."""
+    """The account has no quota or credit left, so that a retry is pointless."""
 
 
 class ProviderUnavailableError(ProviderStatusError):
@@ -172,7 +172,7 @@ class ProviderProtocolError(ProviderError):
 
 
 class StreamTruncated(ProviderProtocolError):
-    """The stream ended before its terminal event; what came until then is kept."""
+    """The stream ended before its terminal event; what was received until then is kept."""
 
 
 class CassetteError(PlanckError):
@@ -192,7 +192,7 @@ class AgentError(PlanckError):
 
 
 class AgentStoppedError(AgentError):
-    """The agent was stopped and takes no more prompts."""
+    """The agent was stopped and accepts no more prompts."""
 
 
 class NoRunningLoopError(AgentError):
@@ -200,15 +200,15 @@ class NoRunningLoopError(AgentError):
 
 
 class LimitError(AgentError):
-    """A limit is reached before the model could say anything."""
+    """A limit was reached before the model could answer."""
 
 
 class OutputError(AgentError):
-    """The final answer is not of the form that was asked for, also after the model was told so."""
+    """The final answer does not match the schema, even after corrections."""
 
 
 class CompactionError(AgentError):
-    """A conversation could not be made shorter; it stays as it was."""
+    """A conversation could not be shortened; it is unchanged."""
 
 
 class SessionError(PlanckError):
@@ -232,7 +232,7 @@ class QueryError(SessionError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence with the names nearest to `name`, or with some where none is near; empty where none are known."""
+    """A hint with the names most similar to `name`, or with some names if none is similar; empty if there are none."""
     names = sorted(set(known))
     near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     if near:

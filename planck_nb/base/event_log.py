@@ -2,7 +2,7 @@
 
 Appending costs the same whether nobody reads or a hundred readers lag behind: a reader is a position in the log,
 not a queue. A bounded log forgets its oldest events; a reader that was slower than that skips them and counts what it
-missed, so it knows when to resync from a snapshot.
+missed, so that it knows when to resync from a snapshot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOTHING: Iterator[Any] = iter(())
 
 
 class EventLog(Generic[T]):
-    """Events in order. `limit` is how many are kept for readers that come late; None keeps all."""
+    """Events in order. `limit` is how many are kept for late readers; None keeps all."""
 
     __slots__ = ("_closed", "_events", "_waiters", "start")
 

@@ -20,7 +20,7 @@ _NOUNS = (
 
 
 def new_id() -> str:
-    """Sixteen random hex characters, the form Planck gives to agent, team and session ids."""
+    """Sixteen random hexadecimal characters, the format of agent, team and session ids."""
     return secrets.token_hex(8)
 
 

@@ -1,4 +1,4 @@
-"""Text that stays within bounds."""
+"""Shortening text."""
 
 from __future__ import annotations
 

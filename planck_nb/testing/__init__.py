@@ -1,4 +1,4 @@
-"""Fakes for your own tests: a model that says what you wrote for it."""
+"""Fakes for your own tests: a model that gives scripted replies."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ async def test_bytes_that_are_not_http() -> None:
         exchange.writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
 
     async with serving(handle) as server, client() as http:
-        with pytest.raises(ProviderProtocolError, match="is not HTTP as it should be"):
+        with pytest.raises(ProviderProtocolError, match="is not valid HTTP"):
             await http.complete(model_at(server.url), ASK)
 
 

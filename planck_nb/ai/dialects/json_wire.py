@@ -1,4 +1,4 @@
-"""What the dialects share: reading JSON that servers send, writing JSON that they read."""
+"""Reading and writing the JSON of all dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every wire format refuses before anything is sent, in the same words."""
+"""Checks that every wire format makes before anything is sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from planck_nb.ai.request import ToolSpec
 from planck_nb.base.errors import UnsupportedFeatureError, did_you_mean
 
 TOOL_CHOICES = frozenset({"auto", "none", "required"})
-"""What `tool_choice` may be beside the name of a tool."""
+"""The values of `tool_choice` other than the name of a tool."""
 
 
 def check_media(model: Model, part: ImagePart | FilePart) -> None:
