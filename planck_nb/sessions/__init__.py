@@ -1,5 +1,6 @@
 """Durable sessions: a journal for each session, materialized in DuckDB and queried with SQL."""
 
+from planck_nb.sessions.branch import Branch
 from planck_nb.sessions.directory import (
     SessionInfo,
     delete_session,
@@ -8,23 +9,29 @@ from planck_nb.sessions.directory import (
     find_session,
     list_sessions,
     open_in,
+    session_files,
 )
-from planck_nb.sessions.export import export_session, import_session
+from planck_nb.sessions.export import ExportFormat, export_session, import_session
+from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
 from planck_nb.sessions.paging import Page, Row
-from planck_nb.sessions.query import VIEWS, Query, query, query_async, query_into
+from planck_nb.sessions.queries import VIEWS, Query, query, query_async, query_into
 from planck_nb.sessions.reader import SessionReader
-from planck_nb.sessions.search import search, search_async, terms
 from planck_nb.sessions.session import Session, SessionLog
+from planck_nb.sessions.text_search import search, search_async, terms
 from planck_nb.sessions.vacuum import compact_store
 
 __all__ = [
     "VIEWS",
+    "AgentRecord",
+    "Branch",
+    "ExportFormat",
     "Page",
     "Query",
     "Row",
     "Session",
     "SessionInfo",
     "SessionLog",
+    "SessionMembers",
     "SessionReader",
     "compact_store",
     "delete_session",
@@ -38,7 +45,9 @@ __all__ = [
     "query",
     "query_async",
     "query_into",
+    "read_members",
     "search",
     "search_async",
+    "session_files",
     "terms",
 ]

@@ -180,7 +180,14 @@ def find_by_name(directory: Path, name: str) -> SessionInfo:
 
 
 def session_files(session: SessionInfo) -> list[Path]:
-    """Return the existing files of a session, including those in its folders, but not its lock."""
+    """List the existing files of a session.
+
+    Args:
+        session: The session.
+
+    Returns:
+        Its files, including those in its folders, but not its lock.
+    """
     files: list[Path] = []
     for path in _own_paths(session):
         inner = path.rglob("*") if _is_folder(path) else (path,)

@@ -30,7 +30,7 @@ from planck_nb.sessions.journal import JournalFile
 from planck_nb.sessions.paging import Row, row_of
 from planck_nb.sessions.records import read_records, visible_records
 
-Format: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
+ExportFormat: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
 """The formats that a session can be exported to."""
 
 _STYLE = (
@@ -41,7 +41,7 @@ _STYLE = (
 )
 
 
-def export_session(session: SessionInfo, form: Format) -> str:
+def export_session(session: SessionInfo, form: ExportFormat) -> str:
     """Export a session as text, also while a process writes it.
 
     Args:
@@ -55,8 +55,10 @@ def export_session(session: SessionInfo, form: Format) -> str:
         SessionFormatError: The journal was written by a newer version.
         SessionError: There is no such format, or the session cannot be read.
     """
-    if form not in get_args(Format):
-        raise SessionError(f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(Format))}.")
+    if form not in get_args(ExportFormat):
+        raise SessionError(
+            f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(ExportFormat))}."
+        )
     try:
         records = visible_records(read_records(session.path))
     except OSError as error:

@@ -11,7 +11,7 @@ import duckdb
 from planck_nb.agent.identity import AgentIdentity, Grants, Role
 from planck_nb.ai.messages import Usage
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions.query import query_into
+from planck_nb.sessions.queries import query_into
 from planck_nb.sessions.session import Session
 
 _AGENTS = """

@@ -17,7 +17,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import Branch, hidden_in_branch, is_hidden
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.export import Format, export_session
+from planck_nb.sessions.export import ExportFormat, export_session
 from planck_nb.sessions.paging import Page, Pager, Row, row_of
 from planck_nb.sessions.records import read_records, visible_records
 from planck_nb.sessions.segments import Position, journal_end
@@ -168,7 +168,7 @@ class SessionReader:
                 events.append(codec.event_of(record, session_id=self.id, seq=seq))
         return events
 
-    def export(self, form: Format) -> str:
+    def export(self, form: ExportFormat) -> str:
         """Export the session as text; see `export_session`.
 
         Args:

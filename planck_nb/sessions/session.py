@@ -52,6 +52,11 @@ class Session(SessionReader):
     every process can `read` it and query it with SQL. It needs no running event loop and may be used from several.
     Close it when done; sessions that are still open when the interpreter exits are closed then.
 
+    Args:
+        info: The session.
+        lock: Its lock, which this process has acquired. The session releases it.
+        journal: Its journal, open for writing. The session closes it.
+
     Example:
         >>> import asyncio, tempfile
         >>> from pathlib import Path
@@ -391,7 +396,12 @@ class Session(SessionReader):
 
 
 class SessionLog:
-    """The log of one agent in a session, a `planck_nb.agent.MessageLog`. Made by `Session.log`."""
+    """The log of one agent in a session, a `planck_nb.agent.MessageLog`. Made by `Session.log`.
+
+    Args:
+        session: The session, open for writing.
+        agent_id: The id of the agent.
+    """
 
     def __init__(self, session: Session, agent_id: str) -> None:
         self._session = session

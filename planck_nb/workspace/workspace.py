@@ -34,8 +34,16 @@ from planck_nb.base.errors import (
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.config import Config
-from planck_nb.sessions import Session, SessionInfo, list_sessions, query, query_async
-from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
+from planck_nb.sessions import (
+    AgentRecord,
+    Session,
+    SessionInfo,
+    SessionMembers,
+    list_sessions,
+    query,
+    query_async,
+    read_members,
+)
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_registry import AgentRegistry

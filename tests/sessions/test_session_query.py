@@ -16,9 +16,7 @@ import planck_nb.sessions
 from planck_nb.agent import events
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultMessage, ToolResultPart
 from planck_nb.base.errors import QueryError
-from planck_nb.sessions import VIEWS, Query, Session, find_session, query, query_async
-
-query_module = sys.modules["planck_nb.sessions.query"]  # the package has the function under this name
+from planck_nb.sessions import VIEWS, Query, Session, find_session, queries, query, query_async
 
 FOREVER = "select count(*) from range(10_000_000) a, range(10_000_000) b where a.range * b.range % 7 = 3"
 
@@ -48,12 +46,12 @@ def two_sessions(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
 
     asyncio.run(fill())
     if request.param != "attached":  # as are those written lately
-        monkeypatch.setattr(query_module, "_RECENTLY_WRITTEN", float("-inf"))
+        monkeypatch.setattr(queries, "_RECENTLY_WRITTEN", float("-inf"))
     if request.param == "one attached":
         first = find_session(tmp_path, "first").database
         with duckdb.connect(first) as connection:
             connection.execute("create table padding as select random() as x from range(100000)")
-        monkeypatch.setattr(query_module, "_LARGE_FILE", first.stat().st_size)
+        monkeypatch.setattr(queries, "_LARGE_FILE", first.stat().st_size)
     return tmp_path
 
 
@@ -153,7 +151,7 @@ async def test_a_path_that_duckdb_cannot_use_is_read_from_the_journal(tmp_path: 
 async def test_foreign_files_in_the_directory_break_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float
 ) -> None:
-    monkeypatch.setattr(query_module, "_RECENTLY_WRITTEN", lately)
+    monkeypatch.setattr(queries, "_RECENTLY_WRITTEN", lately)
     directory = tmp_path / "odd [1]*'s é"
     with Session.create(directory, name="good") as session:
         await converse(session)
@@ -338,7 +336,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("lately", [60, float("-inf")])
 async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float) -> None:
-    monkeypatch.setattr(query_module, "_RECENTLY_WRITTEN", lately)
+    monkeypatch.setattr(queries, "_RECENTLY_WRITTEN", lately)
     with Session.create(tmp_path) as session:
         log = session.log("a")
         stop = asyncio.Event()

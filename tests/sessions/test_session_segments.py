@@ -57,7 +57,7 @@ async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> No
 async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = importlib.import_module("planck_nb.sessions.query")
+    module = importlib.import_module("planck_nb.sessions.queries")
     began: list[Position] = []
 
     def reading(journal: Path, *, start: Position) -> Iterator[tuple[list[bytes], Position]]:
@@ -239,12 +239,12 @@ async def test_compacting_compresses_old_segments_and_loses_nothing(tmp_path: Pa
     assert modes(tmp_path) == {0o600}
 
 
-def test_a_missing_segment_is_said_and_breaks_no_query_of_others(tmp_path: Path) -> None:
+def test_a_missing_segment_is_reported_and_breaks_no_query_of_others(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session, Session.create(tmp_path) as other:
         asyncio.run(converse(session))
         asyncio.run(converse(other))
         session._writer.start_segment()
         session.path.with_suffix(".1.jsonl").unlink()
-        with pytest.raises(SessionError, match="could not be made anew"):
+        with pytest.raises(SessionError, match="could not be rebuilt"):
             session.materialize()
         assert set(query(tmp_path, ALL).session_id) == {other.id}

@@ -16,7 +16,7 @@ from planck_nb.jupyter.namespace import is_function
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
-from planck_nb.sessions.branch import Branch
+from planck_nb.sessions import Branch
 from planck_nb.workspace.workspace import ToolResolver
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import FILE, WORD, Option, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, verb
 from planck_nb.sessions import (
+    ExportFormat,
     SessionInfo,
     compact_store,
     delete_session,
@@ -22,16 +23,15 @@ from planck_nb.sessions import (
     find_session,
     import_session,
     open_in,
+    session_files,
 )
-from planck_nb.sessions.directory import session_files
-from planck_nb.sessions.export import Format
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SUBJECT = "Sessions"
 
-FORMATS: dict[str, Format] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".ipynb": "ipynb"}
+FORMATS: dict[str, ExportFormat] = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".ipynb": "ipynb"}
 """The format of an export, by the ending of the file's name."""
 
 _THOUSAND = 1000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from planck_nb.base.errors import QueryError
 from planck_nb.sessions.duckdb import sql_literal
-from planck_nb.sessions.query import query, query_async
+from planck_nb.sessions.queries import query, query_async
 
 if TYPE_CHECKING:
     import pandas as pd
