@@ -1,1 +1,1 @@
-"""The notebook face: magics, the live view, the saved output."""
+"""The notebook interface: magics, the live view, the saved output."""

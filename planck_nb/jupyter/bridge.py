@@ -1,4 +1,4 @@
-"""Waiting for a coroutine from code that cannot await: inside `def`, `%%time`, `%%capture`."""
+"""Waits for coroutines in code that cannot await: inside `def`, `%%time`, `%%capture`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 OTHER_LOOP = (
-    "Agents live on the notebook's own event loop, which a thread cannot wait on; "
+    "Agents live on the notebook's own event loop, which a thread cannot wait for; "
     "use %planck in a cell or in an `async def` that the cell awaits."
 )
 
@@ -27,15 +27,15 @@ NEST_ASYNCIO_WARNING = (
 
 
 def nest_asyncio_is_active() -> bool:
-    """Whether somebody applied the old nest_asyncio, which loses messages under ipykernel 7."""
+    """Return whether the old nest_asyncio was applied, which loses messages under ipykernel 7."""
     return "nest_asyncio" in sys.modules and hasattr(asyncio, "_nest_patched")
 
 
 @contextmanager
 def awake() -> Iterator[None]:
-    """Keep the running loop turning, so that a cell that waits while nothing else happens hears ■ at once.
+    """Wake the running loop regularly, so that an interrupt (■) ends an idle cell at once.
 
-    ipykernel gives an interrupt to the loop without waking it.
+    ipykernel schedules an interrupt on the loop without waking it.
     """
     loop = asyncio.get_running_loop()
     next_turn: asyncio.TimerHandle
@@ -52,10 +52,19 @@ def awake() -> Iterator[None]:
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.AbstractEventLoop]) -> T:
-    """Run the coroutine to its end and give its result, whether or not an event loop runs in this thread.
+    """Run a coroutine, whether or not an event loop runs in this thread.
 
-    `idle_loop` gives the loop to use when none runs. While it runs nested, the kernel hears no clicks; ■ works: it
-    cancels the coroutine and raises KeyboardInterrupt once that has ended.
+    While it runs nested in a running loop, the kernel handles no clicks. An interrupt (■) cancels the coroutine.
+
+    Args:
+        coroutine: The coroutine to run.
+        idle_loop: Returns the loop to use if none runs.
+
+    Returns:
+        The coroutine's result.
+
+    Raises:
+        KeyboardInterrupt: The coroutine was interrupted; it has ended.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -77,7 +86,7 @@ def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.
 
 @contextmanager
 def _interrupt_cancels(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> Iterator[Callable[[], bool]]:
-    """While the block runs, SIGINT cancels the task instead of breaking into whatever the loop is doing."""
+    """While the block runs, SIGINT cancels the task instead of raising wherever the loop happens to be."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
         yield lambda: False
         return

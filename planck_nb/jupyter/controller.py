@@ -1,4 +1,4 @@
-"""What a prompt in a cell does, without IPython: finds or makes the agent, and starts the run."""
+"""Prompts without IPython: finds or creates the agent, and starts the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SYSTEM_PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run on its way. `notice` is a line to show first, empty when there is nothing to say."""
+    """A run that was started. `notice` is a line to show first; it may be empty."""
 
     agent: Agent
     run: Run
@@ -33,17 +33,33 @@ class Started:
 
 
 class Controller:
-    """The state behind the magics of one notebook: a workspace and the agent one talks to."""
+    """The state behind the magics of one notebook: a workspace, and the agent that was prompted last.
+
+    Args:
+        workspace: The notebook's workspace.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.current = DEFAULT_AGENT
-        """Name of the agent that was talked to last."""
+        """Name of the agent that was prompted last."""
         self._making = asyncio.Lock()
         self._cells: list[tuple[Agent, list[Run]]] = []
 
     async def start(self, prompt: str, options: Mapping[str, Any], namespace: Namespace) -> Started:
-        """Prompt an agent: the named one, else the one talked to last. Raises a `PlanckError` before anything runs."""
+        """Prompt an agent: the one that the options name, else the one that was prompted last.
+
+        Args:
+            prompt: The text of the prompt. `@name` in it hands over a function of the notebook, or shows a value.
+            options: Values of `planck_nb.jupyter.options.OPTIONS` by name.
+            namespace: The variables of the notebook.
+
+        Returns:
+            The run with its agent.
+
+        Raises:
+            PlanckError: There is no prompt, or an option cannot be used. Nothing was sent.
+        """
         if not prompt.strip():
             raise UsageError("There is no prompt; write it after %planck, or on the lines below %%planck.")
         mentioned = notebook.mentioned(prompt, namespace)
@@ -61,27 +77,40 @@ class Controller:
         await self.workspace.save_session_settings()
         return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values])), notice)
 
-    def agent(self, written: str = "") -> Agent:
-        """The agent of this name, in quotes or without; with no name the one talked to last. Raises `AgentError`."""
-        agents = self.workspace.agents
-        if not agents:
-            raise AgentError("There is no agent yet; the first prompt makes one.")
-        name = written or self.current
-        if name not in agents and name[0] == name[-1] and name[0] in "'\"":
-            name = name[1:-1]
-        return self.workspace.agent(name)
+    def agent(self, name: str = "") -> Agent:
+        """Return the agent of this name, or the one that was prompted last.
 
-    async def agent_to_show(self, written: str = "") -> Agent:
-        """The agent of this name, else the one that the next prompt goes to; where it would be made, one like it."""
-        if written or self.current in self.workspace.agents:
-            return self.agent(written)
+        Args:
+            name: The agent's name; empty for the agent that was prompted last.
+
+        Returns:
+            The agent.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        if not self.workspace.agents:
+            raise AgentError("There is no agent yet; the first prompt makes one.")
+        return self.workspace.agent(name or self.current)
+
+    async def next_agent(self) -> Agent:
+        """Return the agent that gets the next prompt; if that is still to be created, one like it.
+
+        Returns:
+            The agent.
+
+        Raises:
+            PlanckError: No model can be used.
+        """
+        if self.current in self.workspace.agents:
+            return self.agent()
         model, _ = await self.workspace.default_model()
         prompt_parts = self.workspace.toolbox.prompt_parts
         return Agent(name=self.current, model=model, system_prompt=SYSTEM_PROMPT, prompt_parts=prompt_parts)
 
     @contextmanager
     def shown(self, agent: Agent, runs: list[Run]) -> Iterator[None]:
-        """While a cell shows these runs one after another, what steers the one that runs joins them."""
+        """While a cell shows these runs one after another, add the runs that `steer` starts to them."""
         cell = (agent, runs)
         self._cells.append(cell)
         try:
@@ -90,7 +119,15 @@ class Controller:
             self._cells.remove(cell)
 
     def steer(self, agent: Agent, text: str) -> None:
-        """Steer the agent. Should its turn end before it reads that, the cell that shows the turn shows the answer."""
+        """Steer the agent.
+
+        If its turn ends before it reads the text, the text becomes a prompt, and the cell that shows the turn shows
+        the answer as well.
+
+        Args:
+            agent: The agent, which is running.
+            text: What it is to read before its next step.
+        """
         run = agent.steer(text)
         for shown, runs in self._cells:
             if shown is agent and any(other.status == "running" for other in runs):
@@ -98,20 +135,20 @@ class Controller:
                 break
 
     def choose_current(self) -> None:
-        """Talk to an agent that is there: the one of before, else the first."""
+        """If the agent that was prompted last is gone, let the first agent get the next prompt."""
         if self.workspace.agents and self.current not in self.workspace.agents:
             self.current = next(iter(self.workspace.agents))
 
     async def close(self) -> None:
-        """Stop everything."""
+        """Close the workspace, which stops all agents."""
         await self.workspace.close()
 
     async def _agent(self, options: Mapping[str, Any]) -> tuple[Agent, str]:
-        """The agent that the options ask for, made where there is none yet."""
+        """The agent that the options name, created if it does not exist; and a notice about its model."""
         name = options.get("agent", self.current)
         base_url = options.get("base-url")
         if base_url and "model" not in options:
-            raise UsageError("--base-url goes with --model: it says where that model's server is.")
+            raise UsageError("--base-url needs --model: it is the address of that model's server.")
         model = self.workspace.model(options["model"], base_url=base_url) if "model" in options else None
         notice = ""
         before = self.workspace.agents.get(name)
@@ -120,7 +157,7 @@ class Controller:
                 model, notice = await self.workspace.default_model()
             agent = self.workspace.add_agent(name, model=model, system_prompt=SYSTEM_PROMPT)
         elif options.get("new"):
-            agent = await self._afresh(before)
+            agent = await self._replace_with_empty(before)
         else:
             agent = before
         if model is not None and agent.model != model:
@@ -128,8 +165,8 @@ class Controller:
         self.current = name
         return agent, notice
 
-    async def _afresh(self, before: Agent) -> Agent:
-        """Put an agent with an empty conversation in the place of another."""
+    async def _replace_with_empty(self, before: Agent) -> Agent:
+        """Replace the agent by one with an empty conversation."""
         await self.workspace.remove_agent(before.name)
         return self.workspace.add_agent(
             before.name,
@@ -141,10 +178,10 @@ class Controller:
 
 
 def _configure(agent: Agent, options: Mapping[str, Any]) -> None:
-    """Apply the options that say how the agent answers from now on."""
+    """Apply the options that change how the agent answers from now on."""
     if "system" in options and options["system"] != agent.system_prompt:
         agent.system_prompt = options["system"]
     fields = {"max-tokens": "max_tokens", "temperature": "temperature", "thinking": "thinking"}
-    wished = {field: options[name] for name, field in fields.items() if name in options}
-    if wished:
-        agent.options = replace(agent.options, **wished)
+    changed = {field: options[name] for name, field in fields.items() if name in options}
+    if changed:
+        agent.options = replace(agent.options, **changed)

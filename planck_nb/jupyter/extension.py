@@ -1,4 +1,4 @@
-"""`%load_ext planck_nb`: puts the magics into a shell, and `%unload_ext` takes them out again."""
+"""`%load_ext planck_nb` adds the magics to a shell, and `%unload_ext` removes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.workspace import Workspace
 
 NOTEBOOK = "JPY_SESSION_NAME"
-"""The variable in which Jupyter Server tells a kernel the path of its notebook."""
+"""The environment variable with the path of the notebook, which Jupyter Server sets."""
 
 NATURAL_PACE = 0.02
 """Seconds between two words of the demo model in a notebook, unless the configuration says otherwise."""
@@ -36,7 +36,14 @@ _loaded: dict[int, Extension] = {}
 
 
 def load(shell: InteractiveShell) -> None:
-    """Add the magics to the shell; a second time changes nothing."""
+    """Add the magics to a shell; a second time changes nothing.
+
+    Args:
+        shell: The shell.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+    """
     if id(shell) in _loaded:
         return
     if nest_asyncio_is_active():
@@ -55,7 +62,11 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take the magics out of the shell and stop what they started."""
+    """Remove the magics from a shell, and stop the agents.
+
+    Args:
+        shell: The shell.
+    """
     extension = _loaded.pop(id(shell), None)
     if extension is not None:
         extension.remove()
@@ -72,7 +83,12 @@ def current_workspace() -> Workspace | None:
 
 
 class Extension:
-    """All that planck_nb puts into one shell."""
+    """Everything that planck_nb adds to one shell.
+
+    Args:
+        shell: The shell.
+        controller: The state behind the magics.
+    """
 
     def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
         self._shell = shell
@@ -87,7 +103,7 @@ class Extension:
         return self._controller.workspace
 
     def install(self) -> None:
-        """Register magics, transformers, completion and the way answers show."""
+        """Register magics, input transformers, completion, and how answers are displayed."""
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
         self._shell.input_transformers_cleanup.append(syntax.take_line_magics)
@@ -111,7 +127,7 @@ class Extension:
     async def _awaited(
         self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None
     ) -> object:
-        """What `%planck` is where the cell can await it."""
+        """`%planck` and `%%planck` in code that can await."""
         if threading.get_ident() != self._thread:
             raise in_one_line(UsageError(OTHER_LOOP))
         try:
@@ -125,7 +141,7 @@ class Extension:
     @no_var_expand
     @needs_local_scope
     def _blocking(self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None) -> object:
-        """Talk to an agent; `%planck help` says how."""
+        """Prompt an agent; `%planck help` explains how."""
         if threading.get_ident() != self._thread:
             raise in_one_line(UsageError(OTHER_LOOP))
         try:
@@ -139,6 +155,6 @@ class Extension:
 
 
 def _is_the_cells_own_task() -> bool:
-    """Whether the running task is the cell's. In any other a KeyboardInterrupt would end the kernel."""
+    """Whether the running task is the cell's. In any other, a KeyboardInterrupt would end the kernel."""
     task = asyncio.current_task()
     return task is not None and getattr(task.get_coro(), "__name__", "") == InteractiveShell.run_cell_async.__name__

@@ -1,4 +1,4 @@
-"""The words and figures that the live and the saved view share."""
+"""Text and numbers as both the live and the saved view show them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, head_and_tail
 
 SHOWN_CHARACTERS = 20_000
-"""The most that is shown of one tool result, or of the arguments of one call."""
+"""Characters that are shown of one tool result, or of the arguments of one call, at most."""
 
 _SHOWN_LINES = 2_000
 _SHOWN_ARGUMENTS = 50
@@ -19,14 +19,18 @@ _KEY_NAMES = ("path", "file_path", "file", "command", "cmd", "code", "query", "s
 
 
 def bounded(text: str, characters: int = SHOWN_CHARACTERS) -> str:
-    """Beginning and end of a long text, fit to be sent and stored."""
+    """Return the beginning and the end of a long text, without characters that cannot be encoded."""
     return encodable(head_and_tail(text, characters=characters, lines=_SHOWN_LINES))
 
 
 def key_argument(args: Mapping[str, object]) -> str:
-    """What tells one call of a tool from the next: a path, a command, the first line of code; or all that is short.
+    """Return the argument that distinguishes a tool call: a path, a command, the first line of code.
 
-    May be empty.
+    Args:
+        args: The arguments of the call by name.
+
+    Returns:
+        One line; all arguments if none has a known name and all are short. May be empty.
     """
     scalars = {
         name: value if isinstance(value, str) else json.dumps(value)
@@ -44,7 +48,7 @@ def key_argument(args: Mapping[str, object]) -> str:
 
 
 def shown_arguments(args: JsonObject) -> list[tuple[str, str]]:
-    """Each argument by name, as text: strings as they are, anything else as JSON; together within bounds."""
+    """Return the name and the text of each argument: strings unchanged, other values as JSON; limited in length."""
     names = list(args)[:_SHOWN_ARGUMENTS]
     share = SHOWN_CHARACTERS // max(len(names), 1)
     shown = [(bounded(name, _KEY_CHARACTERS), bounded(_as_text(args[name]), share)) for name in names]
@@ -58,7 +62,7 @@ def _as_text(value: object) -> str:
 
 
 def count(number: int) -> str:
-    """A count in at most five characters: 640, 18.4k, 1.2M."""
+    """Return a count in at most five characters: 640, 18.4k, 1.2M."""
     for unit, suffix in ((1_000_000, "M"), (1_000, "k")):
         if number >= unit - unit // 20_000:  # 999,950 would round to 1000.0k
             return f"{number / unit:.1f}{suffix}"
@@ -66,7 +70,7 @@ def count(number: int) -> str:
 
 
 def dollars(cost: float) -> str:
-    """A cost in US dollars: $0.063, $1.20; what is not zero never reads as zero."""
+    """Return a cost in US dollars: $0.063, $1.20; one that is not zero is never shown as zero."""
     if cost == 0:
         return "$0"
     if cost < 0.001:  # noqa: PLR2004 - the last figure shown

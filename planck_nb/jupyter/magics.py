@@ -1,4 +1,4 @@
-"""`%planck` and `%%planck`: read what was typed, have the controller do it, show what came of it."""
+"""`%planck` and `%%planck`: parse what was typed, start the run, show its result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,19 @@ class PlanckMagics:
         self._controller = controller
 
     async def run(self, line: str, cell: str | None, local_ns: Mapping[str, object] | None) -> object:
-        """Do what a `%planck` line or a `%%planck` cell asks for; what it returns is the value of the magic."""
+        """Execute a `%planck` line or a `%%planck` cell.
+
+        Args:
+            line: What follows `%planck` or `%%planck` on its line.
+            cell: The lines below `%%planck`; None for `%planck`.
+            local_ns: The local variables of the function that contains the magic.
+
+        Returns:
+            The value of the magic: an `Answer`, a `Run` in the background, or the result of a verb.
+
+        Raises:
+            PlanckError: The line cannot be used, or the run or the verb failed.
+        """
         debug = "--debug" in line.split()
         try:
             return await self._run(line, cell, {**self.notebook_names(), **(local_ns or {})})
@@ -44,7 +56,7 @@ class PlanckMagics:
             raise
 
     def notebook_names(self) -> dict[str, object]:
-        """What the notebook defined, without what IPython put there."""
+        """The variables of the notebook, without those of IPython."""
         hidden = self._shell.user_ns_hidden
         return {name: value for name, value in self._shell.user_ns.items() if hidden.get(name) is not value}
 
@@ -90,15 +102,15 @@ class PlanckMagics:
         return await showing
 
     async def _show_all(self, started: Started, *, quiet: bool) -> Answer:
-        """Show the run and, below it, the turns that came of what somebody said into it; the newest answer.
+        """Show the run and, below it, the runs of prompts that were sent while it was shown.
 
-        Raises the first failure, once all is shown.
+        Returns the newest answer. Raises the first failure after all runs are shown.
         """
         runs, turns = [started.run], set[int]()
         answers: list[Answer] = []
         failures: list[PlanckError] = []
         with self._controller.shown(started.agent, runs):
-            for run in runs:  # which grows while people say more
+            for run in runs:  # which grows while more prompts are sent
                 if run.turn in turns or (run.turn is None and run.status == "aborted"):
                     continue
                 try:
@@ -116,7 +128,7 @@ class PlanckMagics:
         return answers[-1]
 
     async def _show(self, agent: Agent, run: Run, runs: list[Run], *, quiet: bool) -> Answer:
-        """Show one run from now to its end; what people say meanwhile joins `runs`."""
+        """Show one run until it ends; runs of prompts that are sent meanwhile are added to `runs`."""
         view = None if quiet else self._live_view(agent, run, runs)
         later = run is not runs[0]
         try:
@@ -131,7 +143,7 @@ class PlanckMagics:
         return self._finish(agent, run, view, later=later)
 
     def _live_view(self, agent: Agent, run: Run, runs: list[Run]) -> LiveView | None:
-        """Show the run while it goes on; nothing where no frontend could show it."""
+        """Show the run while it is under way; None outside a kernel, where no frontend could show it."""
         if getattr(self._shell, "kernel", None) is None:
             return None
         view = LiveView(
@@ -145,10 +157,10 @@ class PlanckMagics:
         return view
 
     def _finish(self, agent: Agent, run: Run, view: LiveView | None, *, later: bool, raising: bool = False) -> Answer:
-        """Leave the transcript under the cell, then fold the live view above it.
+        """Show the transcript under the cell, then collapse the live view above it.
 
-        A run that failed before it said anything leaves none where the error is raised to the cell. What was said
-        `later` than the cell's own prompt stands in its transcript.
+        A run that failed before its first message has no transcript if the error is raised in the cell. A prompt that
+        was sent `later` than the cell's own is part of its transcript.
         """
         transcript = transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=later)
         answer = Answer(transcript, agent=agent, run=run, shown_in=self._shell.execution_count)
@@ -169,20 +181,20 @@ class PlanckMagics:
 
 
 def _refuse_misspelt(line: str) -> None:
-    """Raise `UsageError` for one word that is nearly a verb: as a prompt it would cost money and say nothing."""
+    """Raise `UsageError` for a single word that is nearly a verb: as a prompt it would cost money for nothing."""
     near = get_close_matches(line, VERBS, n=1, cutoff=0.75)
     if near:
         raise UsageError(f"%planck has no verb {line}; did you mean {near[0]}? As a prompt, write `%planck -- {line}`.")
 
 
 def interrupted() -> KeyboardInterrupt:
-    """What a cell that was interrupted raises: it stops the cells that wait, and shows as one line."""
+    """The exception of an interrupted cell: it stops the cells after it, and is shown as one line."""
     return in_one_line(KeyboardInterrupt(), "the cell was interrupted; what was said so far is kept")
 
 
-def in_one_line(error: E, said: str | None = None) -> E:
-    """Have IPython show the error without a traceback; `said` replaces its sentence where that stands already."""
+def in_one_line(error: E, sentence: str | None = None) -> E:
+    """Have IPython show the error without a traceback, with `sentence` instead of its own if one is given."""
     if not hasattr(error, "_render_traceback_"):
-        line = f"{type(error).__name__}: {said or error}"
+        line = f"{type(error).__name__}: {sentence or error}"
         error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's protocol
     return error

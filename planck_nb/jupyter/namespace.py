@@ -1,4 +1,4 @@
-"""What a prompt can take from the notebook: functions as tools, values as text."""
+"""What prompts use of the notebook: functions as tools, values as text."""
 
 from __future__ import annotations
 
@@ -18,22 +18,42 @@ _FRAME_MODULES = ("pandas", "polars", "pyarrow")
 
 
 def mentioned(prompt: str, namespace: Mapping[str, object]) -> list[str]:
-    """The names written as `@name` in the prompt that the notebook knows, each once, in order."""
+    """Find the variables that a prompt mentions as `@name`.
+
+    Args:
+        prompt: The text of the prompt.
+        namespace: The variables of the notebook.
+
+    Returns:
+        The names that are in the namespace, each once, in order.
+    """
     return [name for name in dict.fromkeys(_MENTION.findall(prompt)) if name in namespace]
 
 
 def is_function(value: object) -> bool:
-    """Whether the value is handed to an agent as a tool; everything else is described."""
+    """Return whether the value can be a tool; other values are described to the model."""
     return isinstance(value, Tool) or (callable(value) and not isinstance(value, type))
 
 
 def functions(namespace: Mapping[str, object]) -> dict[str, object]:
-    """The functions and tools of the notebook by name."""
+    """Return the functions and tools of the notebook by name."""
     return {name: value for name, value in namespace.items() if name[0] != "_" and is_function(value)}
 
 
 def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: Toolbox) -> list[Tool]:
-    """The functions of these names, or else the workspace's tools. Raises `UsageError` for a name that is neither."""
+    """Find functions of the notebook, or tools of the workspace, by name.
+
+    Args:
+        names: The names; one of a group of tools, such as "files", stands for all of them.
+        namespace: The variables of the notebook.
+        toolbox: The tools of the workspace.
+
+    Returns:
+        The tools.
+
+    Raises:
+        UsageError: A name is neither a function nor a tool.
+    """
     found: list[Tool] = []
     for name in names:
         if is_function(namespace.get(name)):
@@ -42,7 +62,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
             found.extend(toolbox.named([name]))
         elif name in namespace:
             kind = type(namespace[name]).__name__
-            raise UsageError(f"{name} is a {kind}, not a function; only functions can be tools.")
+            raise UsageError(f"{name} is of type {kind}; only functions can be tools.")
         else:
             known = [*functions(namespace), *toolbox.names()]
             raise UsageError(f"There is no function or tool named {name}. {did_you_mean(name, known)}".rstrip())
@@ -50,7 +70,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
 
 
 def describe(name: str, value: object) -> str:
-    """A value of the notebook as a model may read it: its type and a bounded part of its text."""
+    """Return a value of the notebook as text for a model: its type and a limited part of its text."""
     try:
         text = str(value)
     except Exception as error:  # noqa: BLE001 - the value's own code
@@ -60,10 +80,10 @@ def describe(name: str, value: object) -> str:
 
 
 def data_frames(namespace: Mapping[str, object]) -> dict[str, object]:
-    """The notebook's tables, which SQL can join by name."""
+    """Return the data frames of the notebook by name, which SQL can join."""
     return {name: value for name, value in namespace.items() if name[:1] != "_" and _is_frame(type(value))}
 
 
 def _is_frame(kind: type) -> bool:
-    # The type is asked, because a frame of Polars that is still to be computed would begin to find out its columns.
+    # Looking at the type only: a lazy frame of Polars would compute its columns.
     return kind.__module__.partition(".")[0] in _FRAME_MODULES and hasattr(kind, "columns") and hasattr(kind, "shape")

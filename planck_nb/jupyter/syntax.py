@@ -1,8 +1,8 @@
-"""How `%planck` becomes Python, before and after IPython's own rewriting of a cell.
+"""Transforms `%planck` into Python, before and after IPython's own transformations of a cell.
 
 IPython would read `%planck what is this?` as a request for help on `this`, and it calls magics without awaiting them.
-So a transform at its cleanup stage takes the lines that start a `%planck`, and one at its last stage awaits the calls
-that stand where `await` may stand. The others reach the sync magic, which waits through a nested event loop.
+So a transformer of the first stage rewrites the lines that begin with `%planck`, and one of the last stage awaits the
+calls that are in async code. The others call the sync magic, which waits in a nested event loop.
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from IPython.core.inputtransformer2 import (
 
 MAGIC = "planck"
 AWAITED = "planck_awaited"
-"""The magic that awaited calls are sent to; it is async, and its namesake is not."""
+"""The name of the async magic, which awaited calls use; `planck` is sync."""
 
 
 def take_line_magics(lines: list[str]) -> list[str]:
-    """Rewrite each `%planck …` and `x = %planck …` of a cell as a call, its text untouched."""
+    """Rewrite each `%planck …` and `x = %planck …` of a cell as a call, with its text unchanged.
+
+    Args:
+        lines: The lines of the cell as it was typed.
+
+    Returns:
+        The rewritten lines.
+    """
     if not lines or lines[0].lstrip().startswith("%%"):
         return lines
     while found := _first_magic(lines):
@@ -39,9 +46,14 @@ def take_line_magics(lines: list[str]) -> list[str]:
 
 
 def await_magics(lines: list[str]) -> list[str]:
-    """Await the calls of the magic that stand in async code or at the cell's top level.
+    """Await the calls of the magic in async code and at the cell's top level.
 
-    Text that runs inside another cell (`%%time`, `%%capture`, `run_cell`) is left alone: there the caller is sync.
+    Args:
+        lines: The lines of the cell, after all other transformations.
+
+    Returns:
+        The lines. Code that runs inside another cell (`%%time`, `%%capture`, `run_cell`) is unchanged, because its
+        caller is sync.
     """
     source = "".join(lines)
     if "get_ipython()" not in source or MAGIC not in source or _inside_a_cell(sys._getframe()):  # noqa: SLF001
@@ -61,7 +73,7 @@ def await_magics(lines: list[str]) -> list[str]:
 
 
 def _first_magic(lines: list[str]) -> tuple[int, int] | None:
-    """Row and column of the first `%planck` that starts a statement or stands right of an assignment."""
+    """Row and column of the first `%planck` that begins a statement or follows an assignment."""
     for line in make_tokens_by_line(lines):
         tokens = [token for token in line if token.string.strip()]
         for start in _starts(tokens):
@@ -75,7 +87,7 @@ def _first_magic(lines: list[str]) -> tuple[int, int] | None:
 
 
 def _starts(tokens: list[TokenInfo]) -> Iterator[int]:
-    """Where a magic may begin in a statement."""
+    """The tokens at which a magic may begin in a statement."""
     yield 0
     depth = 0
     for place, token in enumerate(tokens):
@@ -85,7 +97,7 @@ def _starts(tokens: list[TokenInfo]) -> Iterator[int]:
 
 
 def _awaitable_calls(tree: ast.AST) -> Iterator[ast.Call]:
-    """The magic's calls under `tree` that an `await` may precede and none does."""
+    """The calls of the magic in `tree` that can be awaited and are not."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef | ast.Await):
             continue
@@ -97,7 +109,7 @@ def _awaitable_calls(tree: ast.AST) -> Iterator[ast.Call]:
 def _is_magic(call: ast.Call) -> bool:
     match call:
         case ast.Call(func=ast.Attribute(attr="run_cell_magic"), args=[_, _, ast.Constant(value="")]):
-            return False  # IPython refuses an empty cell, in a sentence with the name that it is called by
+            return False  # IPython refuses an empty cell in a sentence with the name of the magic
         case ast.Call(
             func=ast.Attribute(
                 value=ast.Call(func=ast.Name(id="get_ipython")), attr="run_line_magic" | "run_cell_magic"

@@ -1,4 +1,4 @@
-"""Output of programs that think they write to a terminal, as plain text."""
+"""Terminal output as plain text: without colours and cursor commands."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections import deque
 
 TAIL_LINES = 10
-"""Lines that are shown of output under way."""
+"""Lines that are shown of output while it is written."""
 
 LINE_CHARACTERS = 2_000
-"""The most that is shown of one line of it."""
+"""Characters that are shown of one of these lines, at most."""
 
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # a command, such as a colour
@@ -23,14 +23,14 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,400}\x1b?|[ -/]
 
 
 def plain(text: str) -> str:
-    """The text without colours and other commands to a terminal."""
+    """Return the text without colours and other terminal commands."""
     return _CONTROL.sub("", text)
 
 
 class Tail:
-    """The last lines of output that comes in pieces. It holds no more than it shows, however much comes.
+    """The last lines of output that arrives in pieces. Memory is bounded, however long the output is.
 
-    A carriage return begins its line again, as progress bars do.
+    A carriage return starts its line again, as progress bars do.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,11 @@ class Tail:
         self._rest = ""
 
     def feed(self, text: str) -> None:
-        """Take in more output."""
+        """Add more output.
+
+        Args:
+            text: The next piece of output, which may end inside a line or a terminal command.
+        """
         text = self._rest + text
         cut = _UNFINISHED.search(text, max(len(text) - _LONGEST_COMMAND, 0))
         self._rest = cut.group() if cut else ""
@@ -54,14 +58,14 @@ class Tail:
         self._write(last)
 
     def shown(self) -> tuple[str, int]:
-        """The last lines, the newest perhaps unfinished, and how many there were before them."""
+        """Return the last lines, of which the newest may be incomplete, and the number of lines before them."""
         if not self._line:
             return "\n".join(self._lines), self._earlier
         lines = [*self._lines, self._line]
         return "\n".join(lines[-TAIL_LINES:]), self._earlier + max(len(lines) - TAIL_LINES, 0)
 
     def _skip(self, text: str) -> str:
-        """Count the lines that those after them push out of sight, and give the rest."""
+        """Count the lines that will not be shown, and return the rest of the text."""
         end = text.rfind("\n", 0, len(text) - _LOOKED_AT) + 1
         if end == 0 or text.count("\n", end) <= TAIL_LINES:
             return text
@@ -71,7 +75,7 @@ class Tail:
         return text[end:]
 
     def _write(self, part: str) -> None:
-        """Add to the newest line. A return at its end may be half of a line's end, so it counts when more comes."""
+        """Add to the newest line. A carriage return at its end may be half of a line break."""
         written = part.rstrip("\r")
         if written:
             _, returned, newest = written.rpartition("\r")

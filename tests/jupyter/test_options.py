@@ -112,7 +112,7 @@ def test_only_functions_can_be_tools(tmp_path: Path) -> None:
     assert [tool.name for tool in tools_named(["add"], {"add": add}, toolbox)] == ["add"]
     assert [tool.name for tool in tools_named(["read"], {"read": add}, toolbox)] == ["add"]
     assert [tool.name for tool in tools_named(["files"], {}, toolbox)] == ["read", "write", "edit"]
-    with pytest.raises(UsageError, match="orders is a int, not a function"):
+    with pytest.raises(UsageError, match="orders is of type int; only functions"):
         tools_named(["orders"], {"orders": 1}, toolbox)
     with pytest.raises(UsageError, match=r"no function or tool named ad\. Did you mean add"):
         tools_named(["ad"], {"add": add, "_hidden": add}, toolbox)

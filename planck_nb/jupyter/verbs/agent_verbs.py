@@ -130,7 +130,7 @@ async def skills(notebook: Notebook) -> object:
 )
 async def show(notebook: Notebook, _what: str, agent: Agent | None) -> Text:
     """Return the text of the agent's next request."""
-    return Text(await describe_request(agent or await notebook.controller.agent_to_show()))
+    return Text(await describe_request(agent or await notebook.controller.next_agent()))
 
 
 @verb(
