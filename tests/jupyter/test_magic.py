@@ -253,7 +253,7 @@ def test_two_agents_keep_their_conversations_apart(kernel: Kernel) -> None:
 
 def shows_text(message: dict[str, Any]) -> bool:
     """Whether the message is the live view's, with text that the model has said."""
-    return message["msg_type"] == "comm_msg" and "'type': 'text'" in str(message["content"])
+    return message["msg_type"] == "comm_msg" and "'text_delta'" in str(message["content"])
 
 
 def test_interrupt_ends_the_run_and_keeps_the_text(slow: Kernel) -> None:
