@@ -66,6 +66,25 @@ test('each event changes what it changes in Python', () => {
   assert.equal(STATES.length, EVENTS.length);
 });
 
+/** The same events as the kernel sends them, one line for each: written by the Python test that runs this one. */
+const FRAMES = process.env['PLANCK_NB_FRAMES'];
+
+test('events as the kernel sends them lead to the same states', { skip: FRAMES === undefined }, () => {
+  const sent = lines<AgentEvent>(String(FRAMES));
+  // The browser is not sent the texts of messages: it has those of replies, and does not show the others.
+  const comparable = (run: Run): unknown[] =>
+    [...run.agents.values()].map((agent) => {
+      const { messages, ...rest } = projection(agent);
+      return { ...rest, messages: (messages as unknown[][]).map(([id, type]) => [id, type]) };
+    });
+  let [received, stored]: Run[] = [EMPTY, EMPTY];
+  EVENTS.forEach((event, at) => {
+    stored = foldRun(stored as Run, event);
+    received = foldRun(received as Run, sent[at] as AgentEvent);
+    assert.deepEqual(comparable(received), comparable(stored), `line ${at + 1}`);
+  });
+});
+
 test('stored events, which are all but the transient ones, show the same items', () => {
   const transient = ['text_delta', 'thinking_delta', 'tool_args_delta', 'tool_progress'];
   const stored = EVENTS.filter(({ type }) => !transient.includes(type));

