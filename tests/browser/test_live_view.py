@@ -224,7 +224,7 @@ display(view)
 
 async def blocked():
     run.start()
-    run.text("Said while nobody could be heard.")
+    run.text("Said while the kernel was blocked.")
     for _ in range(30):
         await asyncio.sleep(0.1)
     run.end()
@@ -234,13 +234,13 @@ asyncio.get_event_loop().run_until_complete(blocked())"""
     notebook = open_notebook(lab.write("nested.ipynb", SETUP, cell))
     notebook.run_all()
     output = notebook.output(1)
-    expect(output.locator(".pk-prose")).to_have_text("Said while nobody could be heard.")
+    expect(output.locator(".pk-prose")).to_have_text("Said while the kernel was blocked.")
     expect(output.locator(".pk-bar")).to_contain_text("Done", timeout=10_000)
     notebook.wait_idle()
 
 
 GONE = """import os
-from planck_nb.agent.effect import Touch
+from planck_nb.agent.effect import Effect
 run = ScriptedRun()
 view = run.view()
 display(view)
@@ -251,7 +251,7 @@ run.reply("", ("1", "bash", {"command": "pytest -q"}))
 run.tool("1", "bash", {"command": "pytest -q"})
 run.progress("1", "bash", "31 passed\\n")
 run.queue("Then plot it")
-run.ask("2", "write", {"path": "a.txt"}, Touch("write", "a.txt"))
+run.ask("2", "write", {"path": "a.txt"}, Effect("write", "a.txt"))
 await run.stopped.wait()
 os._exit(1)"""
 ENDS = {
@@ -262,7 +262,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", [pytest.param("dies", marks=pytest.mark.own_page), "restarts", "is shut down"])
-def test_a_kernel_that_ends_leaves_the_text_and_nothing_that_runs(lab: Lab, open_notebook: Open, end: str) -> None:
+def test_when_the_kernel_ends_the_text_stays_and_nothing_runs(lab: Lab, open_notebook: Open, end: str) -> None:
     notebook = open_notebook(lab.write(f"gone-{end[0]}.ipynb", SETUP, GONE, "print('again')"))
     notebook.run_first(2)
     output = notebook.output(1)
