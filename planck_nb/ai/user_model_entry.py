@@ -58,7 +58,7 @@ class DefaultOptions(_Table):
     extra: dict[str, Any] = {}
 
 
-class Entry(_Table):
+class UserModelEntry(_Table):
     """One model."""
 
     id: Text

@@ -18,7 +18,7 @@ from planck_nb.ai.request import Options
 from planck_nb.base.errors import PlanckError, did_you_mean
 
 if TYPE_CHECKING:
-    from planck_nb.ai.user_model_entry import DefaultOptions, Entry, Price
+    from planck_nb.ai.user_model_entry import DefaultOptions, Price, UserModelEntry
 
 _MODALITIES: tuple[Modality, ...] = get_args(Modality)
 _SERVER_KEYS = ("base_url", "identifier", "has_api_key", "api")
@@ -100,23 +100,23 @@ def _model(data: object, servers: Mapping[str, Any], warn: Callable[[str], None]
     return replace(model, pricing=model.pricing if entry.price else None, has_api_key=_has_own_key(model, entry))
 
 
-def _checked(data: object, servers: Mapping[str, Any]) -> tuple[Entry, str]:
+def _checked(data: object, servers: Mapping[str, Any]) -> tuple[UserModelEntry, str]:
     """A valid entry with the facts of its server, and the name of its provider."""
     from pydantic import ValidationError  # noqa: PLC0415 - loads much, and few users have a models file
 
-    from planck_nb.ai.user_model_entry import Entry, reason  # noqa: PLC0415 - as above
+    from planck_nb.ai.user_model_entry import UserModelEntry, reason  # noqa: PLC0415 - as above
 
     if not isinstance(data, Mapping):
         raise _UnusableEntryError("it must be a table")
     given = {str(key): value for key, value in data.items() if value is not None}
     try:
-        provider, server = _server(Entry.model_validate(given).provider, servers)
-        return Entry.model_validate({**server, **given}), provider
+        provider, server = _server(UserModelEntry.model_validate(given).provider, servers)
+        return UserModelEntry.model_validate({**server, **given}), provider
     except ValidationError as error:
         raise _UnusableEntryError(reason(error)) from None
 
 
-def _has_own_key(model: Model, entry: Entry) -> bool:
+def _has_own_key(model: Model, entry: UserModelEntry) -> bool:
     """Whether a server that is not the vendor's gets a key: one of its own only, never a provider's."""
     has_key = model.identifier is not None if entry.has_api_key is None else entry.has_api_key
     if has_key and model.identifier is None:

@@ -1,10 +1,10 @@
 """`%planck VERB`. A verb is an async function with a declaration; other packages add theirs by an entry point.
 
-from planck_nb.jupyter.verbs import AGENT, Notebook, Parameter, Text, verb
+    from planck_nb.jupyter.verbs import AGENT, Notebook, Parameter, Text, verb
 
-@verb("greet", "Running agents", "say hello to an agent", Parameter("agent", AGENT, "whom to greet"))
-async def greet(notebook: Notebook, agent: Agent) -> Text:
-return Text(f"Hello, {agent.name}.")
+    @verb("greet", "Running agents", "say hello to an agent", Parameter("agent", AGENT, "whom to greet"))
+    async def greet(notebook: Notebook, agent: Agent) -> Text:
+        return Text(f"Hello, {agent.name}.")
 """
 
 from __future__ import annotations
