@@ -5,6 +5,8 @@
     @verb("greet", "Running agents", "say hello to an agent", Parameter("agent", AGENT, "whom to greet"))
     async def greet(notebook: Notebook, agent: Agent) -> Text:
         return Text(f"Hello, {agent.name}.")
+
+Other packages import what they need for a verb from here.
 """
 
 from __future__ import annotations
