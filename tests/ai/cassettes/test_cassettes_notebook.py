@@ -113,5 +113,5 @@ def test_the_verb_switches_and_says_what_holds(llama: str, tmp_path: Path) -> No
         assert kernel.run("answer.text").plain == said
         assert kernel.run("%planck cassette off").plain.startswith("No cassette")
         assert "No server answers" in kernel.run(ask).error
-        assert "Write `%planck cassette off`" in kernel.run("%planck cassette rewind").error
-        assert "Write `%planck cassette off`" in kernel.run("%planck cassette record").error
+        assert "does not accept 'rewind'; write `%planck cassette [" in kernel.run("%planck cassette rewind").error
+        assert "`%planck cassette record` needs FILE" in kernel.run("%planck cassette record").error
