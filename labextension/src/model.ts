@@ -68,9 +68,11 @@ export interface Call extends ReplyItem {
   readonly past: boolean;
 }
 
-/** A message that the user sent into the running turn. */
+/** A message that the user sent into the running turn, or that another agent sent. */
 export interface Interjection extends ItemBase {
   readonly kind: 'interjection';
+  /** The name of the agent that sent it; empty for the user. */
+  readonly sender: string;
   readonly text: string;
 }
 
@@ -489,12 +491,14 @@ function partWritten(
   return callWritten(agent, part.id, part.name, json, json.length, time);
 }
 
-/** Prompts stand in the cell; only those that steer are shown. */
-function userMessage(agent: AgentState, { content }: ev.UserMessage, time: number): AgentState {
+/** Prompts stand in the cell; only those that steer are shown, and the messages of other agents. */
+function userMessage(agent: AgentState, event: ev.UserMessage, time: number): AgentState {
+  const { content, sender_id, sender_name } = event;
   const closed = closeLast(agent, time);
-  if (agent.steering === 0) return closed;
+  if (agent.steering === 0 && sender_id === null) return closed;
   const text = (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
-  return append({ ...closed, steering: agent.steering - 1 }, { kind: 'interjection', text });
+  const steering = Math.max(agent.steering - 1, 0);
+  return append({ ...closed, steering }, { kind: 'interjection', sender: sender_name ?? sender_id ?? '', text });
 }
 
 /** Each tool that ran has ended already; the failures of calls that never ran come here only. */

@@ -163,7 +163,9 @@ class InterjectionView implements ItemView {
   }
 
   update(item: Interjection): void {
-    this.element.replaceChildren(h('span', { class: 'pk-sr' }, 'You said: '), item.text);
+    const { sender, text } = item;
+    const by = sender === '' ? h('span', { class: 'pk-sr' }, 'You said: ') : h('b', {}, `${sender}: `);
+    this.element.replaceChildren(by, text);
   }
 }
 

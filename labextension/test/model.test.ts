@@ -101,16 +101,18 @@ test('an aborted turn has no pending approvals', () => {
   assert.deepEqual([stopped.approvals, call(stopped, '1').state], [[], 'stop']);
 });
 
-test('each message that steers is shown, and no prompt', () => {
-  const user = (time: number, value: string): AgentEvent => {
+test('messages that steer and those of other agents are shown, and no prompts', () => {
+  const user = (time: number, value: string, sender_id: string | null = null): AgentEvent => {
     const part = { type: 'text', text: value, provider_state: null } as const;
-    return event('message', time, { id: time, message: { type: 'user', content: [part] } });
+    const message = { type: 'user', content: [part], sender_id, sender_name: null } as const;
+    return event('message', time, { id: time, message });
   };
   const steered = event('steered', 1, { prompt_id: 'q' });
-  const agent = after([user(1, 'prompt'), steered, steered, user(2, 'left'), user(3, 'up'), user(4, 'correction')]);
+  const agent = after([user(1, 'prompt'), steered, steered, user(2, 'left'), user(3, 'up'), user(4, 'correction'), user(5, 'done', 'b')]);
   assert.deepEqual(agent.items, [
-    { kind: 'interjection', agent: 'a', text: 'left' },
-    { kind: 'interjection', agent: 'a', text: 'up' },
+    { kind: 'interjection', agent: 'a', sender: '', text: 'left' },
+    { kind: 'interjection', agent: 'a', sender: '', text: 'up' },
+    { kind: 'interjection', agent: 'a', sender: 'b', text: 'done' },
   ]);
 });
 

@@ -105,7 +105,8 @@ def browser_event(event: ev.AgentEvent, *, steering: bool = False) -> JsonObject
 
     Args:
         event: The event.
-        steering: Whether the event is the message of a prompt that steers, which alone of the user's messages is shown.
+        steering: Whether the event is the message of a prompt that steers. Only these and the messages of other agents
+            are shown; prompts are in the cell.
 
     Returns:
         The event as JSON data. Of tool results only the failed ones are included: a call that never ran has no
@@ -114,7 +115,7 @@ def browser_event(event: ev.AgentEvent, *, steering: bool = False) -> JsonObject
     data = _encoded(event) | {"time": round(event.time, 3)}
     if isinstance(event, ev.Message):
         message = event.message
-        if message.type == "user" and steering:
+        if message.type == "user" and (steering or message.sender_id is not None):
             data["message"]["content"] = [_encoded(ai.TextPart(message.text))]
         elif message.type == "tool_result":
             data["message"]["content"] = [_encoded(part) for part in message.content if part.is_error]

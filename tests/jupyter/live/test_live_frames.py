@@ -216,6 +216,13 @@ def test_messages_that_steer_are_sent_and_prompts_are_not() -> None:
     assert [parts and parts[0]["text"] for parts in sent] == [None, "left", "up", None, "down"]
 
 
+def test_messages_of_other_agents_are_sent() -> None:
+    message = UserMessage("done", sender_id="b", sender_name="helper")
+    [encoded] = FrameEncoder().encode([event(ev.Message, id=1, message=message)])
+    assert encoded["message"]["content"][0]["text"] == "done"
+    assert encoded["message"]["sender_name"] == "helper"
+
+
 def test_a_queued_prompt_that_was_cut_is_marked_as_such() -> None:
     short, long = (event(ev.Queued, prompt_id="q", text="x" * size, steer=True) for size in (10, 30_000))
     encoded = FrameEncoder().encode([short, long])
