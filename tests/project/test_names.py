@@ -6,8 +6,6 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
-
 from planck_nb import Agent
 
 PACKAGE = Path(__file__).parents[2] / "planck_nb"
@@ -71,6 +69,5 @@ def test_duplicates_are_found(tmp_path: Path) -> None:
     assert duplicates(classes(tmp_path / "pack")) == {"Twice": ["pack/one/same.py", "pack/same.py"]}
 
 
-@pytest.mark.xfail(reason="the runner is being split from the handle", strict=False)
 def test_an_agent_is_a_handle_with_few_names() -> None:
     assert len([name for name in dir(Agent) if not name.startswith("_")]) <= AGENT_NAMES
