@@ -28,13 +28,16 @@ RunStatus: TypeAlias = Literal["queued", "running", "done", "aborted", "failed"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Generic[T]):
-    """What a prompt led to.
+    """The result of a prompt.
 
-    `messages` are those of the turn, the prompt included. `usage` and `cost` (US dollars, None where a price is
-    unknown) sum the turn's replies. `aborted` tells that the turn was stopped: `text` is then what was said so far.
-    `output` is the answer in the form that was asked for, its text where none was; None where a turn was stopped
-    before there was an answer of that form. `limit` is the sentence on the limit that ended the turn early, empty where
-    none did.
+    Args:
+        messages: The messages of the turn, the prompt included.
+        usage: The tokens of all replies of the turn.
+        cost: Their cost in US dollars, None if a price is unknown.
+        aborted: Whether the turn was stopped; `text` is then what was written so far.
+        output: The structured answer if the prompt had an `output`, otherwise the text of the answer. None if the turn
+            was stopped before there was a structured answer.
+        limit: The sentence about the limit that ended the turn early, empty if none did.
     """
 
     messages: tuple[Message, ...]
@@ -112,7 +115,14 @@ class Run(Generic[T]):
         return next((event.turn for event in self.events.since(0) if event.type in ("turn_start", "steered")), None)
 
     async def wait(self) -> RunResult[T]:
-        """Wait for the result without owning the run; raises what failed."""
+        """Wait for the result without owning the run: cancelling this leaves the run alone.
+
+        Returns:
+            The result.
+
+        Raises:
+            PlanckError: The run failed.
+        """
         return await asyncio.shield(self._done)
 
     def abort(self) -> None:
