@@ -268,7 +268,7 @@ def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> N
         ("%planck sql --limt 3 SELECT 1", "UsageError: %planck sql has no option --limt. Did you mean --limit"),
         ("%planck sql SELECT 1 --limit 3", "UsageError: Write --limit before QUERY, which is kept as it was written."),
         ("%planck sql SELEC 1", "QueryError: "),
-        ("%planck sql SELECT 1; SELECT 2", "QueryError: A query is one SELECT statement; this has 2."),
+        ("%planck sql SELECT 1; SELECT 2", "QueryError: A query is one SELECT statement; this has 2 statements."),
         ("%planck sql SELECT * FROM mesages", "QueryError: There is no table 'mesages'. Did you mean messages"),
         ("%planck sql ATTACH 'x.db'", "QueryError: Sessions can only be read here"),
         ("%planck sql COPY messages TO 'x.csv'", "QueryError: Sessions can only be read here"),
@@ -370,7 +370,7 @@ async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
         session.materialize()
         with duckdb.connect(session.info.database, read_only=True) as connection:
             await converse(session, turn=1)
-            with pytest.raises(SessionError, match="its journal has everything"):
+            with pytest.raises(SessionError, match="its journal is complete"):
                 session.materialize()
             assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(4,)]
             assert len(query(tmp_path, "SELECT * FROM messages")) == 8
