@@ -76,7 +76,15 @@ class AgentStarted(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class AgentChanged(EventBase):
-    """The agent has another model, system prompt, set of tools or options from now on."""
+    """The agent has another model, system prompt, set of tools or options from now on.
+
+    Args:
+        model: The model as "provider:model".
+        system_prompt: The agent's own system prompt.
+        tools: The names of its tools.
+        options: The request options that are set.
+        model_source: How the model was found; see `Model.source`.
+    """
 
     model: str
     system_prompt: str
@@ -88,7 +96,11 @@ class AgentChanged(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class AgentStopped(EventBase):
-    """The agent accepts no more prompts. `removed`: it will not return when the session is resumed."""
+    """The agent accepts no more prompts.
+
+    Args:
+        removed: Whether it was removed: it is not restored when the session is resumed.
+    """
 
     removed: bool = False
     type: Literal["agent_stopped"] = "agent_stopped"
@@ -98,7 +110,10 @@ class AgentStopped(EventBase):
 class Queued(EventBase):
     """A prompt is waiting: for the running turn to end or, if it steers, for the running tools.
 
-    The same id again: the waiting prompt was edited.
+    Args:
+        prompt_id: The id of the prompt. If the same id is queued again, the waiting prompt was edited.
+        text: The text of the prompt.
+        steer: Whether it may enter the running turn.
     """
 
     prompt_id: str
@@ -109,7 +124,11 @@ class Queued(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Unqueued(EventBase):
-    """A waiting prompt was taken from the queue, to be answered or because it was removed."""
+    """A waiting prompt left the queue, to be answered or because it was removed.
+
+    Args:
+        prompt_id: The id of the prompt.
+    """
 
     prompt_id: str
     type: Literal["unqueued"] = "unqueued"
@@ -117,7 +136,11 @@ class Unqueued(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Steered(EventBase):
-    """A waiting prompt enters the running turn; its `message` follows."""
+    """A waiting prompt enters the running turn; its `message` event follows.
+
+    Args:
+        prompt_id: The id of the prompt.
+    """
 
     prompt_id: str
     type: Literal["steered"] = "steered"
@@ -125,7 +148,12 @@ class Steered(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class TurnStart(EventBase):
-    """The agent starts to answer one or more prompts."""
+    """The agent starts to answer one or more prompts.
+
+    Args:
+        index: The index of the turn, from 0.
+        model: The model as "provider:model".
+    """
 
     index: int
     model: str
@@ -134,7 +162,12 @@ class TurnStart(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Message(EventBase):
-    """A message was appended to the log under `id`; it is as durable as the log."""
+    """A message was appended to the log; it is as durable as the log.
+
+    Args:
+        id: The id of the message in the log.
+        message: The message.
+    """
 
     id: int
     message: ConversationMessage
@@ -143,7 +176,11 @@ class Message(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class TextDelta(EventBase):
-    """More text of the reply that is being streamed."""
+    """More text of the reply that is being streamed.
+
+    Args:
+        text: The text to append.
+    """
 
     text: str
     type: Literal["text_delta"] = "text_delta"
@@ -151,7 +188,11 @@ class TextDelta(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta(EventBase):
-    """More of the model's reasoning."""
+    """More of the model's reasoning.
+
+    Args:
+        text: The text to append.
+    """
 
     text: str
     type: Literal["thinking_delta"] = "thinking_delta"
@@ -159,7 +200,13 @@ class ThinkingDelta(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolArgsDelta(EventBase):
-    """More JSON text of the arguments of the call `id`; empty when the call begins."""
+    """More JSON text of the arguments of a tool call.
+
+    Args:
+        id: The id of the call.
+        name: The name of the tool.
+        text: The text to append; empty when the call begins.
+    """
 
     id: str
     name: str
@@ -189,7 +236,13 @@ class UsageDelta(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolStart(EventBase):
-    """A tool starts to run."""
+    """A tool starts to run.
+
+    Args:
+        id: The id of the call.
+        name: The name of the tool.
+        args: The arguments that the model wrote.
+    """
 
     id: str
     name: str
@@ -199,7 +252,13 @@ class ToolStart(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress(EventBase):
-    """Output of a tool that is still running, such as the lines of a command; `tool_end` has the result."""
+    """Output of a tool that is still running, such as the lines of a command; `tool_end` has the result.
+
+    Args:
+        id: The id of the call.
+        name: The name of the tool.
+        text: The text to append.
+    """
 
     id: str
     name: str
@@ -209,7 +268,14 @@ class ToolProgress(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolEnd(EventBase):
-    """A tool call has a result: the text that the model will read. `error`: the call failed."""
+    """A tool call has a result.
+
+    Args:
+        id: The id of the call.
+        name: The name of the tool.
+        result: The text that the model will read.
+        error: Whether the call failed.
+    """
 
     id: str
     name: str
@@ -320,7 +386,13 @@ class LimitReached(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Fallback(EventBase):
-    """The model `failed` could not answer for this `reason`; `model` is used instead. Both are "provider:model"."""
+    """A model could not answer; another one is used instead.
+
+    Args:
+        failed: The model that failed, as "provider:model".
+        model: The model that is used instead, as "provider:model".
+        reason: Why the first one failed.
+    """
 
     failed: str
     model: str
@@ -330,7 +402,13 @@ class Fallback(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Rewound(EventBase):
-    """The conversation is as it was before `message_id`; `usage` and `cost` stay as they were spent."""
+    """A message and everything after it was removed from the conversation.
+
+    Args:
+        message_id: The first message that was removed.
+        usage: Tokens of the agent so far; those of removed replies still count.
+        cost: US dollars for the agent so far, None if no price was known.
+    """
 
     message_id: int
     usage: Usage
@@ -340,7 +418,13 @@ class Rewound(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Retry(EventBase):
-    """The request failed before any content arrived and is sent again in `delay` seconds."""
+    """The request failed before any content arrived and is sent again.
+
+    Args:
+        attempt: The number of the failed attempt, from 1.
+        delay: Seconds until it is sent again.
+        reason: Why it failed.
+    """
 
     attempt: int
     delay: float
@@ -350,7 +434,11 @@ class Retry(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Warned(EventBase):
-    """The request could not be sent exactly as asked; the turn goes on. `text` is one sentence."""
+    """The request could not be sent exactly as asked; the turn goes on.
+
+    Args:
+        text: One sentence about it.
+    """
 
     text: str
     type: Literal["warning"] = "warning"
@@ -358,7 +446,12 @@ class Warned(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd(EventBase):
-    """The turn is complete. `usage` is the sum of all its replies."""
+    """The turn is complete.
+
+    Args:
+        message: The final reply.
+        usage: The sum of the usage of all replies of the turn.
+    """
 
     message: AssistantMessage
     usage: Usage
@@ -374,7 +467,12 @@ class Aborted(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Error(EventBase):
-    """The turn failed. `reason` is one sentence, `kind` the name of the exception's class."""
+    """The turn failed.
+
+    Args:
+        reason: One sentence about the error.
+        kind: The name of the exception's class.
+    """
 
     reason: str
     kind: str

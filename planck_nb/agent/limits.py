@@ -1,4 +1,4 @@
-"""What a turn, and a whole session, may take before it is stopped."""
+"""How much a turn, and a whole session, may use before it is stopped."""
 
 from __future__ import annotations
 
@@ -12,18 +12,32 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import ConfigError
 
 CHARACTERS_PER_TOKEN = 4
-"""How the tokens of a reply are guessed while it is written; its usage replaces the guess."""
+"""Used to estimate the tokens of a reply while it streams; its usage replaces the estimate."""
 
 CHECKED_CHARACTERS = 400
-"""How much a model writes between two looks at its limits."""
+"""How many characters are streamed between two checks of the limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds; None means that there is none. Raises `ConfigError` for what is no number from 0 on.
+    """Limits of a turn and of a session; None means no limit.
 
-    For one turn: `rounds` of model replies, `tokens` read and written, `cost` in US dollars, `seconds`. For all agents
-    of a session together: `session_tokens` and `session_cost`.
+    Args:
+        rounds: Replies of the model in one turn.
+        tokens: Tokens that one turn reads and writes.
+        cost: US dollars that one turn costs.
+        seconds: How long one turn takes.
+        session_tokens: Tokens that all agents of the session read and write together.
+        session_cost: US dollars that all agents of the session cost together.
+
+    Raises:
+        ConfigError: If a limit is negative or not a number.
+
+    Example:
+        >>> Limits(rounds=5).rounds
+        5
+        >>> Limits(cost=None).as_dict()["cost"] is None
+        True
     """
 
     rounds: int | None = 50
@@ -39,25 +53,39 @@ class Limits:
                 raise ConfigError(f"The limit `{name}` is a number from 0 on, or None for no limit, not {bound!r}.")
 
     def as_dict(self) -> dict[str, float | None]:
-        """The bounds by name."""
+        """Return the limits by name.
+
+        Returns:
+            A new dictionary with every limit, in the units of the fields; None for no limit.
+        """
         return asdict(self)
 
 
 @dataclass(slots=True)
 class SessionSpend:
-    """What the agents of a session have spent: tokens, and US dollars as far as prices are known."""
+    """What the agents of a session have spent together.
+
+    Args:
+        tokens: Tokens read and written.
+        cost: US dollars, as far as prices are known.
+    """
 
     tokens: int = 0
     cost: float = 0.0
 
     def spend(self, tokens: int, cost: float | None) -> None:
-        """Add to what was spent."""
+        """Add tokens and US dollars.
+
+        Args:
+            tokens: Tokens read and written.
+            cost: US dollars, None if the price is unknown.
+        """
         self.tokens += tokens
         self.cost += cost or 0.0
 
 
-LimitHit: TypeAlias = tuple[str, str]
-"""The name of a limit, and the sentence that says it is reached."""
+ReachedLimit: TypeAlias = tuple[str, str]
+"""The name of a limit that is reached, and a sentence that says so."""
 
 
 class TurnBudget:
@@ -77,52 +105,55 @@ class TurnBudget:
         self._tokens = 0
         self._cost = 0.0
         self._written = self._unchecked = 0
-        self._cut: LimitHit | None = None
+        self._reached_in_reply: ReachedLimit | None = None
         self.rounds = 0
         """Replies so far."""
 
     def count_streamed(self, characters: int, model: Model) -> bool:
-        """Take in that the model wrote so much more; whether a limit is reached, looked at now and then."""
+        """Count characters of the reply that is being streamed; whether a limit is reached, checked now and then."""
         self._unchecked += characters
         if self._unchecked < CHECKED_CHARACTERS:
             return False
         self._written += self._unchecked
         self._unchecked = 0
-        self._cut = self.limit_hit(model)
-        return self._cut is not None
+        self._reached_in_reply = self.reached_limit(model)
+        return self._reached_in_reply is not None
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the turn may go on, None where there is no limit; 0 or less when it is over."""
+        """How long the turn may go on, None without a limit; 0 or less once the time is up."""
         seconds = self._limits.seconds
         return None if seconds is None else seconds - (self._clock() - self._started)
 
     def count_reply(self, reply: AssistantMessage, model: Model) -> None:
-        """Take in a reply, complete or cut; without usage its tokens are guessed."""
+        """Count a reply, complete or partial; without usage its tokens are estimated."""
         self.rounds += 1
         if reply.usage is not None:
             self._spend(reply.usage.total_tokens, reply.cost or 0.0)
         else:
-            guess = (self._written + self._unchecked) // CHARACTERS_PER_TOKEN
-            self._spend(guess, _output_cost(model, guess))
+            estimate = (self._written + self._unchecked) // CHARACTERS_PER_TOKEN
+            self._spend(estimate, _output_cost(model, estimate))
         self._written = self._unchecked = 0
 
-    def limit_hit(self, model: Model) -> LimitHit | None:
-        """The limit that is reached, None while all hold; one that cut a reply short counts whatever that took."""
-        if self._cut is not None:
-            return self._cut
+    def reached_limit(self, model: Model) -> ReachedLimit | None:
+        """The limit that is reached, None if there is none.
+
+        A limit that ended a reply stays reached, even if the reply turns out to have fewer tokens than estimated.
+        """
+        if self._reached_in_reply is not None:
+            return self._reached_in_reply
         limits, session_spend = self._limits, self._session_spend
-        guess = self._written // CHARACTERS_PER_TOKEN
-        cost = _output_cost(model, guess)
-        taken = (
+        estimate = self._written // CHARACTERS_PER_TOKEN
+        cost = _output_cost(model, estimate)
+        used = (
             ("rounds", limits.rounds, self.rounds, "rounds"),
-            ("tokens", limits.tokens, self._tokens + guess, "tokens"),
+            ("tokens", limits.tokens, self._tokens + estimate, "tokens"),
             ("cost", limits.cost, self._cost + cost, "US dollars"),
             ("seconds", limits.seconds, self._clock() - self._started, "seconds"),
-            ("session_tokens", limits.session_tokens, session_spend.tokens + guess, "tokens"),
+            ("session_tokens", limits.session_tokens, session_spend.tokens + estimate, "tokens"),
             ("session_cost", limits.session_cost, session_spend.cost + cost, "US dollars"),
         )
-        for name, bound, value, unit in taken:
+        for name, bound, value, unit in used:
             if bound is not None and value >= bound:
                 return name, _sentence(name, bound, unit)
         return None

@@ -1,4 +1,4 @@
-"""Where an agent's messages live. The agent knows this protocol, never a database."""
+"""Where an agent's messages are stored: the protocol that sessions implement, and a log in memory."""
 
 from __future__ import annotations
 
@@ -9,57 +9,81 @@ from planck_nb.ai.messages import Message
 
 
 class LogFollower(Protocol):
-    """Somebody who goes by a log and must know when it is taken back."""
+    """Is called before and after messages are removed from a log."""
 
     async def rewinding(self) -> None:
-        """The log is about to be taken back: stop what writes to it, until `rewound` is called."""
+        """Stop writing to the log until `rewound` is called: messages are about to be removed."""
         ...
 
     def rewound(self, message_id: int | None) -> None:
-        """The message and everything after it is gone, what is left is in the log; None: nothing was taken back."""
+        """Continue from what is left in the log.
+
+        Args:
+            message_id: The first message that was removed, None if none was.
+        """
         ...
 
 
 class MessageLog(Protocol):
-    """The ordered log of one agent.
+    """The messages and events of one agent, in order.
 
-    Called on the agent's event loop only. `append` and `keep` may raise `SessionError`; the turn then fails and
-    nothing after the message happened. `record` never raises and never waits.
+    Called on the agent's event loop only. `append` and `keep` may raise `SessionError`; the turn then fails before
+    its next step. `record` never raises and never waits.
     """
 
     async def append(self, message: Message, *, turn: int, time: float) -> int:
-        """Keep the message and return its id, greater than every id before, once it cannot be lost any more.
+        """Store a message durably.
 
-        A cancellation that comes while it waits is delivered after it has returned, so that what is kept is known.
+        A cancellation that arrives during the write is delivered after this has returned, so that the caller knows
+        what was stored.
+
+        Args:
+            message: The message to store.
+            turn: The index of the turn that it belongs to.
+            time: Seconds since the epoch.
+
+        Returns:
+            The id of the message, greater than all ids before, once the message is durable.
+
+        Raises:
+            SessionError: If it cannot be stored.
         """
         ...
 
     def record(self, event: AgentEvent) -> None:
-        """Keep an event that is not a message, in order with the messages, without waiting for the disk."""
+        """Store an event that is not a message, in order with the messages, without waiting for the disk."""
         ...
 
     async def keep(self, event: AgentEvent) -> None:
-        """Keep an event, in order, and return once it cannot be lost any more."""
+        """Store an event, in order, and return once it is durable.
+
+        Args:
+            event: The event to store.
+
+        Raises:
+            SessionError: If it cannot be stored.
+        """
         ...
 
     def messages(self) -> list[tuple[int, Message]]:
-        """What an agent starts from, with ids, oldest first.
+        """The messages that an agent starts with, and their ids, oldest first.
 
-        It has everything that a model is still sent: the latest summary, what that keeps, and all that follows.
+        They include everything that a model is still sent: the latest summary, the messages that it keeps, and all
+        later ones.
         """
         ...
 
     async def truncate_from(self, message_id: int) -> None:
-        """Take back the message and everything after it, of all agents of the store; followers are told."""
+        """Remove the message and everything after it, of all agents of the store, and call the followers."""
         ...
 
     def follow(self, follower: LogFollower) -> None:
-        """Tell `follower`, for as long as it lives, when messages are taken back."""
+        """Call `follower`, for as long as it lives, when messages are removed."""
         ...
 
 
 class SessionStore(Protocol):
-    """A store that keeps the logs of several agents: a session, as far as an agent knows it."""
+    """Stores the logs of several agents: a session, as far as an agent knows it."""
 
     @property
     def id(self) -> str:
@@ -79,24 +103,24 @@ class MemoryLog:
         self._next_id = 1
 
     async def append(self, message: Message, *, turn: int, time: float) -> int:  # noqa: ARG002 - the protocol's
-        """Keep the message; ids count from 1 and are never used again."""
+        """Store the message; ids count from 1 and are never reused."""
         message_id = self._next_id
         self._next_id += 1
         self._messages.append((message_id, message))
         return message_id
 
     def record(self, event: AgentEvent) -> None:
-        """Nothing reads a memory log's events."""
+        """Do nothing: the events of a log in memory are never read."""
 
     async def keep(self, event: AgentEvent) -> None:
-        """Nothing reads a memory log's events."""
+        """Do nothing: the events of a log in memory are never read."""
 
     def messages(self) -> list[tuple[int, Message]]:
         """All messages so far with their ids."""
         return list(self._messages)
 
     async def truncate_from(self, message_id: int) -> None:
-        """Nothing: what is not stored cannot be taken back, as in Planck."""
+        """Do nothing: a conversation that is not stored cannot be rewound, as in Planck."""
 
     def follow(self, follower: LogFollower) -> None:
-        """Nobody is told, because nothing is taken back."""
+        """Do nothing: messages are never removed."""

@@ -1,4 +1,4 @@
-"""What a prompt's answer has to be: its JSON Schema for the model, and the way from the answer's text to a value."""
+"""Structured output: the JSON Schema for the model, and the conversion of the answer's text to a value."""
 
 from __future__ import annotations
 
@@ -15,30 +15,45 @@ from planck_nb.base.json_types import JsonObject
 
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
 _WRAPPED = "answer"
-"""The property that holds a value which is not a JSON object: most models can be held to objects only."""
+"""The property that holds a value which is not a JSON object: most models accept only schemas of objects."""
 
-_MOST_PROBLEMS = 10
+_MAX_PROBLEMS = 10
 
 
 class OutputMismatch(Exception):
-    """An answer's text is not what was wanted; the message names the problems."""
+    """An answer's text does not match the output; the message lists the problems."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """What the final answer of a prompt has to be. `read` gives its value, or raises `OutputMismatch`."""
+    """The structured output that the final answer of a prompt must have.
+
+    Args:
+        schema: The JSON Schema that the model is sent.
+        read: Converts the text of the answer to its value; raises `OutputMismatch` if it does not match.
+    """
 
     schema: JsonObject
     read: Callable[[str], Any]
 
 
 def output_spec(output: object) -> OutputSpec:
-    """What `output`, a JSON Schema or a type that pydantic can read from JSON, asks for. Raises `UsageError`."""
+    """Make the specification of a structured output.
+
+    Args:
+        output: A JSON Schema, or a type that pydantic can read from JSON.
+
+    Returns:
+        The schema and the function that reads an answer.
+
+    Raises:
+        UsageError: If `output` is neither.
+    """
     return _of_schema(output) if isinstance(output, dict) else _of_type(output)
 
 
 def correction(problems: str, schema: JsonObject) -> str:
-    """What the model is told about an answer that does not fit."""
+    """The message to the model about an answer that does not match the schema."""
     return (
         f"Your answer cannot be used: {problems}. "
         f"Answer again with nothing but JSON that fits this schema: {to_json(schema).decode()}"
@@ -60,7 +75,7 @@ def _of_schema(schema: JsonObject) -> OutputSpec:
     return OutputSpec(schema, read)
 
 
-def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, and whatever was given for one
+def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, or any value passed instead of one
     from pydantic import TypeAdapter  # noqa: PLC0415 - a third of the package's import time
     from pydantic.errors import PydanticUserError  # noqa: PLC0415
 
@@ -74,7 +89,7 @@ def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, and whatever 
         ) from None
     is_object = _root(schema).get("type") == "object"
 
-    def read(text: str) -> Any:  # noqa: ANN401 - what `kind` says
+    def read(text: str) -> Any:  # noqa: ANN401 - an instance of `kind`
         value = _json(text)
         if not is_object and isinstance(value, dict) and value.keys() == {_WRAPPED}:
             value = value[_WRAPPED]
@@ -88,7 +103,7 @@ def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, and whatever 
 
 
 def _root(schema: JsonObject) -> JsonObject:
-    """The schema itself, or what it refers to: recursive models stand among their own definitions."""
+    """The schema itself, or the definition that it refers to, as the schemas of recursive models do."""
     reference = schema.get("$ref", "")
     name = reference.removeprefix("#/$defs/")
     return dict(schema["$defs"][name]) if name != reference else schema
@@ -107,7 +122,7 @@ def _wrap(schema: JsonObject) -> JsonObject:
 
 
 def _json(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The JSON of an answer, which some models put into a fence."""
+    """The JSON of an answer, which some models put into a fenced code block."""
     fenced = _FENCE.fullmatch(text)
     try:
         return from_json(fenced[1] if fenced else text, allow_inf_nan=False)
@@ -121,5 +136,5 @@ def _line(path: Any, message: str) -> str:  # noqa: ANN401 - an iterable of name
 
 
 def _joined(problems: list[str]) -> str:
-    more = len(problems) - _MOST_PROBLEMS
-    return "; ".join(problems[:_MOST_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+    more = len(problems) - _MAX_PROBLEMS
+    return "; ".join(problems[:_MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")

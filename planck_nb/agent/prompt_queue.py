@@ -1,4 +1,4 @@
-"""Prompts that wait for their turn."""
+"""The prompts that are waiting to be answered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planck_nb.agent.run import Run
 
 
 class PromptQueue:
-    """The runs that have not begun, in the order they came."""
+    """The runs that have not started, in order of arrival."""
 
     def __init__(self) -> None:
         self._runs: list[Run[Any]] = []
@@ -28,22 +28,26 @@ class PromptQueue:
         self._runs.append(run)
 
     def remove(self, run: Run[Any]) -> None:
-        """Take out one that waits."""
+        """Remove a waiting run."""
         self._runs.remove(run)
 
     def find(self, prompt_id: str) -> Run[Any] | None:
-        """The run of this id, None where it does not wait."""
+        """The waiting run with this id, None if there is none."""
         return next((run for run in self._runs if run.id == prompt_id), None)
 
     def take_turn(self) -> list[Run[Any]]:
-        """What the next turn answers: all up to one whose answer is to have a form, or that one alone."""
-        alone = next((place for place, run in enumerate(self._runs) if run.output_spec), len(self._runs))
+        """Remove and return the runs that the next turn answers.
+
+        A prompt with an `output` has a turn of its own: these are all runs before the first such prompt or, if it is
+        the first in the queue, that one alone.
+        """
+        alone = next((index for index, run in enumerate(self._runs) if run.output_spec), len(self._runs))
         count = alone or 1
         taken, self._runs = self._runs[:count], self._runs[count:]
         return taken
 
     def take_steering(self) -> list[Run[Any]]:
-        """What enters the running turn."""
+        """Remove and return the runs that enter the running turn."""
         taken = [run for run in self._runs if run.steer]
         self._runs = [run for run in self._runs if not run.steer]
         return taken

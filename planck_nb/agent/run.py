@@ -44,7 +44,7 @@ class RunResult(Generic[T]):
     usage: Usage
     cost: float | None
     aborted: bool = False
-    output: T = None  # type: ignore[assignment]  # the agent sets it; None only where a turn was stopped
+    output: T = None  # type: ignore[assignment]  # the agent sets it; None only if a turn was stopped
     limit: str = ""
 
     @property
@@ -69,14 +69,22 @@ class RunResult(Generic[T]):
 
 
 class Run(Generic[T]):
-    """One prompt to an agent, from the call of `Agent.prompt` on.
+    """One prompt to an agent, as returned by `Agent.prompt`.
 
-    - `await run` gives the `RunResult` and raises what failed; cancelling it aborts the run and keeps the partial text.
-    - `async for event in run` shows the turn's events from its start, however late one begins; leaving the loop
-      aborts nothing.
-    - `await run.wait()` observes like `await run`, without owning: cancelling it leaves the run alone.
+    - `await run` returns the `RunResult`, or raises the error that ended the turn. Cancelling it aborts the run; the
+      partial text is kept.
+    - `async for event in run` yields the turn's events from its start, even if iteration begins later. Leaving the
+      loop does not abort the run.
+    - `await run.wait()` returns the same as `await run`, but cancelling it does not abort the run.
 
-    A run that nobody awaits goes on, and its failure prints nothing.
+    A run that is never awaited goes on anyway, and its failure prints nothing.
+
+    Args:
+        id: The id of the prompt.
+        prompt: The message to answer.
+        stop: Called with the run by `abort`.
+        output_spec: The structured output that the answer must have, None for text.
+        steer: Whether the prompt may enter the running turn.
     """
 
     def __init__(
@@ -94,9 +102,9 @@ class Run(Generic[T]):
         self.steer = steer
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()
-        """Everything the turn said, from its start, without loss."""
+        """All events of the turn, from its start."""
         self.context = contextvars.copy_context()
-        """The context variables of whoever prompted, which a notebook goes by to place what tools print."""
+        """The context variables of the caller, by which a notebook finds the cell for what tools print."""
         self._stop = stop
         self._done: asyncio.Future[RunResult[T]] = asyncio.get_running_loop().create_future()
 
@@ -111,33 +119,38 @@ class Run(Generic[T]):
 
     @property
     def turn(self) -> int | None:
-        """The turn that took the prompt up, None as long as none has."""
+        """The index of the turn that answers the prompt, None before there is one."""
         return next((event.turn for event in self.events.since(0) if event.type in ("turn_start", "steered")), None)
 
     async def wait(self) -> RunResult[T]:
-        """Wait for the result without owning the run: cancelling this leaves the run alone.
+        """Wait for the result; cancelling the wait does not abort the run.
 
         Returns:
             The result.
 
         Raises:
-            PlanckError: The run failed.
+            PlanckError: If the run failed.
         """
         return await asyncio.shield(self._done)
 
     def abort(self) -> None:
-        """Stop the run, queued or running; no effect once it is over. What was written so far is kept."""
+        """Stop the run, queued or running; no effect once it has ended. What was written so far is kept."""
         if not self._done.done():
             self._stop(self)
 
     def settle(self, status: RunStatus, outcome: RunResult[T] | BaseException) -> None:
-        """The agent's last word on the run."""
+        """Set the result of the run. Called by the agent; has no effect on the result once there is one.
+
+        Args:
+            status: How the run ended.
+            outcome: The result, or the error that `await run` raises.
+        """
         self.status = status
         if self._done.done():
             return
         if isinstance(outcome, BaseException):
             self._done.set_exception(outcome)
-            self._done.exception()  # marks it as seen: a run that nobody awaits must not complain at exit
+            self._done.exception()  # marks it as retrieved: asyncio must not log the failure of a run never awaited
         else:
             self._done.set_result(outcome)
         self.events.close()

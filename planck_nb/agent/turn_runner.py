@@ -138,10 +138,10 @@ class TurnRunner:
         Raises:
             LimitError: If it is reached before the model was asked at all, so that there is nothing to keep.
         """
-        hit = self._budget.limit_hit(self.model)
-        if hit is None:
+        reached = self._budget.reached_limit(self.model)
+        if reached is None:
             return False
-        name, self._limit = hit
+        name, self._limit = reached
         if not self._budget.rounds:
             raise LimitError(self._limit)
         self.emit(ev.LimitReached, name, self._limit)

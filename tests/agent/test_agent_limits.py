@@ -71,15 +71,15 @@ async def test_time_is_a_limit() -> None:
     assert "0.05 seconds" in sentence
 
 
-def test_a_meter_counts_the_seconds_of_its_clock() -> None:
+def test_a_budget_counts_the_seconds_of_its_clock() -> None:
     now = [100.0]
-    meter = TurnBudget(replace(NONE, seconds=10), SessionSpend(), clock=lambda: now[0])
+    budget = TurnBudget(replace(NONE, seconds=10), SessionSpend(), clock=lambda: now[0])
     model = scripted_model([])
-    assert meter.limit_hit(model) is None
+    assert budget.reached_limit(model) is None
     now[0] = 109.9
-    assert meter.limit_hit(model) is None
+    assert budget.reached_limit(model) is None
     now[0] = 110.0
-    assert (meter.limit_hit(model) or ("",))[0] == "seconds"
+    assert (budget.reached_limit(model) or ("",))[0] == "seconds"
 
 
 async def test_a_turn_ends_in_time_though_the_model_is_silent() -> None:
@@ -235,11 +235,11 @@ async def test_limits_that_change_hold_from_the_next_turn_on() -> None:
 
 def test_what_nobody_counted_is_guessed() -> None:
     session_spend = SessionSpend()
-    meter = TurnBudget(replace(NONE, tokens=100), session_spend)
+    budget = TurnBudget(replace(NONE, tokens=100), session_spend)
     model = priced([])
-    assert not meter.count_streamed(CHECKED_CHARACTERS - 1, model)
-    assert meter.count_streamed(1, model)
-    meter.count_reply(AssistantMessage((TextPart("x"),)), model)
+    assert not budget.count_streamed(CHECKED_CHARACTERS - 1, model)
+    assert budget.count_streamed(1, model)
+    budget.count_reply(AssistantMessage((TextPart("x"),)), model)
     assert (session_spend.tokens, session_spend.cost) == (100, 100.0)
     counted = TurnBudget(NONE, session_spend)
     counted.count_streamed(4_000, model)
