@@ -83,7 +83,7 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
 
     Raises:
         UnknownProviderError: There is no such provider.
-        ConfigError: The address is not a URL.
+        ConfigError: The address is not a URL, or the key is not a string.
 
     Example:
         >>> from planck_nb import ai
@@ -116,7 +116,7 @@ async def discover(provider_name: str, base_url: str | None = None, *, api_key: 
 
     Raises:
         UnknownProviderError: There is no such provider.
-        ConfigError: The address is not a URL.
+        ConfigError: The address is not a URL, or the key is not a string.
     """
     return await run_in_thread(lambda: list_models(provider_name, base_url=base_url, api_key=api_key))
 
@@ -157,7 +157,7 @@ def get_model(
     Raises:
         UnknownProviderError: There is no such provider.
         UnknownModelError: The id is missing, or looks like a typing mistake.
-        ConfigError: `base_url` is not a URL.
+        ConfigError: `base_url` is not a URL, or `api_key` is not a string.
 
     Example:
         >>> from planck_nb import ai

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -192,6 +193,11 @@ class Client:
         if self._transport is not None:
             self._transport.discard()
             self._transport = None
+
+    def abandon(self) -> None:
+        """Discard the connections. This is the name of `discard` in 0.1.0."""
+        warnings.warn("Client.abandon is now Client.discard.", DeprecationWarning, stacklevel=2)
+        self.discard()
 
     def key_for(self, model: Model) -> str | None:
         """Find the API key of a model.

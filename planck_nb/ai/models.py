@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.messages import Usage
 from planck_nb.ai.request import Options
+from planck_nb.base.errors import ConfigError
 
 Modality: TypeAlias = Literal["text", "image", "pdf"]
 """A kind of content that a model may accept."""
@@ -113,6 +114,9 @@ class Model:
         options: Options that apply where a request sets none.
         alias: The short name that its user gave it.
         auth: A function that returns the credentials of each request in place of a key; never stored.
+
+    Raises:
+        ConfigError: `api_key` is not a string.
     """
 
     provider: str
@@ -133,6 +137,14 @@ class Model:
     options: Options = field(default_factory=Options, repr=False)
     alias: str = ""
     auth: Auth | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        key: object = self.api_key
+        if key is not None and not isinstance(key, str):
+            raise ConfigError(
+                f"api_key must be a string, not {type(key).__name__}; pass a function that returns the credentials to "
+                "get_model as auth= instead."
+            )
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.id}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import resources
+from typing import Any
 
 import pytest
 from support.llama import free_port
@@ -66,6 +68,29 @@ def test_slips_of_the_pen_are_named(name: str, expected: type[Exception], hint: 
 def test_a_base_url_that_is_none(base_url: str) -> None:
     with pytest.raises(ConfigError, match="write base_url as in"):
         ai.get_model("openai", "m", base_url=base_url)
+
+
+def api_key_function() -> str:
+    return "sk-abc"
+
+
+@pytest.mark.parametrize(
+    ("name", "base_url"), [("openai:gpt-4o", None), ("openai:local", "http://127.0.0.1:9/v1"), ("short", None)]
+)
+def test_an_api_key_that_is_a_function_is_refused_at_once(name: str, base_url: str | None) -> None:
+    key: Any = api_key_function
+    own = [replace(ai.get_model("openai:gpt-4o"), alias="short")]
+    with pytest.raises(ConfigError, match=r"^api_key must be a string, not function; .* auth= instead\.$"):
+        ai.get_model(name, base_url=base_url, api_key=key, own=own)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "llama_cpp", "demo"])
+async def test_models_are_not_listed_with_a_function_as_api_key(provider: str) -> None:
+    key: Any = api_key_function
+    with pytest.raises(ConfigError, match="auth="):
+        ai.list_models(provider, api_key=key)
+    with pytest.raises(ConfigError, match="auth="):
+        await ai.discover(provider, api_key=key)
 
 
 def test_defaults_for_servers_that_hold_one_model() -> None:
