@@ -23,7 +23,7 @@ from planck_nb.base.errors import (
     did_you_mean,
 )
 from planck_nb.sessions.codec import decode_header
-from planck_nb.sessions.journal import read_first_line
+from planck_nb.sessions.journal_file import read_first_line
 
 _SUFFIX = ".journal.jsonl"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")

@@ -26,7 +26,7 @@ from planck_nb.sessions.directory import (
     numbered_name,
     unused_name,
 )
-from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.paging import Row, row_of
 from planck_nb.sessions.records import read_records, visible_records
 

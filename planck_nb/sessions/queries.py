@@ -29,7 +29,7 @@ from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
 from planck_nb.sessions.directory import SessionInfo, list_sessions
 from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal
-from planck_nb.sessions.journal import CHUNK
+from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.materialize import MaterializedPosition, parse_position
 from planck_nb.sessions.segments import START, Position, journal_end, read_rows
 

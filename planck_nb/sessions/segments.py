@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple, cast
 from planck_nb.base.atomic import replacing, sync_directory
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions.codec import decode_header
-from planck_nb.sessions.journal import (
+from planck_nb.sessions.journal_file import (
     END_OF_FILE,
     JournalFile,
     find_end,

@@ -34,11 +34,11 @@ from planck_nb.sessions.directory import (
     new_session_info,
     unused_name,
 )
-from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.journal_file import JournalFile
+from planck_nb.sessions.journal_writer import DoneCallback, Writer
 from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.segments import Position
-from planck_nb.sessions.writer import DoneCallback, Writer
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from support.stored import converse
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.sessions import Session, query
-from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.segments import read_rows
 
 

@@ -85,12 +85,12 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path
 
 
 PLACES = [
-    ("summary", "planck_nb.sessions.journal:_write_at", "half"),
-    ("summary", "planck_nb.sessions.journal:_sync", "before"),
-    ("summary", "planck_nb.sessions.journal:_sync", "after"),
-    ("rewind", "planck_nb.sessions.journal:_write_at", "half"),
-    ("rewind", "planck_nb.sessions.journal:_sync", "before"),
-    ("rewind", "planck_nb.sessions.journal:_sync", "after"),
+    ("summary", "planck_nb.sessions.journal_file:_write_at", "half"),
+    ("summary", "planck_nb.sessions.journal_file:_sync", "before"),
+    ("summary", "planck_nb.sessions.journal_file:_sync", "after"),
+    ("rewind", "planck_nb.sessions.journal_file:_write_at", "half"),
+    ("rewind", "planck_nb.sessions.journal_file:_sync", "before"),
+    ("rewind", "planck_nb.sessions.journal_file:_sync", "after"),
     ("materialize", "planck_nb.sessions.materialize:read_rows", "before"),
     ("materialize", "planck_nb.sessions.tables:insert_staged", "after"),
     ("materialize", "planck_nb.sessions.materialize:_materialize", "after"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.sessions import Session, codec, paging
 from planck_nb.sessions.directory import SessionInfo, new_session_info
-from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.paging import Page, Pager, Row
 from planck_nb.sessions.segments import Position, compress_segment, old_segments, read_last_lines, start_segment
 

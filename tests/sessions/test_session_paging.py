@@ -15,7 +15,7 @@ from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.sessions import Session, find_by_id, find_by_name, paging
 from planck_nb.sessions.codec import Header, encode_message_line
 from planck_nb.sessions.directory import new_session_info
-from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.journal_file import JournalFile
 
 MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 20_000
 

@@ -15,7 +15,7 @@ from planck_nb.base.errors import QueryError
 from planck_nb.sessions import Session, query, search, search_async
 from planck_nb.sessions.codec import Header, encode_message_line
 from planck_nb.sessions.directory import new_session_info
-from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.journal_file import JournalFile
 
 MESSAGES = 1_000_000 if os.environ.get("PLANCK_NB_SOAK") else 50_000
 WORDS = "the quick brown fox jumps over a lazy dog while frames columns plots axes errors kernels agents tools".split()

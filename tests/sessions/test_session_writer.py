@@ -17,9 +17,9 @@ from planck_nb import Agent
 from planck_nb.agent import events
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, journal
+from planck_nb.sessions import Session, journal_file
+from planck_nb.sessions.journal_writer import Writer
 from planck_nb.sessions.session import SessionLog
-from planck_nb.sessions.writer import Writer
 from planck_nb.testing import scripted_model
 
 
@@ -54,7 +54,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk()
-    monkeypatch.setattr(journal, "_sync", disk.sync)
+    monkeypatch.setattr(journal_file, "_sync", disk.sync)
     return disk
 
 

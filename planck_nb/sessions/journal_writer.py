@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions.journal import JournalFile
+from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.segments import Position, start_segment
 
 T = TypeVar("T")
