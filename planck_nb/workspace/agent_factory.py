@@ -29,16 +29,16 @@ class AgentFactory:
     """Creates agents that share a session, its budget, its approvals and a client.
 
     Args:
-        session: Stores what the agents say.
-        session_spend: What they have spent together.
-        registry: Where they are registered.
+        session: Stores the messages and events of the agents.
+        session_spend: Counts what they spend together.
+        registry: Registers them.
         approvals: Decides which calls may run.
         limits: The limits of new agents.
-        prompt_parts: Called at the start of each turn for what surrounds an agent's system prompt.
-        client: The client to ask models with.
+        prompt_parts: Called at the start of each turn; returns the text around an agent's system prompt.
+        client: Sends the requests to the models.
         observers: Logs that get the events of all agents.
-        fallbacks: Models to use if an agent's own cannot answer.
-        compact_ratio: The part of the context window from which a conversation is compacted.
+        fallbacks: Returns the models to use if an agent's own cannot answer.
+        compact_ratio: The fraction of the context window above which a conversation is compacted.
     """
 
     session: Session
@@ -73,22 +73,22 @@ class AgentFactory:
         Args:
             name: Its name, unique within the team.
             model: The model that answers.
-            system_prompt: What the model is told before the conversation.
-            tools: Tools, or functions to make tools of.
+            system_prompt: Instructions to the model, sent before the conversation.
+            tools: Tools, or functions to convert to tools.
             options: Request options.
-            type: What kind of agent it is.
+            type: The kind of agent.
             description: What it is for, in a sentence.
             role: Its role in the team.
-            team_id: Its team, None if it is in no team.
+            team_id: The id of its team, None for an agent outside teams.
             parent_id: The agent that started it.
-            grants: What it may give to the agents that it starts.
-            available_models: Models that it may give to them.
+            grants: The tools and rights that it may give to the agents that it starts.
+            available_models: The models that it may give to them.
 
         Returns:
             The agent, registered.
 
         Raises:
-            AgentError: If the name is taken.
+            AgentError: The name is taken.
         """
         return self._add(
             AgentIdentity(new_id(), name, type, role, team_id, parent_id),
@@ -102,18 +102,18 @@ class AgentFactory:
         )
 
     def restore(self, record: AgentRecord, *, model: Model, tools: Iterable[Tool]) -> Agent:
-        """Create an agent of the session again, with its identity, its history and what it has spent.
+        """Create an agent of the session again, with its identity, history and usage.
 
         Args:
-            record: What the session knows of the agent.
+            record: The agent as the session has stored it.
             model: The model that answers from now on.
-            tools: Its tools, as far as they were found again.
+            tools: Those of its tools that still exist.
 
         Returns:
             The agent, registered.
 
         Raises:
-            AgentError: If the name is taken.
+            AgentError: The name is taken.
         """
         identity = record.identity
         return self._add(

@@ -1,4 +1,4 @@
-"""The agents of a workspace: found by id, and by a name that is unique within a team."""
+"""The agents of a workspace by id, and by name, which is unique within a team."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AgentRegistry:
         return agent_id in self._agents
 
     def add(self, agent: Agent) -> None:
-        """Add an agent, whose name `require_free` has checked."""
+        """Add an agent. Its name must have been checked with `require_free`."""
         self._agents[agent.id] = agent
 
     def remove(self, agent: Agent) -> None:
@@ -33,7 +33,7 @@ class AgentRegistry:
         self._agents.clear()
 
     def named(self, team_id: str | None = None) -> dict[str, Agent]:
-        """The agents of a team by name; None is for those in no team."""
+        """The agents of a team by name; None for those outside teams."""
         return {agent.name: agent for agent in self if agent.team_id == team_id}
 
     def require_free(self, name: str, team_id: str | None = None) -> None:

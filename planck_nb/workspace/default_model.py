@@ -1,4 +1,4 @@
-"""Which model answers when nobody chose one."""
+"""Chooses the model for agents that are created without one."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ WITH_KEY = (
     ("GOOGLE_API_KEY", "google", "gemini-3.8-flash"),
     ("GEMINI_API_KEY", "google", "gemini-3.8-flash"),
 )
-"""Where a key is found: the variable, the provider, and a model of it for everyday work."""
+"""For each variable that may hold an API key, the provider and its model for everyday work."""
 
 LOCAL = ("ollama", "llama_cpp")
-"""Providers that are asked on their default ports."""
+"""Providers whose servers are looked for on their default ports."""
 
 DEMO_NOTICE = (
-    "No API key and no local model server were found: the demo model answers, which is a script. "
+    "No API key and no local model server were found, so the demo model answers, which is only a script. "
     "Set a key such as ANTHROPIC_API_KEY, or choose a model with `%planck model provider:model`."
 )
 
 
 async def choose_model(config: Config, environment: Mapping[str, str] | None = None) -> tuple[Model, str]:
-    """The model to use, and a line to show with it (empty when there is nothing to say).
+    """The model to use, and a notice for the user, which is empty if there is nothing to say.
 
-    The configured one; else that of the first provider with a key in the environment; else the first model of an
-    Ollama or llama.cpp server on its default port; else the demo model.
+    It is the configured model; otherwise that of the first provider with a key in the environment; otherwise the first
+    model of an Ollama or llama.cpp server on its default port; otherwise the demo model.
     """
     if config.default_model:
         return paced(get_model(config.default_model, own=config.models), config), ""
@@ -46,7 +46,7 @@ async def choose_model(config: Config, environment: Mapping[str, str] | None = N
 
 
 def paced(model: Model, config: Config) -> Model:
-    """The model; a demo model at the configured pace."""
+    """The model; a demo model streams at the configured pace."""
     if model.provider != "demo" or not config.demo_pace:
         return model
     return replace(model, settings={"pace": config.demo_pace, **model.settings})

@@ -1,4 +1,4 @@
-"""What the user chose for a session, besides its events: which calls may run, and the URLs of models."""
+"""The settings of a session that its events do not contain: rules for calls, and the URLs of models."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from planck_nb.base.json_types import JsonObject
 
 _KEY = "choices"
 _VERSION = 2
-"""Since 2, rules without an agent or role are for all agents of the session; 1 had no number."""
+"""Since 2, rules without an agent or role apply to all agents of the session; 1 was not numbered."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What the user chose for one session.
+    """The settings of one session.
 
     Args:
-        rules: Rules on which calls may run.
-        base_urls: URLs of models that are not at their provider's own, by "provider:model".
-        for_recorded_agents: Whether the rules are only for the agents that the session has, as in version 0.1.0, which
-            wrote no other rules.
+        rules: Rules that decide which calls may run.
+        base_urls: URLs of models that are not at their provider's own URL, by "provider:model".
+        for_recorded_agents: Whether the rules apply only to the agents that the session has, as all rules that
+            version 0.1.0 wrote.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -35,13 +35,13 @@ class SessionSettings:
 
     @classmethod
     def of(cls, rules: Iterable[Rule], models: Iterable[Model]) -> SessionSettings:
-        """The settings as they are now. A URL with a password is left out, because they are stored."""
+        """The present settings. A URL with a password is left out, because settings are stored."""
         base_urls = {str(model): model.base_url for model in models if model.base_url and _is_open(model.base_url)}
         return cls(tuple(rules), base_urls)
 
     @classmethod
     def read(cls, metadata: JsonObject) -> SessionSettings:
-        """The settings in a session's metadata, without what this version cannot read."""
+        """The settings in a session's metadata, without the parts that this version cannot read."""
         stored = metadata.get(_KEY)
         if not isinstance(stored, dict):
             return cls()
@@ -55,17 +55,17 @@ class SessionSettings:
         )
 
     def metadata(self) -> JsonObject:
-        """What `read` reads."""
+        """The settings as metadata, which `read` reads."""
         rules = [[rule.action, str(rule)] for rule in self.rules]
         return {_KEY: {"version": _VERSION, "rules": rules, "base_urls": dict(self.base_urls)}}
 
     def rules_for(self, agent_ids: Iterable[str]) -> Iterator[Rule]:
-        """The rules to follow in a session that has these agents."""
+        """The rules that apply in a session with these agents."""
         return limited(self.rules, agent_ids) if self.for_recorded_agents else iter(self.rules)
 
 
 def limited(rules: Iterable[Rule], agent_ids: Iterable[str]) -> Iterator[Rule]:
-    """The rules, each for each of these agents; one that denies or asks, or names an agent, stays as it is."""
+    """The rules, limited to these agents. One that denies or asks, or that names an agent or role, is not changed."""
     ids = tuple(agent_ids)
     for rule in rules:
         if rule.action != "allow" or rule.agent or rule.role:
@@ -75,7 +75,7 @@ def limited(rules: Iterable[Rule], agent_ids: Iterable[str]) -> Iterator[Rule]:
 
 
 def read_rules(written: Iterable[Sequence[Any]]) -> Iterator[Rule]:
-    """The rules of these pairs of action and text, without pairs that are no rule."""
+    """The rules in these pairs of action and text. Invalid pairs are skipped."""
     for pair in written:
         with suppress(UsageError, TypeError, ValueError, AttributeError):
             action, text = pair

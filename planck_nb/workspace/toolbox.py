@@ -1,4 +1,4 @@
-"""What the agents of a workspace can be given: built-in tools, tools from TOOL.json files and packages, skills."""
+"""The tools and skills for the agents of a workspace: built in, from TOOL.json files, and from packages."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ from planck_nb.tools.installed import InstalledTools
 class Toolbox:
     """Tools, skills and instructions for agents that work in `config.root`.
 
-    What their tools change is recorded in `changes`. Instructions are read once, skills whenever a turn begins. Tools
-    that installed packages offer are looked up last, so that no package replaces a tool of another kind.
+    Instructions are read once, skills at the start of every turn. Tools of installed packages are looked up last, so
+    that no package replaces a tool of another kind.
+
+    Args:
+        config: The settings.
+        changes: Records the changes to files that the tools make.
+        installed: The tools of installed packages.
     """
 
     def __init__(self, config: Config, changes: Changes, installed: InstalledTools | None = None) -> None:
@@ -40,13 +45,13 @@ class Toolbox:
         return {tool.name: tool for tool in BuiltinTools.all(cwd=self._config.root, files=self._files)}
 
     def tools(self) -> dict[str, Tool]:
-        """All tools by name, except those of packages; one of a TOOL.json goes before a built-in one."""
+        """All tools by name, except those of packages. A tool of a TOOL.json file replaces a built-in one."""
         found = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root)
         external = {tool.name: tool for tool in reversed(found.tools)}
         return {**self.builtin, **external, **{tool.name: tool for tool in self._skill_tools}}
 
     def names(self) -> list[str]:
-        """The names that `named` accepts; packages are not imported for them."""
+        """The names that `named` accepts. No package is imported to find them."""
         return list(dict.fromkeys([*self.tools(), *_GROUPS, *self._installed.names()]))
 
     def has(self, name: str) -> bool:
@@ -54,15 +59,18 @@ class Toolbox:
         return name in _GROUPS or name in self.tools() or name in self._installed.names() or self.find(name) is not None
 
     def find(self, name: str) -> Tool | None:
-        """The tool of exactly this name, None if there is none."""
+        """The tool with exactly this name, None if there is none."""
         return self.tools().get(name) or self._installed.find(name)
 
     def named(self, names: Iterable[str]) -> list[Tool]:
-        """Return the tools of these names.
+        """Find tools by name.
 
         Args:
-            names: Names of tools, groups ("files" is read, write and edit; "builtin" these and bash), and entry points
-                of installed packages, which may offer several tools under one name.
+            names: Names of tools, of groups ("files" for read, write and edit; "builtin" for these and bash), and of
+                entry points of installed packages, which may offer several tools under one name.
+
+        Returns:
+            The tools, in the order of the names.
 
         Raises:
             UsageError: There is no tool of one of these names.
@@ -82,17 +90,17 @@ class Toolbox:
         return found
 
     def skills(self) -> Mapping[str, Skill]:
-        """The skills by name, as they are now."""
+        """The present skills by name."""
         return self._skills.report().skills
 
     def prompt_parts(self) -> SystemPromptParts:
-        """What every agent is told, and the tools that load skills, where there are skills."""
+        """The instructions for every agent and, if there are skills, their section of the prompt and their tools."""
         section = self._skills.section()
         return SystemPromptParts(self.instructions.text, section, self._skill_tools if section else ())
 
     @cached_property
     def instructions(self) -> Instructions:
-        """The AGENTS.md files that hold for the working directory."""
+        """The AGENTS.md files that apply to the working directory."""
         return find_instructions(self._config.root)
 
     def skipped(self) -> list[LoadFailure]:

@@ -55,27 +55,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ToolResolver: TypeAlias = Callable[[str], Tool | None]
-"""Finds a tool by name among those that only the program or the notebook knows; None where it has none."""
+"""Finds a tool of the program or the notebook by name; returns None if there is none."""
 
 REPLAY = 10_000
-"""Events of the session that are kept for subscribers that come late."""
+"""Events of the session that are kept for late subscribers."""
 
 INTERRUPTED = (
     "Session resumed after interruption. Your last turn was cut off before it ended, and calls that had no result by "
     "then have none. Look at what is done before you go on."
 )
-"""What an agent is told once, when the session goes on after its last turn was cut off."""
+"""The message that an agent gets once if the session is resumed after its last turn was interrupted."""
 
 
 _RENAMED = {"equipment": "toolbox", "keep_choices": "save_session_settings"}
-"""Names of 0.1.0 that go on as aliases, with what they are called now."""
+"""Attributes of 0.1.0 that remain as aliases, with their present names."""
 
 
 class Workspace:
-    """Agents that share a session. Builds what it needs on first use and closes it all with `close()`.
+    """Agents that share a session. The session is created with the first agent, and `close` closes everything.
 
-    `client` is who asks the models, by default one of the workspace's own, which has the cassette that the
-    configuration names. `owner` tells people elsewhere who has the session open: the notebook's name, say.
+    Args:
+        config: The settings; by default `Config.load()`.
+        client: Sends the requests to the models; by default a client of the workspace, with the cassette that the
+            configuration names. A client that is passed in is not closed.
+        owner: Identifies this workspace to others that try to open the same session, such as the name of a notebook.
     """
 
     def __init__(self, config: Config | None = None, *, client: Client | None = None, owner: str = "") -> None:
@@ -83,7 +86,7 @@ class Workspace:
         self.owner = owner
         self._registry = AgentRegistry()
         self.approvals = Approvals(Policy.allow_all(), self.config.approval_deadline, attendance=asyncio.Event())
-        """What may run; `attend` says that somebody is there who can be asked."""
+        """Decides which calls may run; asks a person after `attend` was called."""
         self.approvals.policy = self.policy()
         self.limits = self.config.limits
         self._owns_client = client is None
@@ -112,22 +115,22 @@ class Workspace:
 
     @property
     def sessions_dir(self) -> Path:
-        """Where sessions are kept."""
+        """The directory that contains the sessions."""
         return self.config.sessions_dir
 
     @property
     def session(self) -> Session:
-        """The session that the agents write to; made when it is first asked for."""
+        """The session that the agents write to; created on first access."""
         return self.agent_factory.session
 
     @property
     def agents(self) -> dict[str, Agent]:
-        """The agents that are in no team by name, in the order they were created."""
+        """The agents outside teams by name, in the order they were created."""
         return self._registry.named()
 
     @property
     def agent_factory(self) -> AgentFactory:
-        """Creates agents of the session, for teams too; makes the session if there is none yet."""
+        """Creates agents of the session, those of teams included; creates the session if there is none yet."""
         if self._factory is None:
             session_id, name = self._reserved
             self._open(Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner))
@@ -136,15 +139,19 @@ class Workspace:
 
     @property
     def session_id(self) -> str | None:
-        """The id of the session, None as long as nobody asked for one."""
+        """The id of the session, None until there is one."""
         return self._factory.session.id if self._factory else None
 
     def attend(self) -> None:
-        """Take in that somebody is there who can be asked for approval."""
+        """Declare that a person can answer requests for approval from now on."""
         self.approvals.attend()
 
     def policy(self) -> Policy:
-        """What calls may do before anything was remembered for the session: what the settings say, and skills."""
+        """Build the policy of a new session: ask before changes, with the rules of the settings.
+
+        Returns:
+            The policy. Reading the folders of skills is allowed.
+        """
         skills = (Rule("allow", kind="read", pattern=f"{escape(str(folder))}/**") for folder in self.config.skills_dirs)
         policy = Policy.ask_before_changes(self.config.root)
         for rule in (*self.config.rules, *skills):
@@ -152,9 +159,12 @@ class Workspace:
         return policy
 
     async def save_session_settings(self) -> None:
-        """Keep with the session which calls may run in it and where its models are, for when it goes on elsewhere.
+        """Store the session's rules and the URLs of its models with it, so that `resume` restores them.
 
-        Before there is a session nothing is kept. Raises `SessionError`.
+        This does nothing before there is a session.
+
+        Raises:
+            SessionError: The settings cannot be written.
         """
         if self._factory is None:
             return
@@ -166,7 +176,11 @@ class Workspace:
             self._session_settings = session_settings
 
     def set_limits(self, limits: Limits) -> None:
-        """Bound all agents by these from their next turn on."""
+        """Set the limits of all agents, present and new ones, from their next turn on.
+
+        Args:
+            limits: The limits.
+        """
         self.limits = limits
         if self._factory is not None:
             self._factory.limits = limits
@@ -174,12 +188,24 @@ class Workspace:
             agent.limits = limits
 
     def model(self, reference: str, *, base_url: str | None = None) -> Model:
-        """The model of this name, as the configuration wants it. Raises `ModelError` for an unknown one."""
+        """Find a model by name, among the user's own models first.
+
+        Args:
+            reference: An alias or "provider:id".
+            base_url: The address of its server, None for the usual one.
+
+        Returns:
+            The model, with the settings of the configuration.
+
+        Raises:
+            ModelError: There is no such model.
+            ConfigError: `base_url` is not a URL.
+        """
         return paced(get_model(reference, base_url=base_url, own=self.config.models), self.config)
 
     @property
     def cassette(self) -> Cassette | None:
-        """What model traffic is recorded to or replayed from, None when models are simply asked."""
+        """Records or replays the requests to models; None for neither."""
         return self._client.cassette
 
     @cassette.setter
@@ -187,9 +213,16 @@ class Workspace:
         self._client.cassette = cassette
 
     async def default_model(self) -> tuple[Model, str]:
-        """The model for agents that name none, and a line to show when it is first used; see `choose_model`.
+        """Find the model for agents that are created without one.
 
-        Without a configured one a replay has the model that was recorded.
+        It is the first that exists of: the configured one, the recorded one if a cassette is replayed, one of a
+        provider whose API key is in the environment, one of a local server, and the demo model.
+
+        Returns:
+            The model, and a notice for the user, which is empty if there is nothing to say.
+
+        Raises:
+            ModelError: The configured model does not exist.
         """
         notice = ""
         if self._model is None and not self.config.default_model and (recorded := self._recorded_model()) is not None:
@@ -199,7 +232,11 @@ class Workspace:
         return self._model, notice
 
     def set_default_model(self, model: Model) -> None:
-        """Use this model for agents that name none from now on."""
+        """Set the model for agents that are created without one.
+
+        Args:
+            model: The model.
+        """
         self._model = model
 
     def add_agent(
@@ -215,10 +252,10 @@ class Workspace:
         """Create an agent whose messages are stored in the session.
 
         Args:
-            name: Its name, unique among the agents that are in no team.
+            name: Its name, unique among the agents outside teams.
             model: The model that answers.
-            system_prompt: What the model is told before the conversation.
-            tools: Tools, or Python functions to make tools of.
+            system_prompt: Instructions to the model, sent before the conversation.
+            tools: Tools, or Python functions to convert to tools.
             options: Request options.
             description: What the agent is for, in a sentence.
 
@@ -226,7 +263,7 @@ class Workspace:
             The agent.
 
         Raises:
-            AgentError: If the name is taken.
+            AgentError: The name is taken.
         """
         return self.agent_factory.create(
             name,
@@ -242,63 +279,118 @@ class Workspace:
 
         Args:
             name: Its name.
-            team_id: Its team, None for the agents that are in no team.
+            team_id: The id of its team, None for an agent outside teams.
 
         Returns:
             The agent.
 
         Raises:
-            AgentError: If there is none of this name.
+            AgentError: There is no agent of this name.
         """
         return self._registry.by_name(name, team_id)
 
     async def remove_agent(self, name: str) -> None:
-        """Stop the agent for good and forget its name; what it said stays in the session."""
+        """Stop an agent permanently and remove it. Its messages stay in the session, and its name is free again.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            AgentError: There is no agent of this name.
+        """
         await self._remove(self.agent(name))
 
     async def resume(self, id_or_name: str | None = None, *, find: ToolResolver | None = None) -> list[str]:
-        """Go on with a stored session: its agents, their history, usage, tools and remembered approvals.
+        """Continue a stored session with its agents, their history, usage and tools, and the remembered approvals.
 
-        By default that is the newest one that nobody has open. What ran here is stopped first. Tools come from `find`,
-        by name, or else from what the workspace has. An agent whose last turn was cut off is told so, once. Returns a
-        sentence about everything that could not be restored. Raises `SessionNotFoundError` and `SessionLockedError`,
-        which leave everything as it was.
+        The agents of the present session are stopped first. An agent whose last turn was interrupted gets a message
+        about it, once. If the session cannot be opened, nothing changes.
+
+        Args:
+            id_or_name: The session; by default the newest one that is not open.
+            find: Finds a tool by name, before the workspace's own tools are searched.
+
+        Returns:
+            A sentence about each agent, tool and model that could not be restored.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            SessionLockedError: The session is open elsewhere.
+            AgentError: The session is open in this workspace.
         """
         if self._factory and id_or_name in (self._factory.session.id, self._factory.session.name):
-            raise AgentError(f"Session {id_or_name} is the one that is open here.")
+            raise AgentError(f"Session {id_or_name} is already open here.")
         session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
         return await self._move_to(session, find)
 
     async def rewind(self, message_id: int, *, find: ToolResolver | None = None) -> list[str]:
-        """Go back to just before the message, in all agents; those that came later stop, those removed later return.
+        """Return all agents to the point before a message. The messages from there on become a branch.
 
-        What is taken back becomes a branch (`session.branches`). Returns a sentence about everyone who stopped, and
-        what `resume` returns. Raises `SessionError`.
+        Agents that were created after that point are stopped, and agents that were removed after it are restored.
+        `session.branches` lists the branches.
+
+        Args:
+            message_id: The message.
+            find: Finds a tool by name, before the workspace's own tools are searched.
+
+        Returns:
+            A sentence about each agent that was stopped, and about all that could not be restored.
+
+        Raises:
+            SessionError: There is no such message, or the session cannot be written.
         """
         await self.session.truncate_after(message_id)
         return await self._follow(await read_members(self.session), find)
 
     async def return_to(self, branch_id: int, *, find: ToolResolver | None = None) -> list[str]:
-        """Go on where the conversation was before it was rewound, with the agents it had. See `rewind`."""
+        """Return to a branch: the conversation as it was before `rewind`, with the agents that it had.
+
+        Args:
+            branch_id: The branch, one of `session.branches`.
+            find: Finds a tool by name, before the workspace's own tools are searched.
+
+        Returns:
+            A sentence about each agent that was stopped, and about all that could not be restored.
+
+        Raises:
+            SessionError: There is no such branch, or the session cannot be written.
+        """
         await self.session.return_to(branch_id)
         return await self._follow(await read_members(self.session), find)
 
     async def fork(
         self, name: str | None = None, *, before: int | None = None, find: ToolResolver | None = None
     ) -> list[str]:
-        """Go on in a new session that begins with what was said here, as far as the message `before`.
+        """Continue in a new session that begins with a copy of this one's conversation. This session is not changed.
 
-        This session stays as it is. Returns what `resume` returns. Raises `SessionError`.
+        Args:
+            name: The name of the new session; a generated one by default.
+            before: The message before which the copy ends; by default everything is copied.
+            find: Finds a tool by name, before the workspace's own tools are searched.
+
+        Returns:
+            A sentence about each agent, tool and model that could not be restored.
+
+        Raises:
+            SessionError: There is no such message, or the new session cannot be written.
         """
         return await self._move_to(self.session.fork(name=name, before=before, owner=self.owner), find)
 
     def subscribe(
         self, *, session_id: str | None = None, agent_id: str | None = None, since: int | None = None
     ) -> Subscription[AgentEvent]:
-        """Events of the whole session (the default), or of the agent with this id.
+        """Subscribe to the events of all agents, or of one.
 
-        `since=0` begins with the oldest event still kept. Raises `AgentError` for an agent or a session that is not
-        of this workspace.
+        Args:
+            session_id: The session, which must be the open one; by default that one.
+            agent_id: The agent, None for all agents.
+            since: The position of the first event to receive: 0 for the oldest event that is kept, None for the next.
+
+        Returns:
+            An async iterator of events, to be closed when it is no longer needed.
+
+        Raises:
+            AgentError: The agent or the session does not belong to this workspace.
         """
         if agent_id is not None:
             return self.find_agent(agent_id).subscribe(since=since)
@@ -316,36 +408,64 @@ class Workspace:
             The agent.
 
         Raises:
-            AgentError: If no agent of the workspace has this id.
+            AgentError: No agent of the workspace has this id.
         """
         return self._registry.by_id(agent_id)
 
     def sessions(self) -> list[SessionInfo]:
-        """All sessions in the directory, oldest first."""
+        """List the stored sessions.
+
+        Returns:
+            All sessions in the directory, the oldest first.
+        """
         return list_sessions(self.sessions_dir)
 
     def query(self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None) -> pd.DataFrame:
-        """Ask the stored history with SQL; see `planck_nb.sessions.query`.
+        """Query the stored sessions with SQL; see `planck_nb.sessions.query`.
 
-        In the query `getvariable('session')` is the id of this workspace's session, null before its first agent.
+        Args:
+            sql: One SELECT statement in DuckDB's dialect, over the views of the sessions and the frames. In it,
+                `getvariable('session')` is the id of this workspace's session, null before there is one.
+            frames: DataFrames and Arrow tables by the names that the statement uses.
+            limit: The highest number of rows to return; None for all.
+
+        Returns:
+            The rows of the result.
+
+        Raises:
+            QueryError: The statement is wrong, does not only read, or the sessions cannot be read.
         """
         return query(self.sessions_dir, sql, frames=frames, limit=limit, session=self.session_id)
 
     async def query_async(
         self, sql: str, *, frames: Mapping[str, object] | None = None, limit: int | None = None
     ) -> pd.DataFrame:
-        """Like `query`, while the event loop goes on; cancelling ends the query. It sees all that happened here."""
+        """Query the stored sessions like `query`, without blocking the event loop. Cancelling ends the query.
+
+        All events of this workspace are written first, so that the query sees them.
+
+        Args:
+            sql: One SELECT statement in DuckDB's dialect, as for `query`.
+            frames: DataFrames and Arrow tables by the names that the statement uses.
+            limit: The highest number of rows to return; None for all.
+
+        Returns:
+            The rows of the result.
+
+        Raises:
+            QueryError: The statement is wrong, does not only read, or the sessions cannot be read.
+        """
         await self.flush()
         return await query_async(self.sessions_dir, sql, frames=frames, limit=limit, session=self.session_id)
 
     async def flush(self) -> None:
-        """Have all that happened here on disk, as far as the disk takes it: events are written some time after."""
+        """Write the pending events to disk, which are otherwise written with a delay. A full disk is no error here."""
         if self._factory is not None:
-            with suppress(SessionError):  # what is there can be read all the same
+            with suppress(SessionError):  # the events that were written can be read anyway
                 await self._factory.session.flush()
 
     async def close(self) -> None:
-        """Stop all agents and close the session. What was acknowledged is on disk already."""
+        """Stop all agents and close the session. Its messages are already on disk."""
         await self._leave()
         self._events.close()
         if self._owns_client:
@@ -369,18 +489,18 @@ class Workspace:
         )
 
     def _reserve(self) -> None:
-        """Settle what the next session will be called, so that its equipment can be looked at before it is made."""
+        """Choose id and name of the next session, so that its toolbox can be inspected before it is created."""
         self._reserved = new_id(), readable_name()
         self._fill_toolbox(*self._reserved)
 
     def _fill_toolbox(self, session_id: str, name: str) -> None:
         self.changes = Changes(self.sessions_dir / f"{session_id}_{name}.changes")
-        """The files that the agents' tools changed in this session, and how to take that back."""
+        """The changes to files that the agents' tools made in this session, which can be undone."""
         self.toolbox = Toolbox(self.config, self.changes)
-        """What agents can be given by name."""
+        """The tools, skills and instructions for agents."""
 
     async def _move_to(self, session: Session, find: ToolResolver | None) -> list[str]:
-        """Make `session` the one that agents write to, with the agents it has."""
+        """Replace the open session by `session`, and restore its agents."""
         try:
             found = await read_members(session)
             settings = SessionSettings.read(session.get_metadata())
@@ -398,27 +518,27 @@ class Workspace:
     async def _follow(self, found: SessionMembers, find: ToolResolver | None) -> list[str]:
         """Stop the agents that are not among the members, and restore the members that are missing.
 
-        Returns a sentence about everyone who stopped and everything that could not be restored.
+        Returns a sentence about each agent that was stopped, and about all that could not be restored.
         """
         staying = {member.identity.id: member for member in found.members if not member.removed}
         gone = [agent for agent in self._registry if agent.id not in staying]
         for agent in gone:
             await self._remove(agent)
-        problems = [f"{agent.name} has no part in this and stopped." for agent in gone]
+        problems = [f"{agent.name} does not belong to this conversation and was stopped." for agent in gone]
         for agent_id, member in staying.items():
             if agent_id not in self._registry:
                 problems.extend(await self._restore(member, find))
         return problems
 
     async def _restore(self, member: AgentRecord, find: ToolResolver | None) -> list[str]:
-        """Create an agent of the session again; a sentence about everything that could not be restored."""
+        """Create an agent of the session again. Returns a sentence about each part that could not be restored."""
         identity, factory, problems = member.identity, self.agent_factory, list[str]()
         name = identity.name or identity.id
         if name in self._registry.named(identity.team_id):
             return [f"A second agent named {name} was left out."]
         tools, missing = _granted(member, find, self.toolbox)
         if missing:
-            problems.append(f"{name} lacks {', '.join(missing)}; hand them over again with `--tools`.")
+            problems.append(f"{name} lacks {', '.join(missing)}; pass them again with `--tools`.")
         model = await self._model_of(member, problems)
         if member.unfinished:
             await factory.session.append(identity.id, UserMessage(INTERRUPTED), turn=member.turn)
@@ -434,11 +554,11 @@ class Workspace:
             return self.model(member.model, base_url=self._session_settings.base_urls.get(member.model))
         except (ConfigError, ModelError) as error:
             model, _ = await self.default_model()
-            problems.append(f"{member.identity.name} goes on with {model}: {error}")
+            problems.append(f"{member.identity.name} continues with {model}: {error}")
             return model
 
     async def _leave(self) -> None:
-        """Stop all agents, close the session, and forget what was remembered for it."""
+        """Stop all agents, close the session, and drop its settings."""
         for agent in self._registry:
             await agent.stop()
         self._registry.clear()
@@ -456,7 +576,7 @@ class Workspace:
         for info in reversed(self.sessions()):
             with suppress(SessionLockedError):
                 return self._open_stored(info.id)
-        raise SessionNotFoundError("There is no other session to go on with; `%planck sessions` lists them.")
+        raise SessionNotFoundError("There is no other session to resume; `%planck sessions` lists them.")
 
     def _recorded_model(self) -> str | None:
         cassette = self.cassette
@@ -464,13 +584,13 @@ class Workspace:
 
 
 def _granted(member: AgentRecord, find: ToolResolver | None, toolbox: Toolbox) -> tuple[list[Tool], list[str]]:
-    """The tools that the agent had, and the names of those that are nowhere any more."""
+    """The tools that the agent had, and the names of those that no longer exist."""
     given = {name: (find(name) if find else None) or toolbox.find(name) for name in member.tools}
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 
 
 def _remembered(found: SessionMembers, settings: SessionSettings) -> Iterator[Rule]:
-    """The rules of a stored session. Those of version 0.1.0 are for the agents that the session has."""
+    """The rules of a stored session. Rules of version 0.1.0 apply only to the agents that the session has."""
     ids = [member.identity.id for member in found.members]
     yield from settings.rules_for(ids)
     yield from read_rules(("allow", rule.text) for rule in found.rules if rule.scope)

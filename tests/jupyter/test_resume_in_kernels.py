@@ -162,8 +162,8 @@ def test_what_is_missing_is_said_and_comes_back_where_it_is_there(place: Place) 
     second = place.kernel(tools=False)
     lines = said(second, f"%planck resume {name}").splitlines()
     assert lines[0] == f"This notebook continues {name} with planck (2 messages)."
-    assert "planck lacks add, work; hand them over again with `--tools`." in lines
-    assert any(line.startswith("planck goes on with demo:demo: There is no provider 'closed'.") for line in lines)
+    assert "planck lacks add, work; pass them again with `--tools`." in lines
+    assert any(line.startswith("planck continues with demo:demo: There is no provider 'closed'.") for line in lines)
     assert value(second, "[tool.name for tool in agent().tools]") == ["read"]
     said(second, TOOLS)
     assert "`add` returned `3`." in said(second, "%planck --tools add,work add 1 and 2 with add")
@@ -211,7 +211,7 @@ def test_an_open_session_is_refused_and_everything_stays(place: Place) -> None:
     error = other.run(f"%planck resume {name}").error
     assert error.startswith(f"SessionLockedError: Session {name!r} is open in process ")
     assert "(analysis.ipynb); close it there, or query it with SQL from here." in error
-    assert "SessionNotFoundError: There is no other session to go on with" in other.run("%planck resume").error
+    assert "SessionNotFoundError: There is no other session to resume" in other.run("%planck resume").error
     assert value(other, "(workspace().session.name, agent().id, len(texts()))") == mine
     said(other, "%planck mine, too")
     assert value(other, "len(texts())") == 4
@@ -251,7 +251,7 @@ def test_the_newest_that_nobody_has_open_is_resumed(place: Place) -> None:
     assert said(kernels[0], "%planck resume") == f"This notebook continues {names[1]} with planck (2 messages)."
     assert said(kernels[1], "%planck resume") == f"This notebook continues {names[0]} with planck (2 messages)."
     assert "no other session" in kernels[1].run("%planck resume").error
-    assert "is the one that is open here" in kernels[1].run(f"%planck resume {names[0]}").error
+    assert "is already open here" in kernels[1].run(f"%planck resume {names[0]}").error
 
 
 def test_what_a_kernel_wrote_is_what_others_read(place: Place) -> None:

@@ -283,7 +283,7 @@ async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
     listening = Listening()
     async with workspace(tmp_path, listening) as place:
         problems = await place.resume(name)
-        assert problems == ["ann lacks add; hand them over again with `--tools`."]
+        assert problems == ["ann lacks add; pass them again with `--tools`."]
         assert tuple(agent.id for agent in place.agents.values()) == ids
         again = place.agent("ann")
         assert said(again) == said(ann)
@@ -297,7 +297,7 @@ async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
         assert again.state.turn == 2
         assert listening.texts()[0] == "user: A"
         assert INTERRUPTED not in prompts(again)
-        with pytest.raises(AgentError, match="is the one that is open here"):
+        with pytest.raises(AgentError, match="is already open here"):
             await place.resume(name)
     rows = query(tmp_path / ".planck/sessions", "select count(distinct agent_id) as n from messages")
     assert rows["n"][0] == 2
@@ -364,7 +364,7 @@ async def test_a_model_that_is_gone_gives_way_to_the_default_one(tmp_path: Path)
         ann.model = replace(scripted_model([]), provider="vanished", id="model")
     async with workspace(tmp_path, default_model="demo:demo") as place:
         (problem,) = await place.resume(session_id)
-        assert problem.startswith("ann goes on with demo:demo: ")
+        assert problem.startswith("ann continues with demo:demo: ")
         assert str(place.agent("ann").model) == "demo:demo"
 
 

@@ -150,7 +150,7 @@ NONSENSE = [
     ("fork --before x", "UsageError: --before cannot be 'x'"),
     ("resume nothing", "SessionNotFoundError: No session in"),
     ("resume a b", "UsageError: `%planck resume` does not accept 'b'; write `%planck resume [SESSION]`."),
-    ("resume", "SessionNotFoundError: There is no other session to go on with"),
+    ("resume", "SessionNotFoundError: There is no other session to resume"),
     ("remove", "UsageError: `%planck remove` needs AGENT; write `%planck remove AGENT`."),
     ("remove nobody", "No agent is named nobody."),
 ]
@@ -405,7 +405,7 @@ def test_agents_come_and_go_with_the_past(kernel: Kernel) -> None:
     said(kernel, "%planck --agent planck two")
     said(kernel, "%planck rewind last\n%planck rewind last")
     gone = kernel.run("%planck rewind last")
-    assert "later has no part in this and stopped." in gone.plain
+    assert "later does not belong to this conversation and was stopped." in gone.plain
     assert value(kernel, "list(workspace().agents)") == ["planck"]
     said(kernel, "%planck branches --return last")
     said(kernel, "%planck one again")
