@@ -18,13 +18,13 @@ IDLE = 2.0
 """Seconds that a thread waits for more work before it ends."""
 
 MOMENT = 0.0002
-"""Seconds that the event loop waits for a function in a thread before it turns to something else."""
+"""Seconds that the event loop blocks for a function in a thread before it awaits it."""
 
 _background: set[asyncio.Task[Any]] = set()
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel the tasks and return when all have ended, however they ended."""
+    """Cancel the tasks, and return when all have ended. Their results and exceptions are ignored."""
     for task in tasks:
         task.cancel()
     if tasks:
@@ -32,7 +32,7 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def uninterrupted(future: asyncio.Future[T]) -> T:
-    """Wait for what cannot be taken back; a cancellation that comes meanwhile is delivered at the task's next await."""
+    """Await a future that must not be interrupted. A cancellation is delivered at the task's next await instead."""
     cancelled = False
     while not future.done():
         try:
@@ -45,16 +45,16 @@ async def uninterrupted(future: asyncio.Future[T]) -> T:
 
 
 def cancel_late() -> None:
-    """Deliver a cancellation that was held back at the task's next await; it counts once."""
+    """Deliver a cancellation that was held back at the task's next await, without counting it twice."""
     if task := asyncio.current_task():
         task.uncancel()
         task.cancel()
 
 
 async def within(seconds: float, awaitable: Awaitable[T]) -> T:
-    """Await for so long at most. Raises `TimeoutError`.
+    """Await for at most this long. Raises `TimeoutError`.
 
-    A timer is taken only when there is something to wait for: it costs as much as reading what has already come.
+    A timer is started only if the awaitable has to wait, because it costs as much as reading data that has arrived.
     """
     steps = awaitable.__await__()
     try:
@@ -62,11 +62,11 @@ async def within(seconds: float, awaitable: Awaitable[T]) -> T:
     except StopIteration as end:
         return cast("T", end.value)
     async with asyncio.timeout(seconds):
-        return await _Begun(steps, first)
+        return await _Started(steps, first)
 
 
-class _Begun(Generic[T]):
-    """What is left of an awaitable whose first step has been taken."""
+class _Started(Generic[T]):
+    """The rest of an awaitable whose first step has run."""
 
     def __init__(self, steps: Generator[Any, Any, T], first: object) -> None:
         self._steps = steps
@@ -77,7 +77,7 @@ class _Begun(Generic[T]):
         while True:
             try:
                 yield step
-            except BaseException as error:  # noqa: BLE001 - whatever is thrown in is for the awaitable
+            except BaseException as error:  # noqa: BLE001 - every exception that is thrown in belongs to the awaitable
                 try:
                     step = self._steps.throw(error)
                 except StopIteration as end:
@@ -87,7 +87,7 @@ class _Begun(Generic[T]):
 
 
 def spawn(coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-    """Start a task that stays referenced until it ends and whose failure, if nobody asks for it, prints nothing."""
+    """Start a task that stays referenced until it ends. An exception that is never retrieved is not reported."""
     task = asyncio.get_running_loop().create_task(coroutine, name=name)
     _background.add(task)
     task.add_done_callback(_forget)
@@ -101,12 +101,12 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 async def run_in_thread(function: Callable[[], T]) -> T:
-    """Run a blocking function in a daemon thread that runs nothing else meanwhile, with the caller's context variables.
+    """Run a blocking function in a daemon thread of its own, with the caller's context variables.
 
-    Unlike `asyncio.to_thread`, a function that never returns holds neither others up nor the exit of the interpreter:
-    cancelling the await abandons the thread. Threads that are done wait a while for more work, since starting one costs
-    as much as handing it twice over. The event loop waits a moment for a function that is quick, since waking it costs
-    more than most such functions do.
+    Unlike with `asyncio.to_thread`, a function that never returns delays neither other functions nor the exit of the
+    interpreter: cancelling the await leaves the thread behind. An idle thread waits a while for more work, because
+    starting a thread is expensive. The event loop first blocks for a moment, because waking it takes longer than most
+    quick functions do.
     """
     call = _ThreadCall(partial(contextvars.copy_context().run, function))
     _threads.run(call)
@@ -114,9 +114,10 @@ async def run_in_thread(function: Callable[[], T]) -> T:
 
 
 class _ThreadCall(Generic[T]):
-    """A function on its way through a thread: called there, awaited on the event loop.
+    """A function that is called in a thread and awaited on the event loop.
 
-    Its end and the end of the loop's patience decide together, whichever is first, how the outcome is handed over.
+    The thread, when the function has ended, and the loop, when it stops blocking, race: the first of them decides
+    whether the loop is released at once or has to be woken.
     """
 
     def __init__(self, function: Callable[[], T]) -> None:
@@ -130,17 +131,17 @@ class _ThreadCall(Generic[T]):
         self._failure: Exception | None = None
 
     def __call__(self) -> Callable[[], None]:
-        """In the thread: run the function. What it gives hands the outcome over."""
+        """Run the function in the thread. Returns a callable that delivers the outcome to the loop."""
         try:
             self._result = self._function()
-        except Exception as error:  # noqa: BLE001 - carried to the awaiting task, whatever it is
+        except Exception as error:  # noqa: BLE001 - every exception is raised in the awaiting task
             self._failure = RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
         except BaseException as error:  # noqa: BLE001 - SystemExit or KeyboardInterrupt in a task would end the kernel
             self._failure = RuntimeError(f"{type(error).__name__}: {error}")
         return self._hand_over
 
     async def outcome(self) -> T:
-        """On the event loop: what the function returned; raises what it raised."""
+        """Wait on the event loop for the function. Returns its result, or raises its exception."""
         if not self._over.acquire(timeout=MOMENT):
             self._awaited = self._loop.create_future()
             if self._decide():
@@ -162,7 +163,7 @@ class _ThreadCall(Generic[T]):
             self._loop.call_soon_threadsafe(self._wake)
 
     def _decide(self) -> bool:
-        """Whether nobody decided before; the same answer is never given on both sides."""
+        """Whether this call is the first of the two; `list.pop` is atomic, so exactly one of them is."""
         try:
             return self._undecided.pop()
         except IndexError:
@@ -174,9 +175,9 @@ class _ThreadCall(Generic[T]):
 
 
 class _Threads:
-    """Daemon threads, as many as there is work at a time; the one that was idle last is taken first.
+    """A pool of daemon threads that grows as needed; the thread that became idle last is used first.
 
-    `work` gives what hands its result over, which is done when the thread can already be taken again.
+    Work returns a callable that delivers its result. It is called when the thread is already available again.
     """
 
     def __init__(self) -> None:
@@ -190,8 +191,8 @@ class _Threads:
             threading.Thread(target=self._serve, args=(inbox,), name="planck-tool", daemon=True).start()
         inbox.put(work)
 
-    def forget(self) -> None:
-        """In a forked process, where no thread goes on."""
+    def clear(self) -> None:
+        """Drop all threads, in a forked process, where none of them runs."""
         self._idle.clear()
 
     def _serve(self, inbox: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:
@@ -202,10 +203,10 @@ class _Threads:
                 try:
                     self._idle.remove(inbox)
                 except ValueError:
-                    continue  # taken at this moment: the work comes
+                    continue  # `run` has just popped this thread, so the work will come
                 return
             self._idle.append(inbox)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so no task waits
                 hand_over()
             del hand_over  # an idle thread keeps no result alive
 
@@ -213,4 +214,4 @@ class _Threads:
 _threads = _Threads()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.forget)
+    os.register_at_fork(after_in_child=_threads.clear)

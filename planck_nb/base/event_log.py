@@ -1,8 +1,8 @@
 """An append-only log of events that many readers follow at their own pace.
 
-Appending costs the same whether nobody reads or a hundred readers lag behind: a reader is a position in the log,
-not a queue. A bounded log forgets its oldest events; a reader that was slower than that skips them and counts what it
-missed, so that it knows when to resync from a snapshot.
+The cost of appending does not depend on the number of readers or how far they lag: a reader is a position in the log,
+not a queue. A bounded log drops its oldest events; a slow reader skips those, and counts the events that it missed, so
+that it can tell when it has to start again from a snapshot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ _NOTHING: Iterator[Any] = iter(())
 
 
 class EventLog(Generic[T]):
-    """Events in order. `limit` is how many are kept for late readers; None keeps all."""
+    """Events in order.
+
+    Args:
+        limit: The number of events that are kept for late readers; None for all.
+    """
 
     __slots__ = ("_closed", "_events", "_waiters", "start")
 
@@ -28,20 +32,20 @@ class EventLog(Generic[T]):
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
         self.start = 0
-        """Position of the oldest event still kept."""
+        """The position of the oldest event that is kept."""
 
     @property
     def end(self) -> int:
-        """Position that the next event will have."""
+        """The position that the next event will have."""
         return self.start + len(self._events)
 
     @property
     def closed(self) -> bool:
-        """True once no event will follow."""
+        """Whether the log has ended, so that no event will follow."""
         return self._closed
 
     def append(self, event: T) -> None:
-        """Add an event and wake the readers that wait for one. Must be called on the readers' event loop."""
+        """Add an event and wake the readers that wait for one. Call it on the readers' event loop."""
         events = self._events
         if len(events) == events.maxlen:
             self.start += 1
@@ -50,7 +54,7 @@ class EventLog(Generic[T]):
             self._wake()
 
     def close(self) -> None:
-        """End the log: readers get what is left of it and then stop."""
+        """End the log. Readers receive the remaining events and then stop."""
         self._closed = True
         self._wake()
 
@@ -63,7 +67,7 @@ class EventLog(Generic[T]):
         return [events[-index] for index in range(count, 0, -1)]
 
     def subscribe(self, position: int | None = None) -> Subscription[T]:
-        """A reader that starts at `position`; None starts after the newest event."""
+        """A reader that starts at `position`; by default after the newest event."""
         return Subscription(self, self.end if position is None else position)
 
     async def wait_beyond(self, position: int) -> None:
@@ -88,7 +92,7 @@ class EventLog(Generic[T]):
 class Subscription(Generic[T]):
     """One reader of an `EventLog`: an async iterator, and an async context manager that ends it.
 
-    `missed` counts the events that the log had forgotten before this reader came to them.
+    `missed` counts the events that the log dropped before this reader reached them.
     """
 
     __slots__ = ("_ended", "_log", "_pending", "_position", "missed")

@@ -1,4 +1,4 @@
-"""Writes `models.json`, the snapshot of what is known of the vendors' models. For developers; needs npm.
+"""Writes `models.json`, the snapshot of the facts about the vendors' models. For developers; needs npm.
 
     python -m planck_nb.ai.data.generate [VERSION]
 
@@ -49,8 +49,8 @@ def main(version: str = "latest") -> None:
     TARGET.write_text(render(snapshot), encoding="utf-8")
 
 
-def read(archive: tarfile.TarFile, name: str) -> Any:  # noqa: ANN401 - somebody else's JSON
-    """One JSON file of the package."""
+def read(archive: tarfile.TarFile, name: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Read one JSON file of the package."""
     file = archive.extractfile(name)
     if file is None:
         raise FileNotFoundError(name)
@@ -58,7 +58,7 @@ def read(archive: tarfile.TarFile, name: str) -> Any:  # noqa: ANN401 - somebody
 
 
 def models(table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The chat models of one provider in our own terms."""
+    """The chat models of one provider, in the format of the snapshot."""
     for group in table.values():
         for entry in group.values():
             if entry.get("type", "chat") == "chat":
@@ -66,7 +66,7 @@ def models(table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def reduced(entry: dict[str, Any]) -> dict[str, Any]:
-    """What we use of one entry. What the package does not know is left out."""
+    """The facts in one entry that planck_nb uses. Unknown ones are left out."""
     compat = entry.get("compat", {})
     settings: dict[str, Any] = {}
     if entry.get("reasoning") and entry["provider"] == "anthropic":
@@ -98,9 +98,9 @@ def window(entry: dict[str, Any]) -> int:
 
 
 def modalities(entry: dict[str, Any]) -> list[str]:
-    """What the model can be given. The package does not speak of PDFs.
+    """The kinds of content that the model accepts. The package has no data on PDFs.
 
-    By the vendors' documentation, those of its models that see images read PDFs too, but for these two.
+    According to the vendors' documentation, its models that accept images also accept PDFs, except for these two.
     """
     found: list[str] = entry["input"]
     blind_to_pdf = entry["id"].startswith(("gemma-", "gpt-4-turbo"))
@@ -108,7 +108,7 @@ def modalities(entry: dict[str, Any]) -> list[str]:
 
 
 def thinking_levels(entry: dict[str, Any]) -> list[str]:
-    """The levels that the model knows: without a word about them, all but the two highest."""
+    """The levels of thinking that the model has; if the package does not list them, all but the two highest."""
     if not entry.get("reasoning"):
         return []
     named = entry.get("thinkingLevelMap", {})
@@ -116,7 +116,7 @@ def thinking_levels(entry: dict[str, Any]) -> list[str]:
 
 
 def prices(cost: dict[str, Any]) -> dict[str, Any]:
-    """The prices. The package writes 0 for a price that it does not know, or that the vendor does not name."""
+    """The prices. The package writes 0 for a price that is unknown or that the vendor does not publish."""
     if not cost["input"] and not cost["output"]:
         return {}
     steps = [[step["inputTokensAbove"], *rates(step)] for step in cost.get("tiers", ())]
@@ -124,12 +124,12 @@ def prices(cost: dict[str, Any]) -> dict[str, Any]:
 
 
 def rates(cost: dict[str, Any]) -> list[float | None]:
-    """Input, output, cache read and cache write."""
+    """The rates for input, output, cache read and cache write."""
     return [cost["input"], cost["output"], cost["cacheRead"] or None, cost["cacheWrite"] or None]
 
 
 def render(snapshot: dict[str, Any]) -> str:
-    """The snapshot as JSON with one line per model, so that a change shows as one line."""
+    """The snapshot as JSON with one line per model, so that a diff shows one line per changed model."""
     head = {key: value for key, value in snapshot.items() if key != "providers"}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     blocks = [
