@@ -1,4 +1,4 @@
-"""Who may do what: rules over what calls of tools touch. Pure, apart from looking where paths lead."""
+"""Approval of tool calls: the policy, its rules and patterns, and the gate at which calls wait for a decision."""
 
 from planck_nb.agent.approval.policy import Policy, Verdict
 from planck_nb.agent.approval.rule import ACTIONS, KINDS, Action, Rule

@@ -33,10 +33,10 @@ class Approvals:
     """How it is decided whether calls may run; the agents of a workspace share one.
 
     Args:
-        policy: The rules; what they leave open is asked.
+        policy: The rules; a person decides about calls that need approval.
         deadline: Seconds that a person has to decide.
-        attendance: Set once there is somebody to ask; None if there always is.
-        patience: Seconds to wait for that before a call is denied.
+        attendance: Set once a frontend is connected; None if a person can always be asked.
+        patience: Seconds to wait for a frontend before a call is denied.
     """
 
     policy: Policy
@@ -66,12 +66,19 @@ class Approvals:
             gate.review()
 
     def attend(self) -> None:
-        """Note that there is somebody to ask."""
+        """Note that a frontend is connected, so that a person can be asked."""
         if self.attendance is not None:
             self.attendance.set()
 
     async def attended(self, answer: asyncio.Future[_Decision]) -> bool:
-        """Whether there is somebody to ask, after a moment in which a frontend may connect or a decision may come."""
+        """Wait briefly for a frontend to connect, or for a decision.
+
+        Args:
+            answer: Ends the wait when it is done.
+
+        Returns:
+            Whether there is a frontend, so that a person can be asked.
+        """
         if self.attendance is None or self.attendance.is_set():
             return True
         arrival = spawn(self.attendance.wait(), name="planck-attendance")
@@ -163,8 +170,8 @@ class Gate:
             raise UsageError(f"A rule cannot be remembered for {scope!r}; use 'agent', 'all', or 'role' in a team.")
         self._approvals.attend()
         if not allow:
-            said = f"The user denied this call: {reason}" if reason else "The user denied this call."
-            waiting.answer.set_result(_Decision(False, "user", reason=said))
+            sentence = f"The user denied this call: {reason}" if reason else "The user denied this call."
+            waiting.answer.set_result(_Decision(False, "user", reason=sentence))
             return
         touches = waiting.touches
         if args is not None:
@@ -181,7 +188,7 @@ class Gate:
         self._approvals.remember(rule)
 
     def review(self) -> None:
-        """Decide about waiting calls that the rules decide by now."""
+        """Decide about the waiting calls that the rules now allow or deny."""
         for waiting in self._waiting.values():
             verdict = self._policy.decide(waiting.tool.name, waiting.touches, waiting.args)
             if verdict.action != "ask" and not waiting.answer.done():
@@ -195,7 +202,7 @@ class Gate:
         return self._approvals.policy.for_agent(self._agent)
 
     async def _decided(self, call: ToolCallPart, made: _Decision) -> None:
-        """Publish a decision; it is durable, and the call was not stopped meanwhile, when this returns."""
+        """Publish a decision and return once it is durable, unless the call was cancelled meanwhile."""
         await self._recorder.keep(
             ev.ApprovalDecision,
             call.id,
@@ -223,8 +230,8 @@ class Gate:
             late = f"Nobody approved {call.name} within {seconds:g} s; go on without it, or ask the user."
             return _Decision(False, "deadline", reason=late)
         except asyncio.CancelledError:
-            said = "The turn was stopped before anybody decided."
-            self._recorder.emit(ev.ApprovalDecision, call.id, call.name, False, "stop", None, "", said)
+            stopped = "The turn was stopped before anybody decided."
+            self._recorder.emit(ev.ApprovalDecision, call.id, call.name, False, "stop", None, "", stopped)
             raise
         finally:
             del self._waiting[call.id]

@@ -1,4 +1,4 @@
-"""What a call of a tool may do: rules, and what holds where none speaks."""
+"""The approval policy: rules, and defaults for calls that no rule matches."""
 
 from __future__ import annotations
 
@@ -25,12 +25,18 @@ _DOING: Mapping[EffectKind, str] = {
     "execute": "Running",
     "network": "Access to",
 }
-_SHOWN = 120
+_MAX_TARGET_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do with a call, the rule that says so (None: no rule does), and one sentence that tells why."""
+    """What to do with a call.
+
+    Args:
+        action: "allow", "ask" or "deny".
+        rule: The rule that decided, None if no rule did.
+        reason: One sentence that says why.
+    """
 
     action: Action
     rule: Rule | None
@@ -39,16 +45,30 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Policy:
-    """Decides what calls may do.
+    """Decides whether tool calls may run, need approval, or are denied.
 
-    Of the rules that match, deny beats allow and allow beats ask, in whatever order they stand. Where a deny rule may
-    match but nobody can tell, the call is asked about, whatever allows it. Where no rule matches, `default` says what
-    happens with a kind of touch (kinds that it leaves out are asked about), and `undeclared` with a tool that declares
-    nothing; an ask rule never lifts a default of deny. Of several touches the strictest decides.
+    If several rules match, deny beats allow and allow beats ask, in any order. If it is uncertain whether a deny rule
+    matches, the call needs approval, even if another rule allows it. An ask rule does not override a default of "deny".
+    If a call has several effects, the strictest decision counts.
 
-    `root` is the working directory, from which relative patterns start. `outside` is for reading and writing elsewhere:
-    "ask" asks unless a rule allows it, "deny" denies whatever the rules allow, "allow" makes no difference. Commands
-    reach everywhere, so `outside` says nothing about them. Raises `UsageError` for a relative pattern without a root.
+    Args:
+        rules: The rules; their order does not matter.
+        root: The working directory, to which relative patterns are relative; None if there is none.
+        default: What to do if no rule matches, by kind of effect; "ask" for the kinds that are left out.
+        outside: For reading and writing outside of `root`. "ask" needs approval unless a rule allows it, "deny" denies
+            it even if a rule allows it, "allow" makes no difference. Commands can access everything, so this does not
+            apply to them.
+        undeclared: What to do if no rule matches a call whose tool declares no effects.
+
+    Raises:
+        UsageError: If `root` is relative, a pattern is relative and there is no `root`, or an action does not exist.
+
+    Example:
+        >>> policy = Policy(root=Path("/project"), rules=(Rule.parse("deny", "write:secrets/**"),))
+        >>> policy.decide("edit", [Effect("write", "/project/secrets/key")], {}).action
+        'deny'
+        >>> policy.decide("edit", [Effect("write", "/project/notes.md")], {}).action
+        'ask'
     """
 
     rules: tuple[Rule, ...] = ()
@@ -70,16 +90,37 @@ class Policy:
 
     @classmethod
     def ask_before_changes(cls, root: Path) -> Policy:
-        """Reading below `root` is allowed, and so are tools that declare nothing; everything else asks."""
+        """Make a policy that allows reading below a folder and calls that declare no effects; all else needs approval.
+
+        Args:
+            root: The working directory, an absolute path.
+
+        Returns:
+            The policy.
+        """
         return cls(root=root)
 
     @classmethod
     def allow_all(cls, root: Path | None = None) -> Policy:
-        """Everything is allowed, until rules are added."""
+        """Make a policy that allows everything, until rules are added.
+
+        Args:
+            root: The working directory, an absolute path; None if there is none.
+
+        Returns:
+            The policy.
+        """
         return cls(root=root, default=dict.fromkeys(KINDS, "allow"), outside="allow")
 
     def with_rule(self, rule: Rule) -> Policy:
-        """The policy with one more rule."""
+        """Add a rule.
+
+        Args:
+            rule: The rule to add.
+
+        Returns:
+            The new policy; `self` if it has the rule already.
+        """
         return self if rule in self.rules else replace(self, rules=(*self.rules, rule))
 
     def for_agent(self, agent: AgentIdentity) -> Policy:
@@ -95,17 +136,33 @@ class Policy:
         return self if len(rules) == len(self.rules) else replace(self, rules=rules)
 
     def decide(self, tool_name: str, touches: Iterable[Effect], args: JsonObject) -> Verdict:
-        """What to do with a call. `args` are looked at only where the tool declares nothing."""
+        """Decide about a call.
+
+        Args:
+            tool_name: The name of the tool.
+            touches: The effects of the call, as the tool declares them.
+            args: The arguments of the call. They are compared with patterns only if there are no effects.
+
+        Returns:
+            What to do, and why.
+        """
         verdicts = [self._judge(tool_name, touch) for touch in touches] or [self._judge_undeclared(tool_name, args)]
         return max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action))
 
     def remembering(self, tool_name: str, touches: Iterable[Effect]) -> Rule:
-        """The narrow rule that "always" adds after a call was approved.
+        """Make the narrow rule that is remembered when a call is approved with "always".
 
-        A command is allowed to the letter, because programs do anything with other arguments; an address with its
-        scheme, host and port, for this tool; a path with its folder, for every tool and in this kind: with all that is
-        below it where that is a folder inside of the root, otherwise only with what stands directly in it. A call that
-        needs approval for several touches gets the rule for the first.
+        For a command the rule allows exactly this command, because other arguments may do anything; for an address the
+        same scheme, host and port. Both are for this tool only. For a path it allows every tool this kind of access to
+        the folder of the path: to everything below it if the folder is inside of the root, otherwise only to what is
+        directly in it. If several effects of the call need approval, the rule is for the first.
+
+        Args:
+            tool_name: The name of the tool.
+            touches: The effects of the call.
+
+        Returns:
+            A rule that allows such calls.
         """
         tool = re.sub(r"[^\w.-]", "?", tool_name)
         declared = list(touches)
@@ -140,7 +197,7 @@ class Policy:
         return Verdict("ask", doubt, f"{_doing(touch)} needs approval, because the rule 'deny {doubt}' may forbid it.")
 
     def _forbidden(self, rules: list[Rule], touch: Effect, *, outside: bool) -> Verdict | None:
-        """What no rule that allows can change."""
+        """The verdict that denies the effect even if another rule allows it, None if there is none."""
         for rule in rules:
             if rule.action == "deny" and rule.catches(touch, self.root):
                 return Verdict("deny", rule, f"{_doing(touch)} is forbidden by the rule 'deny {rule}'.")
@@ -175,7 +232,7 @@ class Policy:
         return Verdict(self.undeclared, None, _by_default(self.undeclared, f"Calling {tool}"))
 
     def _allowing(self, rules: list[Rule], touch: Effect) -> Rule | None:
-        """The rule that allows all of the touch, or the first of those that together allow each part of a command."""
+        """The rule that allows the whole effect, or the first of those that together allow each part of a command."""
         covering = next((rule for rule in rules if rule.covers(touch, self.root)), None)
         if covering is not None or touch.kind != "execute":
             return covering
@@ -188,7 +245,7 @@ class Policy:
         return first
 
     def _is_outside(self, touch: Effect) -> bool:
-        """Whether a path is, or may be, elsewhere than below the root."""
+        """Whether a path is, or may be, outside of the root."""
         if self.outside == "allow" or touch.kind not in ("read", "write"):
             return False
         path, root = resolved(touch.target, self.root), self._resolved_root
@@ -200,14 +257,14 @@ class Policy:
 
 
 def _by_default(action: Action, doing: str) -> str:
-    said = {"allow": "is allowed", "ask": "needs approval", "deny": "is forbidden"}[action]
-    return f"{doing} {said}, as no rule says otherwise."
+    predicate = {"allow": "is allowed", "ask": "needs approval", "deny": "is forbidden"}[action]
+    return f"{doing} {predicate}, as no rule says otherwise."
 
 
 def _doing(touch: Effect) -> str:
     target = " ".join(touch.target.split())
-    if len(target) > _SHOWN:
-        target = f"{target[:_SHOWN]}…"
+    if len(target) > _MAX_TARGET_CHARACTERS:
+        target = f"{target[:_MAX_TARGET_CHARACTERS]}…"
     if touch.kind == "execute":
         return f"Running `{target}`" if target else "Running commands"
     return f"{_DOING[touch.kind]} {target or ('the network' if touch.kind == 'network' else 'files')}"
@@ -222,7 +279,7 @@ def _site(target: str) -> str:
 
 
 def _mentions(rule: Rule, args: JsonObject) -> bool:
-    """Whether the pattern fits a text among the arguments, which is all that an undeclared call shows."""
+    """Whether the pattern matches a text among the arguments, which are all that is known of an undeclared call."""
     return any(text == rule.pattern or fnmatchcase(text, rule.pattern) for text in _texts(args))
 
 

@@ -42,7 +42,7 @@ class Rule:
         role: The role of the agents that the rule is for, empty for all.
 
     Raises:
-        UsageError: For values that make no rule.
+        UsageError: If the action, kind, tool or pattern is not valid.
 
     Example:
         >>> str(Rule.parse("allow", "write:src/**"))
@@ -64,7 +64,7 @@ class Rule:
         if self.action not in ACTIONS:
             raise UsageError(f"A rule cannot {self.action!r}; write 'allow', 'ask' or 'deny'.")
         if self.kind is not None and self.kind not in KINDS:
-            raise UsageError(f"{self.kind!r} is nothing a tool does; write {', '.join(KINDS)} or a tool's name.")
+            raise UsageError(f"{self.kind!r} is not a kind of effect; write {', '.join(KINDS)} or a tool's name.")
         if not _TOOL.fullmatch(self.tool):
             raise UsageError(
                 f"{self.tool!r} cannot be a tool's name; write a rule such as 'bash', 'bash:git *' or 'write:src/**'."
@@ -140,7 +140,15 @@ class Rule:
         return replace(self, role=agent.role) if scope == "role" else self
 
     def concerns(self, tool: str, kind: EffectKind | None) -> bool:
-        """Whether the rule applies to effects of this kind by this tool; None for a call that declares no effect."""
+        """Check whether the rule applies to a kind of effect of a tool, whatever the target.
+
+        Args:
+            tool: The name of the tool.
+            kind: The kind of effect, None for a call that declares no effect.
+
+        Returns:
+            True if it applies.
+        """
         if fnmatchcase(tool, self.tool) and (self.kind in (None, kind) or (kind == "write" and self._hides)):
             return True
         named = self.tool == "*" and not self.pattern and self.kind == tool
@@ -148,19 +156,43 @@ class Rule:
 
     @property
     def _hides(self) -> bool:
-        """Whether it keeps files from being read: then they may not be changed either, as the result quotes them."""
+        """Whether it denies reading certain files: then it denies writing them too, because edits quote the content."""
         return self.action == "deny" and self.kind == "read" and bool(self.pattern)
 
     def covers(self, touch: Effect, root: Path | None) -> bool:
-        """Whether all of the effect is certainly within the rule: enough to allow it."""
+        """Check whether the rule certainly matches the whole effect, as an allow rule must.
+
+        Args:
+            touch: The effect.
+            root: The folder to which the pattern is relative, None if it is absolute.
+
+        Returns:
+            False if any part of the effect may be outside of the pattern.
+        """
         return not self.pattern or self._narrowed(touch.kind, root).covers(touch.target)
 
     def catches(self, touch: Effect, root: Path | None) -> bool:
-        """Whether some of the effect is certainly within the rule: enough to deny it."""
+        """Check whether the rule certainly matches some part of the effect, which is enough to deny it.
+
+        Args:
+            touch: The effect.
+            root: The folder to which the pattern is relative, None if it is absolute.
+
+        Returns:
+            True if the effect, or a command inside of it, matches the pattern.
+        """
         return not self.pattern or self._narrowed(touch.kind, root).catches(touch.target)
 
     def may_catch(self, touch: Effect, root: Path | None) -> bool:
-        """Whether some of the effect may be within the rule: enough to ask."""
+        """Check whether the rule may match some part of the effect, which is enough to ask.
+
+        Args:
+            touch: The effect.
+            root: The folder to which the pattern is relative, None if it is absolute.
+
+        Returns:
+            True if it is uncertain whether the pattern matches.
+        """
         return not self.pattern or self._narrowed(touch.kind, root).may_catch(touch.target)
 
     def _narrowed(self, kind: EffectKind, root: Path | None) -> PathPattern | CommandPattern | AddressPattern:

@@ -1,1 +1,1 @@
-"""Tools as an agent sees them: what they are, how they are called, and what they return."""
+"""Tools: what they are, how an agent calls them, and how their results become text and images for the model."""

@@ -1,4 +1,4 @@
-"""Python functions as tools: the schema comes from type hints and docstring."""
+"""Makes tools from Python functions: the schema comes from the type hints and the docstring."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 
 EffectDeclaration: TypeAlias = Callable[[JsonObject], Iterable[Effect]] | Sequence[EffectKind]
-"""What a tool touches: by its arguments, or the kinds that every call touches."""
+"""A function that returns the effects of a call from its arguments, or the kinds of effect that every call has."""
 
 
 @overload
@@ -43,15 +43,38 @@ def tool(
     touches: EffectDeclaration | None = None,
     guidance: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a tool of a Python function, sync or async; as `@tool`, `@tool(name=…)` or `tool(function)`.
+    """Make a tool from a Python function; use it as `@tool`, `@tool(name=…)` or `tool(function)`.
 
     The model sees the function's name, its docstring, and a JSON Schema made from the type hints; argument
     descriptions come from the docstring (Google, NumPy, reST or Epydoc style) or from `Annotated[…, Field(…)]`.
     Arguments are validated and converted by pydantic before the function runs. A parameter annotated `ToolContext`,
-    whatever its name, is not the model's to give: it gets the call's context. `touches` is a function of the arguments
-    object, as the model wrote it, or a list of kinds such as `["read", "network"]`; `timeout` and `guidance` as for
-    `Tool`. The tool can still be called like the function. Raises `UsageError` for a function whose parameters a JSON
-    object cannot fill, and for a kind that does not exist.
+    whatever its name, is not shown to the model and receives the context of the call. The tool can still be called
+    like the function.
+
+    Args:
+        function: The function, sync or async; it may be a generator.
+        name: The name that the model sees; by default the function's name.
+        description: The description that the model sees; by default the docstring without its sections.
+        timeout: Seconds that a call may take, None for no limit.
+        touches: What a call affects: a function that returns the effects from the arguments as the model wrote them,
+            or a list of kinds such as `["read", "network"]`. None declares nothing.
+        guidance: A sentence or two for the system prompt on how to use the tool well.
+
+    Returns:
+        The tool, or a decorator that makes it if no function is given.
+
+    Raises:
+        UsageError: If a JSON object cannot supply the function's parameters, or `touches` has an unknown kind.
+
+    Example:
+        >>> @tool
+        ... def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> add.name, add.description, list(add.parameters["properties"])
+        ('add', 'Add two numbers.', ['a', 'b'])
+        >>> add(1, 2)
+        3
     """
     declared = None if touches is None else _declaration(touches)
 
@@ -63,7 +86,11 @@ def tool(
 
 
 def as_tool(candidate: object) -> Tool:
-    """A tool from a tool or a function; `UsageError` for anything else."""
+    """Make a tool from a function; a tool stays as it is.
+
+    Raises:
+        UsageError: If the candidate is neither.
+    """
     if isinstance(candidate, Tool):
         return candidate
     if callable(candidate):
@@ -72,7 +99,7 @@ def as_tool(candidate: object) -> Tool:
 
 
 def by_name(candidates: Iterable[object]) -> dict[str, Tool]:
-    """The tools by name; where two have the same name the last one counts."""
+    """The tools by name; if two have the same name, the last one counts."""
     return {item.name: item for item in map(as_tool, candidates)}
 
 
@@ -135,7 +162,7 @@ def _from_function(
 
 
 def _parameters(called: str, function: Callable[..., Any]) -> tuple[list[inspect.Parameter], str | None]:
-    """The parameters that the model fills, their annotations resolved, and the name of the one for the context."""
+    """The parameters that the model supplies, with resolved annotations, and the name of the one for the context."""
     try:
         signature = inspect.signature(function)
         hints = get_type_hints(function, include_extras=True)
@@ -146,7 +173,7 @@ def _parameters(called: str, function: Callable[..., Any]) -> tuple[list[inspect
     for parameter in signature.parameters.values():
         if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
             raise UsageError(
-                f"{called} cannot be a tool: parameter {parameter.name!r} has no name that a model could give it by; "
+                f"{called} cannot be a tool: a model cannot pass the parameter {parameter.name!r} by name; "
                 "use plain named parameters."
             )
         annotation = hints.get(parameter.name, Any)
@@ -162,7 +189,7 @@ def _arguments_model(
 ) -> tuple[Any, JsonObject]:
     """Make a pydantic model with one field per parameter, and its JSON Schema.
 
-    Fields are aliased, so that any parameter name will do.
+    Fields are aliased, because pydantic does not accept every parameter name as the name of a field.
     """
     from pydantic import ConfigDict, Field, create_model  # noqa: PLC0415 - see above
     from pydantic.errors import PydanticUserError  # noqa: PLC0415
@@ -194,7 +221,7 @@ _DATA = frozenset({"default", "examples", "enum", "const"})
 
 
 def _drop_titles(node: object) -> None:
-    """Pydantic titles every node with a capitalised name, which tells a model nothing and costs tokens."""
+    """Remove the titles that pydantic adds to every node: they only repeat the names, and cost tokens."""
     if isinstance(node, dict):
         if isinstance(node.get("title"), str):
             del node["title"]

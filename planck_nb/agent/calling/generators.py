@@ -1,4 +1,4 @@
-"""Tools that are generators: what they yield is shown while they run, and they end when their call does."""
+"""Tools that are generators: what they yield is shown while they run, and they are closed when their call ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planck_nb.agent.calling.tool_output import as_output
 
 
 def drain(generator: Generator[Any, Any, Any], show: Callable[[str], None], stopped: threading.Event) -> object:
-    """Run to the end and give what it returns, or what it yielded last where it returns nothing.
+    """Run a generator to its end and return its value, or the last one that it yielded if it returns nothing.
 
     Blocks; once `stopped` is set, closes the generator at its next yield.
     """
@@ -28,9 +28,10 @@ def drain(generator: Generator[Any, Any, Any], show: Callable[[str], None], stop
 
 
 async def adrain(generator: AsyncGenerator[Any, Any], show: Callable[[str], None]) -> object:
-    """Run to the end and give what it yielded last. Cancelling closes the generator before it returns.
+    """Run an async generator to its end and return the last value that it yielded.
 
-    One that swallows the cancellation is closed at its next yield.
+    A cancellation closes the generator before this returns; one that swallows the cancellation is closed at its next
+    yield.
     """
     last: object = None
     cancelled = _cancellations()
@@ -43,6 +44,6 @@ async def adrain(generator: AsyncGenerator[Any, Any], show: Callable[[str], None
 
 
 def _cancellations() -> int:
-    """How often the task was asked to stop."""
+    """How many times the task was cancelled."""
     task = asyncio.current_task()
     return task.cancelling() if task else 0

@@ -1,4 +1,4 @@
-"""JSON Schemas of arguments and answers, checked by jsonschema, which is loaded with the first of them."""
+"""Validates arguments and answers against JSON Schemas, with jsonschema, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SLOW = "rfc3987_syntax"
 
 
 def problem_of(schema: JsonObject) -> str:
-    """What is wrong with a JSON Schema, empty where nothing is."""
+    """What is wrong with a JSON Schema; empty if it is valid."""
     return _problem_of(json.dumps(schema, default=str))
 
 
 def validator(schema: JsonObject) -> Draft202012Validator:
-    """What checks values against the schema. It fetches nothing that the schema refers to."""
+    """Make a validator for the schema; it never fetches schemas that this one refers to."""
     with _without_slow_formats():
         from jsonschema import Draft202012Validator  # noqa: PLC0415 - 40 ms that most programs never need
     from referencing import Registry  # noqa: PLC0415 - as above
@@ -33,7 +33,11 @@ def validator(schema: JsonObject) -> Draft202012Validator:
 
 
 def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationError]:
-    """Where the value does not fit. Raises `ToolError` where the schema refers to what it does not hold."""
+    """The errors of a value.
+
+    Raises:
+        ToolError: If the schema refers to a schema that it does not contain.
+    """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - loaded with the validator
 
     try:
@@ -44,7 +48,7 @@ def errors_of(checker: Draft202012Validator, value: object) -> list[ValidationEr
 
 @lru_cache(1_000)
 def _problem_of(schema: str) -> str:
-    """Kept, because it takes milliseconds and files are read at every turn."""
+    """Cached, because it takes milliseconds and the files with schemas are read at every turn."""
     with _without_slow_formats():
         from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - as above
 
@@ -57,15 +61,15 @@ def _problem_of(schema: str) -> str:
 
 @contextmanager
 def _without_slow_formats() -> Iterator[None]:
-    """Keep jsonschema from loading a parser of IRIs, which comes with JupyterLab and holds up the kernel for a second.
+    """Keep jsonschema from importing a parser of IRIs, which JupyterLab installs and which takes a second to import.
 
-    Where something loaded it before, nothing changes. Otherwise only `"format": "iri"` goes unchecked, which nothing
-    checks unless it is asked to.
+    Has no effect if something imported it before. Otherwise only `"format": "iri"` is not validated, and validators
+    ignore formats by default.
     """
     if "jsonschema" in sys.modules or _SLOW in sys.modules:
         yield
         return
-    sys.modules[_SLOW] = None  # type: ignore[assignment]  # how Python is told that there is no such module
+    sys.modules[_SLOW] = None  # type: ignore[assignment]  # makes the import raise ModuleNotFoundError
     try:
         yield
     finally:

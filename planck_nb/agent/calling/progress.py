@@ -1,4 +1,4 @@
-"""What a running tool shows of its work, joined so that it comes at a pace that a reader can follow."""
+"""Reports the progress of a running tool, joined so that events do not come faster than people can read."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import threading
 from collections.abc import Callable
 
 INTERVAL = 0.05
-"""Seconds between two reports of one call, at least."""
+"""The minimum number of seconds between two reports of one call."""
 
 REPORT_CHARACTERS = 4_000
-"""The longest report; of what comes faster only the newest is shown."""
+"""The maximum length of a report; if there is more, only the newest text is shown."""
 
 
 class ProgressReporter:
-    """Joins the texts of one call and hands them to `show` on the event loop it was made on.
+    """Joins the texts of one call and passes them to `show`, on the event loop that was running when it was created.
 
-    Calling it never waits, from whatever thread. Once closed it shows nothing more.
+    It can be called from any thread and never blocks. Once closed it shows nothing more.
+
+    Args:
+        show: Called with the joined text.
     """
 
     def __init__(self, show: Callable[[str], None]) -> None:
@@ -30,7 +33,7 @@ class ProgressReporter:
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self, text: str) -> None:
-        """Show `text` soon, joined with what comes just before and after it."""
+        """Show `text` soon, joined with the texts just before and after it."""
         with self._lock:
             if self._closed or not text:
                 return
@@ -43,19 +46,19 @@ class ProgressReporter:
                 return
             self._waiting = True
         try:
-            self._loop.call_soon_threadsafe(self._plan)
+            self._loop.call_soon_threadsafe(self._schedule)
         except RuntimeError:
-            return  # the loop is closed: nobody watches any more
+            return  # the loop is closed, so nothing can be shown any more
 
     def close(self) -> None:
-        """Show what waits. Called on the event loop, when the tool has ended."""
+        """Show what has not been shown yet. Called on the event loop, when the tool has ended."""
         if self._timer is not None:
             self._timer.cancel()
         self._report()
         with self._lock:
             self._closed = True
 
-    def _plan(self) -> None:
+    def _schedule(self) -> None:
         wait = self._shown_at + INTERVAL - self._loop.time()
         self._timer = self._loop.call_later(max(wait, 0.0), self._report)
 

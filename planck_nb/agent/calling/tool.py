@@ -1,4 +1,4 @@
-"""A tool: what the model sees of it, and how it is run."""
+"""`Tool`: what the model sees of a tool, and how it is run."""
 
 from __future__ import annotations
 
@@ -27,41 +27,60 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
 
 DEFAULT_TIMEOUT = 300.0
-"""Seconds that a tool may take unless it says otherwise."""
+"""Seconds that a tool may take by default."""
 
 _PROBLEM_CHARACTERS = 500
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""Names that every vendor takes."""
+"""Names that every vendor accepts."""
 
 
-def _unseen(_text: str) -> None:
-    """Where nobody watches, progress goes nowhere."""
+def _ignore_progress(_text: str) -> None:
+    """The default `progress`: shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Who calls, for an `execute_fn` that asks for it; `progress(text)` shows work under way, in any thread."""
+    """The context of a call, for functions with a parameter annotated `ToolContext`.
+
+    Args:
+        agent_id: The id of the agent that calls the tool.
+        call_id: The id of the call.
+        progress: Shows text while the tool runs; can be called from any thread.
+    """
 
     agent_id: str = ""
     call_id: str = ""
-    progress: Callable[[str], None] = _unseen
+    progress: Callable[[str], None] = _ignore_progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """Something a model can call.
+    """A function that a model can call; usually made by `@tool`.
 
-    `parameters` is the JSON Schema of the arguments object. `execute_fn` takes `(args)`, `(call_id, args)` or
-    `(agent_id, call_id, args)` and may be async; a sync one runs in a thread, so it never blocks the event loop. A
-    parameter annotated `ToolContext`, in addition to these, gets the call's context. What it returns is shown to the
-    model as `as_output` says; a generator's yields are shown while it runs, and what it returns, or else yielded last,
-    is the result. `ToolError` is how a tool says that it failed. `timeout` is in seconds, None for no limit. `touches`
-    tells what a call with these arguments would touch, for whoever decides whether it may run. `guidance` is a sentence
-    or two for the system prompt on how to use the tool well. `at` gives the same tool with another working directory,
-    for tools that have one and were not told which. `function` is the Python function that `@tool` made the tool from:
-    calling the tool calls it. Raises `UsageError` for what no model could call: another name than vendors take,
-    parameters that are no object, a timeout that is over before the call.
+    Args:
+        name: 1 to 64 letters from a to z or A to Z, digits, `_` and `-`.
+        description: What the tool does, for the model.
+        parameters: The JSON Schema of the arguments object.
+        execute_fn: Called with `(args)`, `(call_id, args)` or `(agent_id, call_id, args)`, as many as it requires, and
+            with a `ToolContext` for a parameter annotated so. It may be async; a sync function runs in a thread, so
+            that it does not block the event loop. `as_output` converts what it returns to text and images. If it is a
+            generator, what it yields is shown while it runs, and its result is its return value or else the last value
+            that it yielded. It raises `ToolError` to report a failure to the model.
+        timeout: Seconds that a call may take, None for no limit.
+        touches: Returns the effects that a call with these arguments would have, for the approval policy. None
+            declares nothing.
+        guidance: A sentence or two for the system prompt on how to use the tool well.
+        at: Returns the same tool in another working directory, for tools that have one and were not given it.
+        function: The Python function that `@tool` made the tool from; calling the tool calls it.
+
+    Raises:
+        UsageError: If `name`, `parameters` or `timeout` is not valid, or `execute_fn` is not a function.
+
+    Example:
+        >>> echo = Tool(name="echo", description="Return the text.", execute_fn=lambda args: args["text"])
+        >>> echo.spec.name
+        'echo'
     """
 
     name: str
@@ -106,7 +125,7 @@ class Tool:
             return [inspect.Parameter("args", inspect.Parameter.POSITIONAL_ONLY)]
 
     @cached_property
-    def _takes(self) -> int:
+    def _required_count(self) -> int:
         positional = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
         return sum(
             item.kind in positional and item.default is inspect.Parameter.empty and item.name != self._context_name
@@ -126,9 +145,16 @@ class Tool:
         return validator(self.parameters)
 
     def check(self, args: JsonObject) -> None:
-        """Raise `ToolError` unless `args` fits `parameters`; the model reads the message and can mend its call."""
+        """Check arguments against the schema.
+
+        Args:
+            args: The arguments object. Those of a function tool are validated when it runs, not here.
+
+        Raises:
+            ToolError: If the arguments do not match `parameters`. The model reads the message and can correct the call.
+        """
         if self.function is not None:
-            return  # the function's own signature validates, and converts as well
+            return  # pydantic validates and converts them just before the function is called
         problems = [_problem(error) for error in errors_of(self._validator, args)]
         if problems:
             raise ToolError(f"Invalid arguments for {self.name}: {'; '.join(problems)}.")
@@ -139,12 +165,26 @@ class Tool:
         *,
         agent_id: str = "",
         call_id: str = "",
-        progress: Callable[[str], None] = _unseen,
+        progress: Callable[[str], None] = _ignore_progress,
     ) -> ToolOutput:
-        """Run the tool and give its result as the model reads it. Raises `ToolError` where it failed."""
+        """Run the tool.
+
+        Args:
+            args: The arguments object.
+            agent_id: The id of the agent that calls it.
+            call_id: The id of the call.
+            progress: Called with text to show while the tool runs, from any thread.
+
+        Returns:
+            The result as the model reads it.
+
+        Raises:
+            ToolError: If the arguments are not valid, the tool failed, or it took longer than `timeout`.
+        """
         self.check(args)
-        operands = (agent_id, call_id, args)[-self._takes :] if self._takes in {1, 2, 3} else (args,)
-        call = partial(self.execute_fn, *operands)
+        count = self._required_count
+        positional = (agent_id, call_id, args)[-count:] if count in {1, 2, 3} else (args,)
+        call = partial(self.execute_fn, *positional)
         if self._context_name is not None:
             call = partial(call, **{self._context_name: ToolContext(agent_id, call_id, progress)})
         stopped = threading.Event()
@@ -152,7 +192,7 @@ class Tool:
         try:
             async with limit:
                 value = call() if self._is_async else await run_in_thread(lambda: _finished(call(), progress, stopped))
-                return await _settled(value, progress, stopped)
+                return await _output(value, progress, stopped)
         except (ToolError, asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:  # SystemExit or KeyboardInterrupt from a task would end the kernel
@@ -165,16 +205,20 @@ class Tool:
             stopped.set()
 
     def touched(self, args: JsonObject) -> tuple[Effect, ...]:
-        """What a call with these arguments would touch; nothing where the tool does not declare it.
+        """Return the effects that a call would have. Never raises.
 
-        Never raises. A declaration that fails, as it may for arguments that nobody checked, counts as touching
-        anything: one `execute` without a target.
+        Args:
+            args: The arguments object, which may be invalid.
+
+        Returns:
+            The effects; none if the tool declares nothing. If the declaration fails the call might do anything: that
+            is one effect of kind "execute" without a target.
         """
         if self.touches is None:
             return ()
         try:
             found = tuple(self.touches(args))
-        except Exception:  # noqa: BLE001 - whatever a declaration raises, the call is still to be decided about
+        except Exception:  # noqa: BLE001 - whatever a declaration raises, the policy still has to decide on the call
             return _ANYTHING
         return found if all(isinstance(item, Effect) for item in found) else _ANYTHING
 
@@ -182,18 +226,19 @@ class Tool:
 _ANYTHING = (Effect("execute"),)
 
 _QUICK = (str, ToolOutput, type(None), int, float)
-"""Results that become an output at once; others, such as a figure, may take their time and do so in a thread."""
+"""Results that are converted on the event loop; others, such as a figure, may take long and are converted in a thread.
+"""
 
 
 def _finished(value: object, progress: Callable[[str], None], stopped: threading.Event) -> object:
-    """In a thread: the output of what a sync function returned, unless only the event loop can finish it."""
+    """In a thread: the output for what a sync function returned, or an awaitable or async generator as it is."""
     if inspect.isgenerator(value):
         value = drain(value, progress, stopped)
     return value if inspect.isawaitable(value) or inspect.isasyncgen(value) else as_output(value)
 
 
-async def _settled(value: object, progress: Callable[[str], None], stopped: threading.Event) -> ToolOutput:
-    """On the event loop: the output of what is there, or comes."""
+async def _output(value: object, progress: Callable[[str], None], stopped: threading.Event) -> ToolOutput:
+    """On the event loop: the output for a value, once it is awaited or iterated over if need be."""
     if inspect.isawaitable(value):
         value = await value
     if inspect.isasyncgen(value):
@@ -204,7 +249,7 @@ async def _settled(value: object, progress: Callable[[str], None], stopped: thre
 
 
 def is_context(annotation: object) -> bool:
-    """Whether a parameter's annotation, perhaps still a string, asks for the `ToolContext`."""
+    """Whether a parameter's annotation, which may still be a string, is `ToolContext`."""
     if isinstance(annotation, str):
         return any(name.strip().rpartition(".")[2] == ToolContext.__name__ for name in annotation.split("|"))
     wraps = get_origin(annotation) in {Union, UnionType, Annotated}
@@ -212,16 +257,16 @@ def is_context(annotation: object) -> bool:
 
 
 def _failure(error: BaseException) -> str:
-    said = str(error).strip()
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = str(error).strip()
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _problem(error: ValidationError) -> str:
     where = ".".join(str(step) for step in error.absolute_path)
-    said = one_line(error.message, _PROBLEM_CHARACTERS)  # it quotes the value, however long
-    return f"{where}: {said}" if where else said
+    message = one_line(error.message, _PROBLEM_CHARACTERS)  # which quotes the value, however long it is
+    return f"{where}: {message}" if where else message
 
 
 def tool_specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
-    """What a model sees of the tools."""
+    """The specifications of the tools, as a model is sent them."""
     return tuple(tool.spec for tool in tools.values())

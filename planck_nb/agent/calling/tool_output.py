@@ -1,4 +1,4 @@
-"""What a tool returned, as a model reads it."""
+"""Converts the result of a tool to text and images for the model."""
 
 from __future__ import annotations
 
@@ -12,42 +12,57 @@ from planck_nb.base.text import encodable, head_and_tail
 
 MAX_RESULT_LINES = 2_000
 MAX_RESULT_CHARACTERS = 50_000
-"""Planck's bounds on a result, in lines and (there bytes, here) characters."""
+"""Planck's limits of a result, in lines and characters (bytes in Planck)."""
 
 MAX_IMAGES = 20
-"""Pictures of one result; of more only the text is kept."""
+"""The maximum number of images in one result; for further ones a note is put into the text."""
 
 _HUGE = 20 * MAX_RESULT_CHARACTERS
-"""A longer text is cut before anything else is done with it."""
+"""A longer text is cut first, because splitting all of it into lines would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The result of a call: text, and pictures for models that see."""
+    """The result of a call.
+
+    Args:
+        text: The text that the model reads.
+        images: Images, for models that accept them.
+
+    Example:
+        >>> ToolOutput("3 files").text
+        '3 files'
+    """
 
     text: str
     images: tuple[ImagePart, ...] = ()
 
 
 def as_output(value: object) -> ToolOutput:
-    """A tool's result as the model reads it, within bounds. Never raises, whatever the value is.
+    """Convert the result of a tool to text and images of limited size. Never raises.
 
-    Text stays as it is; plain data, pydantic models and dataclasses become JSON; data frames and series their first
-    and last rows; figures and other pictures an image and a few words; a list or dictionary may hold all of these. Of
-    anything else the model sees its type and what `str` makes of it.
+    Text stays as it is; plain data, pydantic models and dataclasses become JSON; data frames and series become their
+    first and last rows; figures and other pictures become an image and a few words. Lists and dictionaries may contain
+    all of these. Any other object becomes its type and its `str`.
+
+    Args:
+        value: What the tool returned.
+
+    Returns:
+        The text and images for the model.
     """
     if isinstance(value, str):
         return ToolOutput(_bounded(value))
     reader = _OutputReader()
     try:
         text = reader.text(value)
-    except Exception as error:  # noqa: BLE001 - foreign code draws, prints and iterates here
-        text = _unshown(value, error)
+    except Exception as error:  # noqa: BLE001 - the value's own code draws, prints and iterates here
+        text = _unprintable(value, error)
     return ToolOutput(_bounded(text), tuple(reader.images))
 
 
 class _OutputReader:
-    """Turns a value into text and collects the pictures in it."""
+    """Converts a value to text and collects the pictures in it."""
 
     def __init__(self) -> None:
         self.images: list[ImagePart] = []
@@ -72,7 +87,7 @@ class _OutputReader:
         return self._json(value)
 
     def _rich(self, value: object) -> str | None:
-        """The text of what is more than plain data, None for plain data."""
+        """The text for a value that is not plain data, None for plain data."""
         if isinstance(value, TextPart):
             return value.text
         if isinstance(value, ToolOutput):
@@ -82,15 +97,15 @@ class _OutputReader:
         try:
             picture = picture_of(value)
             return table_text(value) if picture is None else self._keep(picture) or describe(picture)
-        except Exception as error:  # noqa: BLE001 - foreign code draws and prints here
-            return _unshown(value, error)
+        except Exception as error:  # noqa: BLE001 - the value's own code draws and prints here
+            return _unprintable(value, error)
 
     def _keep(self, picture: ImagePart) -> str | None:
-        """Keep the picture, or say why not. Raises ValueError for one whose data is not base64."""
+        """Keep the picture, or return why it is left out. Raises ValueError if its data is not base64."""
         words = describe(picture)
         if reason := too_large(picture):
             return reason
-        if picture in self.images:  # the parts of a figure all draw the whole of it
+        if picture in self.images:  # each axes of a figure draws the whole figure
             return None
         if len(self.images) == MAX_IMAGES:
             return f"{words.rstrip(']')}: left out, because {MAX_IMAGES} pictures are the most]"
@@ -115,18 +130,18 @@ class _OutputReader:
 
 
 def _described(value: object) -> str:
-    """What `str` makes of an object, after its type; without the address, which would differ from run to run."""
+    """The type and `str` of an object; not the default `repr`, whose address would differ from run to run."""
     kind = type(value)
     if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
         return f"[{_name(value)} object]"
     try:
-        said = str(value)
-    except Exception as error:  # noqa: BLE001 - foreign code
-        return _unshown(value, error)
-    return f"[{_name(value)}] {said}"
+        text = str(value)
+    except Exception as error:  # noqa: BLE001 - the value's own code
+        return _unprintable(value, error)
+    return f"[{_name(value)}] {text}"
 
 
-def _unshown(value: object, error: Exception) -> str:
+def _unprintable(value: object, error: Exception) -> str:
     return f"[{_name(value)} that cannot be shown: {type(error).__name__}]"
 
 
@@ -141,7 +156,7 @@ def _bounded(text: str) -> str:
 
 
 def _ends(text: str) -> str:
-    """Beginning and end of a text that is too long to be split into lines as a whole."""
+    """The beginning and the end of a text that is too long to be split into lines as a whole."""
     head = "".join(text[: MAX_RESULT_CHARACTERS // 2].splitlines(keepends=True)[: MAX_RESULT_LINES // 2])
     tail = "".join(text[-MAX_RESULT_CHARACTERS // 4 :].splitlines(keepends=True)[-MAX_RESULT_LINES // 4 :])
     return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out …]\n{tail}"

@@ -1,7 +1,7 @@
-"""Compactors: what makes a conversation shorter before it outgrows the model's context window.
+"""Compactors shorten a conversation before it outgrows the model's context window.
 
-A compactor is asked before each request. It gives a summary and the messages that still count word for word, or
-nothing; what it gives is checked, because it may be anybody's code.
+A compactor is called before requests. It returns a summary and the messages to keep unchanged, or None; the result is
+checked, because it may come from the user's code.
 """
 
 from __future__ import annotations
@@ -30,20 +30,24 @@ RATIO = 0.8
 """How full the context window may be before the conversation is compacted, as in Planck."""
 
 KEEP_RECENT = 10
-"""How many of the newest messages stay word for word, as in Planck."""
+"""How many of the newest messages are kept unchanged, as in Planck."""
 
 TIMEOUT = 120.0
-"""Seconds that a compactor from elsewhere may take before the built-in one is asked, as in Planck."""
+"""Seconds that the user's compactor may take before the built-in one is used instead, as in Planck."""
 
-_MOST_OPERANDS = 2
-"""A function's messages and situation."""
+_MAX_ARGUMENTS = 2
+"""A compactor function's arguments: the messages and the context usage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """A shorter conversation: `summary`, followed by the `kept` ones of the messages that were given, in their order.
+    """A shorter conversation: a summary, followed by some of the messages.
 
-    `usage` and `cost`, in US dollars, are what it took to write it; None is an unknown price.
+    Args:
+        summary: The text of the summary.
+        kept: The messages to keep, in their order.
+        usage: The tokens that writing the summary took.
+        cost: What it cost in US dollars, None if the price is unknown.
     """
 
     summary: str
@@ -54,9 +58,13 @@ class Compact:
 
 @dataclass(frozen=True, slots=True)
 class ContextUsage:
-    """How full the window is: the next request would take `tokens` of `window`, which is None where nobody knows.
+    """How much of the context window the next request would fill.
 
-    `model` is the agent's own, `client` is who asks models.
+    Args:
+        tokens: The tokens of the request, partly estimated.
+        window: The tokens of the model's context window, None if it is unknown.
+        model: The agent's model.
+        client: Sends requests to models.
     """
 
     tokens: int
@@ -66,23 +74,36 @@ class ContextUsage:
 
 
 class Compactor(ABC):
-    """What makes a conversation shorter. Subclass it, or pass a function to `as_compactor`."""
+    """Shortens a conversation. Subclass it, or pass a function to `as_compactor`."""
 
-    def should(self, context_usage: ContextUsage) -> bool:  # noqa: ARG002 - for those that go by it
-        """Whether to ask `compact` now. Unless overridden always: `compact` then decides itself."""
+    def should(self, context_usage: ContextUsage) -> bool:  # noqa: ARG002 - for subclasses
+        """Decide whether to call `compact` now.
+
+        Args:
+            context_usage: How full the context window is.
+
+        Returns:
+            True unless overridden: `compact` then decides, before every request.
+        """
         return True
 
     @property
     def foresees(self) -> bool:
-        """Whether `should` tells when it is time, so that room can be made ahead; otherwise only `compact` knows."""
+        """Whether `should` is overridden, so that the conversation can be compacted in the background after a turn."""
         return type(self).should is not Compactor.should
 
     @abstractmethod
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
-        """A shorter conversation, or None to leave it as it is.
+        """Shorten a conversation.
 
-        `messages` are what the model is sent: the latest summary, what it keeps, and all that follows. Called before
-        requests, on the agent's event loop; may be cancelled. What it raises leaves the conversation as it is.
+        Called on the agent's event loop; may be cancelled. If it raises, the conversation stays as it is.
+
+        Args:
+            messages: What the model is sent: the latest summary, the messages that it keeps, and all later ones.
+            context_usage: How full the context window is.
+
+        Returns:
+            The shorter conversation, or None to leave it as it is.
         """
 
     @staticmethod
@@ -94,25 +115,48 @@ class Compactor(ABC):
         first: Compactor | Callable[..., object] | None = None,
         timeout: float = TIMEOUT,
     ) -> Compactor:
-        """A compactor that has `model` write the summary, by default the agent's own.
+        """Make a compactor that has a model write the summary.
 
-        It acts when the next request would take `ratio` of the window, and keeps about `keep_recent` messages: fewer
-        where they would fill more than half of that, and never a result without its call. Where there is another
-        compactor `first`, that one is asked, and the model only where it fails or takes more than `timeout` seconds.
-        Raises `ConfigError` for a ratio or count that makes no sense and `ModelError` for a model that does not exist.
+        Args:
+            model: The model that writes it, as a `Model` or as "provider:model"; None for the agent's own.
+            ratio: The part of the context window, above 0 and at most 1, from which the conversation is compacted.
+            keep_recent: About how many of the newest messages to keep: fewer if they would fill more than half of
+                `ratio`, and never a result without its call.
+            first: Another compactor, or a function as in `as_compactor`, to use instead. The model writes the summary
+                only if it fails.
+            timeout: Seconds that `first` may take.
+
+        Returns:
+            The compactor.
+
+        Raises:
+            ConfigError: If `ratio` or `keep_recent` is out of range.
+            ModelError: If the model does not exist.
+            UsageError: If `first` is not a compactor.
+
+        Example:
+            >>> Compactor.build(ratio=0.5).foresees
+            True
         """
         if not 0 < ratio <= 1:
-            raise ConfigError(f"A compactor's ratio is above 0 and at most 1, not {ratio!r}; 0.8 is usual.")
+            raise ConfigError(f"A compactor's ratio must be above 0 and at most 1, not {ratio!r}; 0.8 is usual.")
         if keep_recent < 0:
-            raise ConfigError(f"A compactor cannot keep {keep_recent} messages; say 0 or more.")
+            raise ConfigError(f"A compactor cannot keep {keep_recent} messages; give 0 or more.")
         built = _Summarising(get_model(model) if isinstance(model, str) else model, ratio, keep_recent)
         return built if first is None else _WithFallback(as_compactor(first), built, timeout)
 
     @staticmethod
     def load(path: str | Path) -> Compactor:
-        """The compactor that a Python file defines: a function `compact`, or one `Compactor` subclass or instance.
+        """Run a Python file and return the compactor that it defines.
 
-        The file is run. Raises `ConfigError` where it cannot be, or defines none or several.
+        Args:
+            path: A file that defines a function `compact`, or one subclass or instance of `Compactor`.
+
+        Returns:
+            The compactor.
+
+        Raises:
+            ConfigError: If the file cannot be run, or defines no usable compactor or several.
         """
         path = Path(path)
         found = _defined_in(run_python_file(path))
@@ -141,8 +185,8 @@ class _Summarising(Compactor):
 
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         limit = self._limit(context_usage)
-        room = None if limit is None else limit // 2
-        cut = _cut(messages, context_usage, keep_recent=self._keep_recent, room=room)
+        max_tokens = None if limit is None else limit // 2
+        cut = _cut(messages, context_usage, keep_recent=self._keep_recent, max_tokens=max_tokens)
         if cut is None:
             return None
         model = self._model or context_usage.model
@@ -156,17 +200,20 @@ class _Summarising(Compactor):
         return None if context_usage.window is None else int(context_usage.window * self._ratio)
 
 
-def _cut(messages: Sequence[Message], context_usage: ContextUsage, *, keep_recent: int, room: int | None) -> int | None:
-    """Where to cut: what follows is kept, `keep_recent` messages or a few less, in `room` tokens. None: nowhere.
+def _cut(
+    messages: Sequence[Message], context_usage: ContextUsage, *, keep_recent: int, max_tokens: int | None
+) -> int | None:
+    """The index of the first message to keep, None if there is nothing to summarise.
 
-    What was said last and is not answered yet is always kept.
+    Keeps `keep_recent` messages or slightly fewer, in at most `max_tokens`. Prompts that are not answered yet are
+    always kept.
     """
     sizes = [estimate(message) for message in messages]
-    # The system prompt and the tools stay, and an estimate may be wrong; by how much, the true size tells.
+    # The request also has the system prompt and the tools, and an estimate may be wrong: its whole size corrects both.
     weight = min(2.0, max(1.0, context_usage.tokens / max(1, sum(sizes))))
 
-    def fits(place: int) -> bool:
-        return room is None or sum(sizes[place:]) * weight <= room
+    def fits(index: int) -> bool:
+        return max_tokens is None or sum(sizes[index:]) * weight <= max_tokens
 
     oldest = 2 if messages and messages[0].type == "summary" else 1
     newest = len(messages)
@@ -175,13 +222,13 @@ def _cut(messages: Sequence[Message], context_usage: ContextUsage, *, keep_recen
     preferred = len(messages) - keep_recent
     if preferred < oldest and fits(0):
         return None
-    allowed = [place for place in cuts(messages) if oldest <= place <= newest]
-    places_left = [place for place in allowed if place >= preferred] or allowed[-1:]
-    return next(filter(fits, places_left), places_left[-1] if places_left else None)
+    allowed = [index for index in cuts(messages) if oldest <= index <= newest]
+    candidates = [index for index in allowed if index >= preferred] or allowed[-1:]
+    return next(filter(fits, candidates), candidates[-1] if candidates else None)
 
 
 class _WithFallback(Compactor):
-    """Asks one compactor, and another where that fails; the other one says when it is time."""
+    """Uses one compactor, and a second one if the first fails; the second one decides when to compact."""
 
     def __init__(self, first: Compactor, second: Compactor, timeout: float) -> None:
         self._first = first
@@ -195,34 +242,41 @@ class _WithFallback(Compactor):
         try:
             async with asyncio.timeout(self._timeout):
                 return checked(await self._first.compact(messages, context_usage), messages)
-        except Exception:  # noqa: BLE001 - it may be anybody's code, at the other end of anything
+        except Exception:  # noqa: BLE001 - the user's own code may fail in any way
             return await self._second.compact(messages, context_usage)
 
 
 class _FromFunction(Compactor):
-    """A function of the messages, or of the messages and the situation; a sync one runs in a thread."""
+    """Calls a function with the messages, and the context usage if it accepts it; a sync one runs in a thread."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
-        self._operands = _operands(function)
+        self._argument_count = _argument_count(function)
 
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
-        operands = (messages, context_usage)[: self._operands]
+        arguments = (messages, context_usage)[: self._argument_count]
         if inspect.iscoroutinefunction(self._function):
-            result = await self._function(*operands)
+            result = await self._function(*arguments)
         else:
-            result = await run_in_thread(lambda: self._function(*operands))
+            result = await run_in_thread(lambda: self._function(*arguments))
             if inspect.isawaitable(result):
                 result = await result
         return checked(result, messages)
 
 
 def as_compactor(candidate: object) -> Compactor:
-    """A compactor from a compactor, a subclass of `Compactor`, or a function.
+    """Make a compactor.
 
-    A function takes `(messages)` or `(messages, context_usage)`, may be async, and returns a `Compact`, a tuple
-    `(summary, kept)`, or None to leave the conversation as it is; it is asked before every request. Raises `UsageError`
-    for anything else.
+    Args:
+        candidate: A compactor, a subclass of `Compactor` whose constructor needs no arguments, or a function. A
+            function accepts `(messages)` or `(messages, context_usage)`, may be async, and returns a `Compact`, a tuple
+            `(summary, kept)`, or None to leave the conversation as it is; it is called before every request.
+
+    Returns:
+        The compactor.
+
+    Raises:
+        UsageError: If the candidate is none of these.
     """
     if isinstance(candidate, Compactor):
         return candidate
@@ -230,23 +284,34 @@ def as_compactor(candidate: object) -> Compactor:
         try:
             return candidate()
         except TypeError as error:
-            raise UsageError(f"{candidate.__name__} cannot be made without arguments ({error}); pass one.") from error
+            raise UsageError(
+                f"{candidate.__name__} cannot be created without arguments ({error}); pass an instance."
+            ) from error
     if callable(candidate) and not isinstance(candidate, type):
         return _FromFunction(candidate)
     raise UsageError(f"{candidate!r} is not a compactor; pass a Compactor or a function of the messages.")
 
 
 def checked(result: object, messages: Sequence[Message]) -> Compact | None:
-    """What a compactor gave for these messages, once it is certain that the conversation can go on with it.
+    """Check that the conversation can continue with the result of a compactor.
 
-    `kept` are then the very messages that were given. Raises `CompactionError` for an empty summary, for kept messages
-    that were not given or not in this order, that separate a call from its result, or that are all there are.
+    Args:
+        result: What the compactor returned.
+        messages: What it was given.
+
+    Returns:
+        The shorter conversation, whose kept messages are the very objects in `messages`; None if it is to stay as it
+        is.
+
+    Raises:
+        CompactionError: If the summary is empty, or the kept messages were not given, are in another order, separate a
+            call from its result, or are all of the messages.
     """
     if result is None:
         return None
     compact = _as_compact(result)
     if not compact.summary.strip():
-        raise CompactionError("The compactor gave an empty summary; it must say what the conversation was about.")
+        raise CompactionError("The compactor returned an empty summary; it must say what the conversation was about.")
     chosen = places(compact.kept, messages)
     if chosen is None:
         raise CompactionError(
@@ -257,7 +322,7 @@ def checked(result: object, messages: Sequence[Message]) -> Compact | None:
     kept = set(chosen)
     if any((call in kept) != (result in kept) for call, result in pairs(messages)):
         raise CompactionError("The compactor keeps a tool call without its result, or the reverse; keep both.")
-    return replace(compact, kept=tuple(messages[place] for place in chosen))
+    return replace(compact, kept=tuple(messages[index] for index in chosen))
 
 
 def _as_compact(result: object) -> Compact:
@@ -275,23 +340,23 @@ def _as_compact(result: object) -> Compact:
     return Compact(summary, kept, *cost)
 
 
-def _operands(function: Callable[..., object]) -> int:
-    """How many arguments to give the function. Raises `UsageError` where it takes none, or needs more than two."""
+def _argument_count(function: Callable[..., object]) -> int:
+    """How many arguments to pass to the function. Raises `UsageError` if it accepts none, or requires more than two."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature
         return 1
-    taken = [item for item in parameters if item.kind not in (item.KEYWORD_ONLY, item.VAR_KEYWORD)]
-    needed = sum(item.default is item.empty and item.kind is not item.VAR_POSITIONAL for item in taken)
-    if not taken or needed > _MOST_OPERANDS:
+    positional = [item for item in parameters if item.kind not in (item.KEYWORD_ONLY, item.VAR_KEYWORD)]
+    required = sum(item.default is item.empty and item.kind is not item.VAR_POSITIONAL for item in positional)
+    if not positional or required > _MAX_ARGUMENTS:
         name = getattr(function, "__name__", repr(function))
-        raise UsageError(f"{name} cannot be a compactor: it must take (messages) or (messages, situation).")
-    asks = needed == _MOST_OPERANDS or any(item.name in {"context_usage", "situation"} for item in taken[1:2])
-    return _MOST_OPERANDS if asks else 1
+        raise UsageError(f"{name} cannot be a compactor: it must accept (messages) or (messages, context_usage).")
+    wants_usage = any(item.name in {"context_usage", "situation"} for item in positional[1:2])  # the latter in 0.1.0
+    return _MAX_ARGUMENTS if wants_usage or required == _MAX_ARGUMENTS else 1
 
 
 def _defined_in(module: ModuleType) -> list[Any]:
-    """The compactors that the file defines itself; its function `compact` counts before all others."""
+    """The compactors that the file defines, not those that it imports; only the function `compact` if there is one."""
     function = vars(module).get("compact")
     if callable(function):
         return [function]

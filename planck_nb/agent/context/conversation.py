@@ -1,4 +1,4 @@
-"""What of a conversation a model is sent, and where it may be cut."""
+"""Which part of a conversation a model is sent, and where it may be cut."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from planck_nb.ai.messages import Message, ToolResultMessage, ToolResultPart
 from planck_nb.base.text import head_and_tail
 
 EXCERPT = 2_000
-"""Characters that stay of each of the newest tool outputs where even they do not fit."""
+"""How many characters are kept of each of the newest tool outputs if even these do not fit."""
 
 
 def sent(entries: Sequence[Entry]) -> list[Entry]:
-    """What a model is sent: the latest summary, the entries that it keeps, and all that follows it.
+    """The entries that a model is sent: the latest summary, the entries that it keeps, and all later ones.
 
-    Without a summary that is everything.
+    Without a summary these are all entries.
     """
-    for place in range(len(entries) - 1, -1, -1):
-        entry = entries[place]
+    for index in range(len(entries) - 1, -1, -1):
+        entry = entries[index]
         if entry.message.type == "summary":
-            return [entry, *_kept(entries[:place], entry.message.kept), *entries[place + 1 :]]
+            return [entry, *_kept(entries[:index], entry.message.kept), *entries[index + 1 :]]
     return list(entries)
 
 
@@ -32,81 +32,81 @@ def _kept(earlier: Sequence[Entry], ids: Iterable[int]) -> list[Entry]:
 
 
 def cuts(messages: Sequence[Message]) -> list[int]:
-    """The places where the conversation may be cut in two: before the message of each of these indices.
+    """The indices of the messages before which the conversation may be cut in two, ascending.
 
-    No cut separates a tool call from its result, nor a reply from results that are still to come. 0 is among them, and
-    the length where nothing is to come.
+    A cut never separates a tool call from its result, nor a reply from results that are still missing. The indices
+    include 0 and, if no result is missing, the number of messages.
     """
     found: list[int] = []
-    waiting: set[str] = set()
-    for place, message in enumerate(messages):
+    missing: set[str] = set()
+    for index, message in enumerate(messages):
         if message.type == "assistant":  # calls that have no result by now will never have one
-            waiting = set()
-        if not waiting and message.type != "tool_result":
-            found.append(place)
+            missing = set()
+        if not missing and message.type != "tool_result":
+            found.append(index)
         if message.type == "assistant":
-            waiting = {call.id for call in message.tool_calls}
+            missing = {call.id for call in message.tool_calls}
         elif message.type == "tool_result":
-            waiting -= {result.id for result in message.content}
-    if not waiting:
+            missing -= {result.id for result in message.content}
+    if not missing:
         found.append(len(messages))
     return found
 
 
 def pairs(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """The indices of each reply that calls tools and of each message with results for it."""
+    """The indices of each message with tool results and, before it, of the reply that called the tools."""
     found: list[tuple[int, int]] = []
     reply, ids = 0, set[str]()
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.type == "assistant":
-            reply, ids = place, {call.id for call in message.tool_calls}
+            reply, ids = index, {call.id for call in message.tool_calls}
         elif message.type == "tool_result" and any(result.id in ids for result in message.content):
-            found.append((reply, place))
+            found.append((reply, index))
     return found
 
 
 def places(chosen: Sequence[Message], messages: Sequence[Message]) -> list[int] | None:
-    """The index in `messages` of each chosen one, ascending; None where they are not among them in this order.
+    """The index in `messages` of each chosen message, ascending; None if they are not among them in this order.
 
-    The very same values count before equal ones, and later ones before earlier ones.
+    Identical objects are preferred to equal ones, and later messages to earlier ones.
     """
     return _places(chosen, messages, same=True) or _places(chosen, messages, same=False)
 
 
 def _places(chosen: Sequence[Message], messages: Sequence[Message], *, same: bool) -> list[int] | None:
     found: list[int] = []
-    place = len(messages)
+    index = len(messages)
     for message in reversed(chosen):
-        place -= 1
-        while place >= 0 and not (messages[place] is message if same else messages[place] == message):
-            place -= 1
-        if place < 0:
+        index -= 1
+        while index >= 0 and not (messages[index] is message if same else messages[index] == message):
+            index -= 1
+        if index < 0:
             return None
-        found.append(place)
+        found.append(index)
     return found[::-1]
 
 
 def without_old_outputs(messages: Sequence[Message], tokens: int) -> list[Message]:
-    """The messages with as many tool outputs left out, oldest first, as it takes to fit into `tokens`, estimated.
+    """The messages with tool outputs left out, oldest first, until they fit into an estimated number of tokens.
 
-    A note stands where an output was, so that calls and results stay paired; of the newest outputs the beginning and
-    the end stay, or the model would ask for them again for ever. Where that is not enough the result is the least that
-    can be reached, and where everything fits nothing changes.
+    A note replaces each output, so that calls and results stay paired. The newest outputs keep their beginning and end,
+    because otherwise the model would call the same tools again and again. Messages that fit already do not change, and
+    messages that cannot fit become as short as this can make them.
     """
     fitting = list(messages)
     excess = sum(map(estimate, messages)) - tokens
-    results = [(place, message) for place, message in enumerate(messages) if message.type == "tool_result"]
-    for place, message in results:
+    results = [(index, message) for index, message in enumerate(messages) if message.type == "tool_result"]
+    for index, message in results:
         parts: list[ToolResultPart] = []
         for part in message.content:
-            less = _excerpt(part) if place == results[-1][0] else _note(part)
-            saved = _size(part) - _size(less)
+            shorter = _excerpt(part) if index == results[-1][0] else _note(part)
+            saved = _size(part) - _size(shorter)
             if excess > 0 and saved > 0:
                 excess -= saved
-                parts.append(less)
+                parts.append(shorter)
             else:
                 parts.append(part)
-        fitting[place] = replace(message, content=tuple(parts))
+        fitting[index] = replace(message, content=tuple(parts))
     return fitting
 
 

@@ -11,9 +11,16 @@ from planck_nb.base.errors import ConfigError
 
 
 def run_python_file(path: Path) -> ModuleType:
-    """The module that the file makes when it is run, anew each time.
+    """Run the file, each time anew.
 
-    Raises `ConfigError` where there is no such file, it is not Python, or it fails.
+    Args:
+        path: A Python file.
+
+    Returns:
+        The module with what the file defines.
+
+    Raises:
+        ConfigError: If there is no such file, it is not a Python file, or it fails.
     """
     if not path.is_file():
         raise ConfigError(f"There is no file {path}; check the path.")
@@ -22,10 +29,10 @@ def run_python_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} is not a Python file; its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up there
+    sys.modules[name] = module  # `dataclass` looks up the module of its class there
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise ConfigError(f"{path} could not be run ({type(error).__name__}: {error}); mend it first.") from error
+        raise ConfigError(f"{path} could not be run ({type(error).__name__}: {error}); fix it first.") from error
     return module

@@ -1,4 +1,4 @@
-"""Has a model write the summary of a conversation that became too long for another."""
+"""Has a model write the summary of a conversation that became too long."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from planck_nb.base.errors import CompactionError, ModelError, ProviderError
 from planck_nb.base.text import head_and_tail
 
 ASSUMED_WINDOW = 32_000
-"""Tokens that a model is trusted to read where nobody knows its context window."""
+"""The context window, in tokens, that is assumed for a model whose window is unknown."""
 
 MAX_RESULT = 2_000
-"""Characters of a tool's result that the summariser is shown, the beginning and the end."""
+"""How many characters of a tool's result the summarising model is sent, from its beginning and its end."""
 
 MAX_ARGS = 1_000
-"""Characters of a tool call's arguments that the summariser is shown."""
+"""How many characters of a tool call's arguments the summarising model is sent."""
 
-MOST_WORDS = 1_500
-"""How long a summary may be; less for a model with a small window."""
+MAX_WORDS = 1_500
+"""The maximum length of a summary in words; less for a model with a small window."""
 
 _INSTRUCTIONS = """\
 You write the working notes by which an agent goes on with a task after it has lost sight of the conversation so far. \
@@ -44,7 +44,13 @@ Answer with the notes alone, in the language of the conversation."""
 
 @dataclass(slots=True)
 class WrittenSummary:
-    """A summary as far as it is written, and what the model took for it; `cost` is in US dollars, None if unknown."""
+    """A summary as far as it is written.
+
+    Args:
+        text: The text.
+        usage: The tokens that writing it took.
+        cost: What it cost in US dollars, None if the price is unknown.
+    """
 
     text: str
     usage: Usage = field(default_factory=Usage)
@@ -52,25 +58,36 @@ class WrittenSummary:
 
 
 async def summarise(messages: Sequence[Message], *, model: Model, window: int | None, client: Client) -> WrittenSummary:
-    """A summary of the messages; one among them that stands first is carried on.
+    """Summarise messages.
 
-    `window` is how many tokens the model can read. What is too long for it is summarised piece by piece, each with the
-    summary of what came before. Raises `CompactionError` where the model fails or says nothing.
+    A conversation that is too long for the model is summarised in pieces, each with the summary of those before it.
+
+    Args:
+        messages: The messages; if the first one is a summary, it is continued.
+        model: The model that writes the summary.
+        window: The tokens of its context window, None if it is unknown.
+        client: Sends the requests.
+
+    Returns:
+        The summary; its text is empty if there is nothing to summarise.
+
+    Raises:
+        CompactionError: If the model fails or writes nothing.
     """
-    room = (window or ASSUMED_WINDOW) // 2  # the other half is for the answer, and for what the estimate misses
+    max_tokens = (window or ASSUMED_WINDOW) // 2  # the other half is for the answer, and for errors of the estimate
     summary = WrittenSummary("")
     if messages and messages[0].type == "summary":
         summary.text, messages = messages[0].text, messages[1:]
-    notes = room // 4
-    for chunk in _chunks(map(render, messages), room - notes):
+    notes = max_tokens // 4
+    for chunk in _chunks(map(render, messages), max_tokens - notes):
         await _write(summary, chunk, notes=notes, model=model, client=client)
     return summary
 
 
 async def _write(summary: WrittenSummary, chunk: str, *, notes: int, model: Model, client: Client) -> None:
-    """Go on with the summary by one piece of the conversation."""
+    """Extend the summary by one piece of the conversation."""
     earlier = _marked("earlier notes", _shortened(summary.text, notes)) if summary.text else ""
-    words = min(MOST_WORDS, notes * 2 // 3)
+    words = min(MAX_WORDS, notes * 2 // 3)
     prompt = f"{earlier}{_marked('conversation', chunk)}Write the notes now, in at most {words:,} words."
     try:
         reply = await client.complete(model, Context(_INSTRUCTIONS, [UserMessage(prompt)]))
@@ -86,13 +103,13 @@ async def _write(summary: WrittenSummary, chunk: str, *, notes: int, model: Mode
 
 
 def render(message: Message) -> str:
-    """The message as text for a summariser: labelled by role, without thinking, long outputs cut."""
+    """The message as text for the summarising model: labelled by role, without thinking, long outputs shortened."""
     if message.type == "tool_result":
         return "\n\n".join(_rendered(message.content))
-    label = {"user": "User", "assistant": "Assistant", "summary": "WrittenSummary"}[message.type]
-    said = "\n\n".join(_rendered(part for part in message.content if part.type != "tool_call"))
+    label = {"user": "User", "assistant": "Assistant", "summary": "Summary"}[message.type]
+    text = "\n\n".join(_rendered(part for part in message.content if part.type != "tool_call"))
     calls = _rendered(part for part in message.content if part.type == "tool_call")
-    return "\n\n".join([*([f"{label}: {said}"] if said else ()), *calls])
+    return "\n\n".join([*([f"{label}: {text}"] if text else ()), *calls])
 
 
 def _rendered(parts: Iterable[Part]) -> Iterator[str]:
@@ -121,19 +138,19 @@ def _bounded(text: str, characters: int) -> str:
 
 
 def _chunks(texts: Iterable[str], tokens: int) -> Iterator[str]:
-    """The texts joined to pieces of at most this many tokens; a text that is too long alone loses its middle."""
+    """The texts joined to pieces of at most this many tokens; a single text that is too long loses its middle."""
     chunk: list[str] = []
-    taken = 0
+    used = 0
     for text in texts:
         if not text:
             continue
         short = _shortened(text, tokens)
-        size = estimate_text(short) + 1  # for the line between two
-        if chunk and taken + size > tokens:
+        size = estimate_text(short) + 1  # for the blank line between two texts
+        if chunk and used + size > tokens:
             yield "\n\n".join(chunk)
-            chunk, taken = [], 0
+            chunk, used = [], 0
         chunk.append(short)
-        taken += size
+        used += size
     if chunk:
         yield "\n\n".join(chunk)
 

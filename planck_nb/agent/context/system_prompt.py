@@ -1,4 +1,4 @@
-"""The system prompt of an agent: who it is, what it was told, how its tools are best used, which skills it has."""
+"""The system prompt of an agent: its identity, instructions, advice on its tools, and skills."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from planck_nb.agent.calling.tool import Tool
 
 @dataclass(frozen=True, slots=True)
 class SystemPromptParts:
-    """What an agent is told beyond its own system prompt, and the `tools` that it gets with that.
+    """Text to add to an agent's own system prompt, and tools to add with it.
 
-    `instructions` come before it, such as those of AGENTS.md; `skills` come last, because they change most often and
-    a provider's cache holds what stays the same from the beginning.
+    Args:
+        instructions: Text before the agent's own, such as that of AGENTS.md.
+        skills: Text at the end, because it changes most often and providers cache the unchanged beginning of a prompt.
+        tools: Tools that belong to the text, such as one that loads a skill.
     """
 
     instructions: str = ""
@@ -22,7 +24,7 @@ class SystemPromptParts:
 
 
 def identity_line(name: str, agent_type: str) -> str:
-    """One line on who the agent is, empty where neither name nor type is known."""
+    """One line on who the agent is; empty if it has neither name nor type."""
     if agent_type:
         article = "an" if agent_type[0].lower() in "aeiou" else "a"
         return f"You are {name}, {article} {agent_type}." if name else f"You are {article} {agent_type}."
@@ -32,7 +34,7 @@ def identity_line(name: str, agent_type: str) -> str:
 def full_system_prompt(
     name: str, agent_type: str, own: str, tools: Iterable[Tool], prompt_parts: SystemPromptParts
 ) -> str:
-    """Everything in its order, parts separated by blank lines; the same input gives the same text."""
+    """The whole system prompt, its parts separated by blank lines. Deterministic, so that providers can cache it."""
     guidance = [f"- {tool.name}: {tool.guidance}" for tool in tools if tool.guidance]
     advice = "\n".join(["How to use your tools:", *guidance]) if guidance else ""
     parts = (identity_line(name, agent_type), prompt_parts.instructions, own, advice, prompt_parts.skills)

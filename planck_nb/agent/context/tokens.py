@@ -1,4 +1,4 @@
-"""How many tokens a conversation takes: what the provider counted last, and an estimate of what came after it."""
+"""The size of a conversation in tokens: the provider's last count, and an estimate of what was added since."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from planck_nb.ai.request import Context, ToolSpec
 from planck_nb.base.json_types import JsonObject
 
 IMAGE_TOKENS = 1_500
-"""What a picture is taken for. Vendors count from 85 to about 1,600 for one, by its size."""
+"""The estimate for an image. Vendors count from 85 to about 1,600 for one, depending on its size."""
 
 FILE_TOKENS = 6_000
-"""What a document is taken for: two or three pages of a PDF, each read as text and as a picture."""
+"""The estimate for a document: two or three pages of a PDF, each read as text and as an image."""
 
 FRAME_TOKENS = 4
-"""What stands around each message, tool call and tool result."""
+"""The estimate for the markup around each message, tool call and tool result."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-"""Where tokenizers begin anew in Latin script, camelCase and base64 included."""
+"""The pieces into which tokenizers split Latin script, including camelCase and base64."""
 
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -29,12 +29,12 @@ _SPACES = b" \t\r"
 
 
 def _others(kept: bytes) -> bytes:
-    """All bytes but these."""
+    """All bytes except these."""
     return bytes(set(range(256)).difference(kept))
 
 
-# Hundredths of a token for each character of a kind, a character of more than one byte told by its first. Fitted to
-# replies that Anthropic, Google, OpenAI and Ollama counted; guessed for the scripts that those lack.
+# Hundredths of a token per character, by class; the first byte of a character of several bytes decides its class.
+# Fitted to replies that Anthropic, Google, OpenAI and Ollama counted; guessed for scripts that these do not contain.
 _WORD = 75
 _WEIGHTS = (
     (10, _others(_LETTERS)),
@@ -49,9 +49,9 @@ _WEIGHTS = (
 
 
 def estimate_text(text: str) -> int:
-    """About how many tokens the text takes: within 15 % for prose, whatever the model. 0 for none.
+    """Estimate the tokens of a text: within 15 % for prose, with any model.
 
-    Deterministic; more text never takes less, and a text takes no more than its pieces.
+    Deterministic. A longer text never has fewer tokens, and a text has at most as many as its pieces together.
     """
     data = text.encode("utf-8", "surrogatepass")
     hundredths = _WORD * len(_WORDS.findall(text))
@@ -61,23 +61,32 @@ def estimate_text(text: str) -> int:
 
 
 def estimate(message: Message) -> int:
-    """About how many tokens a model reads for the message, thinking included; never 0."""
+    """Estimate the tokens of a message, thinking included; never 0."""
     if message.type == "summary":
         message = message.as_user_message()
     return FRAME_TOKENS + sum(map(_estimate_part, message.content))
 
 
 def estimate_request(context: Context) -> int:
-    """About how many tokens the whole request takes: system prompt, tools and messages."""
+    """Estimate the tokens of a whole request: system prompt, tools and messages."""
     return _estimate_setting(context.system, context.tools) + sum(map(estimate, context.messages))
 
 
 def context_tokens(messages: Sequence[Message], system: str = "", tools: Sequence[ToolSpec] = ()) -> int:
-    """How many tokens a request with these messages takes; a summary among them stands first, then what it keeps.
+    """The tokens of a request with these messages.
 
-    Counts from the newest reply that the provider counted, which knows all that was sent before it, and estimates what
-    came later: the cost does not grow with the conversation. What a summary keeps was counted in an earlier
-    conversation and is no such reply; without one, everything is estimated.
+    Adds an estimate of the newest messages to the provider's count for the latest reply, which includes everything
+    that was sent before it: so this takes the same time however long the conversation is. Without such a reply
+    everything is estimated.
+
+    Args:
+        messages: What the model is sent. If there is a summary it is the first one, followed by the messages that it
+            keeps; replies among these were counted in the conversation as it was before, so their counts are ignored.
+        system: The system prompt.
+        tools: The tools.
+
+    Returns:
+        The number of tokens.
     """
     first = 1 + len(messages[0].kept) if messages and messages[0].type == "summary" else 0
     later = 0
@@ -90,7 +99,7 @@ def context_tokens(messages: Sequence[Message], system: str = "", tools: Sequenc
 
 
 def _counted(reply: AssistantMessage) -> int:
-    """What the provider counted for the request and this reply to it, 0 where it did not."""
+    """The tokens that the provider counted for a reply and its request, 0 if it did not count them."""
     usage = reply.usage
     if usage is None or not usage.input_tokens:
         return 0
@@ -100,7 +109,7 @@ def _counted(reply: AssistantMessage) -> int:
 
 
 def _estimate_setting(system: str, tools: Sequence[ToolSpec]) -> int:
-    """What stands before the first message."""
+    """Estimate the tokens of what is sent before the first message."""
     return estimate_text(system) + sum(
         FRAME_TOKENS + estimate_text(f"{tool.name} {tool.description} {_json(tool.parameters)}") for tool in tools
     )

@@ -84,7 +84,7 @@ def test_the_text_of_a_rule(text: str, rule: Rule) -> None:
         ("Bash(git *)", "write a rule such as"),
         ("write@", "write a rule such as"),
         ("@edit", "names nothing before '@'"),
-        ("delete@edit", "is nothing a tool does"),
+        ("delete@edit", "is not a kind of effect"),
         ("write:~/notes", "write the whole path"),
         ("write:src/*/../x", "'..' after a wildcard"),
         ("write:src/a**", "between slashes"),

@@ -340,7 +340,7 @@ async def test_a_file_defines_a_compactor(kind: str, tmp_path: Path) -> None:
         ("raise SystemExit(3)\n", "SystemExit"),
         ("x = 1\n", "no compactor"),
         ("compact = 5\n", "no compactor"),
-        ("def compact():\n    pass\n", "must take"),
+        ("def compact():\n    pass\n", "must accept"),
         (FILES["subclass"] + "a, b = Mine(), Mine()\n", "several compactors"),
         (FILES["subclass"].replace("= 1", ""), "without arguments"),
     ],
