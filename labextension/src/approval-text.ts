@@ -1,6 +1,7 @@
 /** The texts of an approval request, and the values of its edited arguments. No DOM here. */
 
 import type { ApprovalDisplay } from './events.generated.ts';
+import type { Role, RuleScope } from './model.ts';
 
 export type EffectKind = ApprovalDisplay['effects'][number][0];
 export type ArgumentKind = ApprovalDisplay['arguments'][number][2];
@@ -47,6 +48,17 @@ export function effectSentences(request: ApprovalDisplay): Piece[] {
   if (request.effects.length === 0) pieces.push(['The tool does not declare its effects. ', false]);
   if (request.reason !== '') pieces.push([request.reason, false]);
   return pieces;
+}
+
+/** The agents that a decision can be remembered for, each with its label, for a request by an agent of this role. */
+export function ruleScopes(role: Role): (readonly [scope: RuleScope, label: string])[] {
+  return [['agent', 'This agent'], ...(role === '' ? [] : [['role', `All ${role}s`] as const]), ['all', 'All agents']];
+}
+
+/** The label of the button that remembers a decision; it names the agents if they are more than the one that asked. */
+export function rememberLabel(scope: RuleScope, role: Role): string {
+  const label = ruleScopes(role).find(([other]) => other === scope)?.[1] ?? '';
+  return scope === 'agent' ? 'Always this session' : `Always this session, ${label.toLowerCase()}`;
 }
 
 function listed(targets: readonly string[]): string {

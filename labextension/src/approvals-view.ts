@@ -1,13 +1,13 @@
 /** The calls that wait for approval, as blocks outside everything that scrolls. */
 
-import { effectSentences, intention, parseValue, visible } from './approval-text.ts';
+import { effectSentences, intention, parseValue, rememberLabel, ruleScopes, visible } from './approval-text.ts';
 import type { ArgumentKind, EffectKind } from './approval-text.ts';
 import type { Decision } from './connection.ts';
 import { h, setText, withCode } from './dom.ts';
 import type { ApprovalDisplay } from './events.generated.ts';
 import { elapsed } from './format.ts';
 import { icon } from './icons.ts';
-import type { PendingApproval } from './model.ts';
+import type { PendingApproval, Role, RuleScope } from './model.ts';
 import { labelOverflowing } from './text-boxes.ts';
 
 type Decide = (decision: Decision) => void;
@@ -80,12 +80,14 @@ class ApprovalView {
   private readonly deadline = h('span', { class: 'pk-meta' });
   private readonly content = h('div', { class: 'pk-change' });
   private readonly row = h('div', { class: 'pk-row' });
+  private readonly remember: RememberButton;
   private fields: Field[] | null = null;
   private paused = 0;
 
   constructor(approval: PendingApproval, decide: Decide) {
     this.approval = approval;
     this.decide = decide;
+    this.remember = new RememberButton(approval.role, () => this.allow(this.remember.scope));
     const { name, display } = approval;
     const { verb, target } = intention(display);
     const what = h('span', { class: 'pk-what' }, this.agent, h('b', {}, name), ` ${verb} `);
@@ -140,9 +142,9 @@ class ApprovalView {
     this.content.replaceChildren(...parts);
     const edit = button('Edit arguments', 'bare', () => this.edit());
     this.row.replaceChildren(
-      button('Allow once', 'main', () => this.allow(false)),
-      button('Always this session', '', () => this.allow(true)),
-      button('Deny', '', () => this.send(false, null, false)),
+      button('Allow once', 'main', () => this.allow(null)),
+      this.remember.element,
+      button('Deny', '', () => this.send(false, null, null)),
       ...(display.arguments.some(([, , kind]) => kind !== 'cut') ? [h('span', { class: 'pk-push' }, edit)] : []),
     );
   }
@@ -151,16 +153,16 @@ class ApprovalView {
     this.fields = this.approval.display.arguments.map(([name, text, kind]) => new Field(name, text, kind));
     this.content.replaceChildren(...this.fields.map((field) => field.element));
     this.row.replaceChildren(
-      button('Allow edited once', 'main', () => this.allow(false)),
+      button('Allow edited once', 'main', () => this.allow(null)),
       button('Reset', '', () => this.show()),
-      button('Deny', '', () => this.send(false, null, false)),
+      button('Deny', '', () => this.send(false, null, null)),
       h('span', { class: 'pk-push pk-mute pk-wide' }, 'Ctrl+Enter allows'),
     );
     this.fields.find((field) => field.input !== null)?.input?.focus();
   }
 
   private key(event: KeyboardEvent): void {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.allow(false);
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.allow(null);
     else if (event.key === 'Escape' && this.fields !== null) {
       this.show();
       this.row.querySelector<HTMLElement>('.pk-push button')?.focus();
@@ -169,7 +171,8 @@ class ApprovalView {
     event.stopPropagation();
   }
 
-  private allow(remember: boolean): void {
+  /** Allow the call, and calls like it by the agents in `scope`; null for this call only. */
+  private allow(scope: RuleScope | null): void {
     const fields = this.fields ?? [];
     const wrong = fields.find((field) => !field.check());
     if (wrong !== undefined) {
@@ -178,15 +181,34 @@ class ApprovalView {
     }
     const edited = fields.filter((field) => field.edited);
     const args = Object.fromEntries(edited.map((field) => [field.name, field.value]));
-    this.send(true, edited.length > 0 ? args : null, remember);
+    this.send(true, edited.length > 0 ? args : null, scope);
   }
 
-  private send(allow: boolean, args: Decision['args'], remember: boolean): void {
+  private send(allow: boolean, args: Decision['args'], scope: RuleScope | null): void {
     if (this.row.hasAttribute('aria-disabled')) return;
     // Until the decision comes back as an event, or is refused.
     this.row.setAttribute('aria-disabled', 'true');
     const { agent, id } = this.approval;
-    this.decide({ agent_id: agent, id, allow, args, remember, scope: null, reason: '' });
+    this.decide({ agent_id: agent, id, allow, args, remember: scope !== null, scope, reason: '' });
+  }
+}
+
+/** The button that remembers a decision, and beside it the choice of the agents that the decision is for. */
+class RememberButton {
+  readonly element: HTMLElement;
+  private readonly select: HTMLSelectElement;
+
+  constructor(role: Role, onClick: () => void) {
+    const options = ruleScopes(role).map(([scope, label]) => h('option', { value: scope }, label));
+    const label = 'Always allow for';
+    this.select = h('select', { 'aria-label': label, title: label }, ...options);
+    const remember = button(rememberLabel(this.scope, role), '', onClick);
+    this.select.addEventListener('change', () => setText(remember, rememberLabel(this.scope, role)));
+    this.element = h('span', { class: 'pk-split' }, remember, h('span', { class: 'pk-pick' }, icon('chevron'), this.select));
+  }
+
+  get scope(): RuleScope {
+    return this.select.value as RuleScope;
   }
 }
 

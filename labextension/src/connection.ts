@@ -1,6 +1,7 @@
 /** The browser's side of the connection to the kernel: keeps the run up to date, and resyncs when a frame is missing. */
 
 import type { AgentEvent } from './events.generated.ts';
+import type { RuleScope } from './model.ts';
 import { cutOffRun, EMPTY, foldAll } from './run.ts';
 import type { Run } from './run.ts';
 
@@ -38,8 +39,8 @@ export interface Decision {
   /** The edited arguments; null for none. */
   readonly args: Readonly<Record<string, unknown>> | null;
   readonly remember: boolean;
-  /** The agents that a remembered decision is for; null for this agent only. */
-  readonly scope: string | null;
+  /** The agents that a remembered decision is for; null if it is not remembered. */
+  readonly scope: RuleScope | null;
   readonly reason: string;
 }
 

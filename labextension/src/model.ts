@@ -112,15 +112,23 @@ export interface QueuedPrompt {
 /** A call that waits for approval; it is denied at `deadline`. */
 export interface PendingApproval {
   readonly agent: string;
+  /** The role of the agent in its team; empty if it is in no team. */
+  readonly role: Role;
   readonly id: string;
   readonly name: string;
   readonly deadline: number;
   readonly display: ev.ApprovalDisplay;
 }
 
+export type Role = ev.AgentStarted['role'];
+
+/** The agents that a remembered decision is for. */
+export type RuleScope = Exclude<ev.ApprovalDecision['scope'], ''>;
+
 export interface AgentState {
   readonly id: string;
   readonly name: string;
+  readonly role: Role;
   readonly model: string;
   readonly status: 'idle' | 'streaming' | 'executing_tools';
   readonly turn: number;
@@ -182,6 +190,7 @@ export function newAgent(id: string): AgentState {
   return {
     id,
     name: '',
+    role: '',
     model: '',
     status: 'idle',
     turn: -1,
@@ -210,7 +219,7 @@ export function newAgent(id: string): AgentState {
 export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
   switch (event.type) {
     case 'agent_started':
-      return { ...agent, ...AT_REST, ...RESET, name: event.name, model: event.model, stopped: false };
+      return { ...agent, ...AT_REST, ...RESET, name: event.name, role: event.role, model: event.model, stopped: false };
     case 'agent_changed':
       return { ...agent, model: event.model };
     case 'agent_stopped':
@@ -572,7 +581,7 @@ function approvalRequested(agent: AgentState, event: ev.ApprovalRequest): AgentS
   const base = known !== undefined && isLive(known) ? agent : append(agent, newCall(agent, id, name, time));
   const args = display.arguments.map(([argument, text]) => [argument, text] as const);
   const next = changeCall(base, id, { state: 'ask', json: '', key: display.key, args });
-  return { ...next, approvals: [...agent.approvals, { agent: agent.id, id, name, deadline, display }] };
+  return { ...next, approvals: [...agent.approvals, { agent: agent.id, role: agent.role, id, name, deadline, display }] };
 }
 
 /** The decision may come from another browser, or from a rule without a request. */

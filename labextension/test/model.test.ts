@@ -85,6 +85,12 @@ test('a call that needs approval waits for it, and shows the arguments that it i
   assert.equal(allowed.activity, 'Running 2 tools');
 });
 
+test('a request for approval has the role of its agent', () => {
+  const started = event('agent_started', 0, { name: 'b', agent_type: '', model: 'm', role: 'worker' } as never);
+  const [alone, inTeam] = [after([...RUNNING, REQUEST]), after([started, ...RUNNING, REQUEST])];
+  assert.deepEqual([alone.approvals[0]?.role, inTeam.approvals[0]?.role], ['', 'worker']);
+});
+
 test('a denied call stays denied when its result comes', () => {
   const result = event('tool_end', 20, { id: '1', name: 'read', result: 'Error: denied', error: true });
   const denied = after([...RUNNING, REQUEST, decision(false, 'deadline'), result]);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { effectSentences, intention, parseValue, visible } from '../src/approval-text.ts';
+import { effectSentences, intention, parseValue, rememberLabel, ruleScopes, visible } from '../src/approval-text.ts';
 import type { ApprovalDisplay } from '../src/events.generated.ts';
 import { count, dollars, duration, elapsed, lastSentence } from '../src/format.ts';
 import { keyOf, stringMembers } from '../src/partial-json.ts';
@@ -59,6 +59,14 @@ test('an approval request states the intention and the effects of the call', () 
   assert.equal(sentences(command), 'Runs a command. It can write files and use the network. No rule.');
   assert.equal(sentences(request([['network', 'x.invalid']])), 'Uses the network: x.invalid.');
   assert.equal(sentences(request([])), 'The tool does not declare its effects.');
+});
+
+test('a decision can be remembered for the role of an agent only if it has one', () => {
+  assert.deepEqual(ruleScopes(''), [['agent', 'This agent'], ['all', 'All agents']]);
+  assert.deepEqual(ruleScopes('worker')[1], ['role', 'All workers']);
+  assert.equal(rememberLabel('agent', ''), 'Always this session');
+  assert.equal(rememberLabel('all', ''), 'Always this session, all agents');
+  assert.equal(rememberLabel('role', 'orchestrator'), 'Always this session, all orchestrators');
 });
 
 test('fields return values of their kind', () => {

@@ -120,9 +120,9 @@ class ScriptedRun:
         agent_id: str | None = None,
         scope: str | None = None,
     ) -> None:
-        assert scope is None
+        assert scope is None or remember
         self.agent_id = agent_id or "a1"
-        self.commands.put_nowait(("decide", call_id, allow, args, remember))
+        self.commands.put_nowait(("decide", call_id, allow, args, remember, *([scope] if remember else [])))
         self.add(ev.ApprovalDecision, id=call_id, name="", allowed=allow, by="user", args=args, reason=reason)
         if not allow:
             self.result(call_id, "", "The user denied this call.", error=True)

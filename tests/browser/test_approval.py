@@ -83,6 +83,30 @@ def test_what_is_denied_does_not_run_and_is_asked_again(lab: Lab, open_notebook:
         assert "".join(notebook.outputs(cell)[-1]["data"]["text/plain"]).startswith("[bash echo one two]\n")
 
 
+def test_a_decision_for_all_agents_is_remembered_for_another_agent(lab: Lab, open_notebook: Open) -> None:
+    cells = [ASK.replace("%%planck", f"%%planck {name}") for name in ("ann", "ann", "bob", "cid")]
+    notebook = open_notebook(lab.write("scope.ipynb", SETUP, *cells))
+    notebook.run_all()
+    remember = "Always this session"
+    ann = notebook.output(1).get_by_label("Approval: bash")
+    options = ann.get_by_label("Always allow for").locator("option")
+    expect(options).to_have_text(["This agent", "All agents"], timeout=20_000)
+    ann.get_by_role("button", name=remember, exact=True).click()
+    bob = notebook.output(3).get_by_label("Approval: bash")
+    expect(bob.get_by_role("button", name=remember, exact=True)).to_be_visible(timeout=20_000)
+    choice = bob.get_by_label("Always allow for")
+    bob.get_by_role("button", name=remember).focus()
+    choice.page.keyboard.press("Tab")
+    expect(choice).to_be_focused()
+    choice.page.keyboard.press("End")
+    expect(choice).to_have_value("all")
+    notebook.screenshot("approval-scope")
+    bob.get_by_role("button", name=f"{remember}, all agents").click()
+    notebook.wait_idle()
+    for cell in (1, 2, 3, 4):
+        assert "".join(notebook.outputs(cell)[-1]["data"]["text/plain"]).startswith("[bash echo one two]\n")
+
+
 def test_nobody_decides_in_time(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("late.ipynb", f"%env PLANCK_NB_APPROVAL_DEADLINE=2\n{SETUP}", ASK))
     notebook.run_all()

@@ -84,10 +84,13 @@ def test_an_approval_is_not_cut_in_a_narrow_window(lab: Lab, open_notebook: Open
     what = notebook.output(1).locator(".pk-ask .pk-what")
     expect(what).to_have_text(f"write wants to change {LONG}")
     assert what.evaluate("what => [what.scrollWidth > what.clientWidth, what.clientHeight > 24]") == [False, True]
-    buttons = notebook.output(1).locator(".pk-ask .pk-row > .pk-btn")
+    buttons = notebook.output(1).locator(".pk-ask .pk-row > :is(.pk-btn, .pk-split)")
     tops = buttons.evaluate_all("buttons => buttons.map(button => button.getBoundingClientRect().top)")
     assert (len(tops), len(set(tops))) == (3, 1)
     notebook.screenshot("approval-long-480")
+    notebook.output(1).get_by_label("Always allow for").select_option("All agents")
+    row = notebook.output(1).locator(".pk-ask .pk-row")
+    assert row.evaluate("row => row.scrollWidth <= row.clientWidth")
     notebook.output(1).locator(".pk-stop").click()
     notebook.wait_idle()
 
@@ -232,6 +235,32 @@ def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open, look:
     output.locator(".pk-stop").click()
     notebook.wait_idle()
     assert notebook.printed(1).strip() == "('decide', '1', True, None, False) r"
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "480"])
+def test_a_decision_is_remembered_for_the_role_of_an_agent(lab: Lab, open_notebook: Open, look: str) -> None:
+    cell = f"""from planck_nb.agent import events as ev
+{BEGIN}run.add(ev.AgentStarted, name="w", agent_type="", model="demo:s", system_prompt="", tools=(), role="worker")
+run.start()
+run.ask("1", "bash", {{"command": "ls"}})
+print(await run.commands.get())
+await run.stopped.wait(){END}"""
+    notebook = open_notebook(lab.write(f"role-{look}.ipynb", SETUP, cell), width=480 if look == "480" else 1000)
+    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+    notebook.run_all()
+    ask = notebook.output(1).get_by_label("Approval: bash")
+    choice = ask.get_by_label("Always allow for")
+    expect(choice.locator("option")).to_have_text(["This agent", "All workers", "All agents"])
+    expect(choice).to_have_value("agent")
+    choice.select_option("All workers")
+    choice.focus()
+    notebook.screenshot(f"approval-role-{look}")
+    notebook.theme("JupyterLab Light")
+    ask.get_by_role("button", name="Always this session, all workers", exact=True).click()
+    expect(ask).to_have_count(0)
+    notebook.output(1).locator(".pk-stop").click()
+    notebook.wait_idle()
+    assert notebook.printed(1).strip() == str(("decide", "1", True, None, True, "role"))
 
 
 def test_nothing_can_hide_in_an_approval(lab: Lab, open_notebook: Open) -> None:

@@ -54,6 +54,8 @@ async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
         ("%planck help mod", "mod", ["model", "models"]),
         ("%planck help pro", "pro", ["prompt"]),
         ("%planck models goo", "goo", ["google"]),
+        ("%planck approve --", "--", ["--always", "--debug", "--help"]),
+        ("%planck approve --always ", "", ["agent", "role", "all"]),
         ("%planck policy ", "", ["allow", "ask", "deny"]),
         ("%planck cassette re", "re", ["record", "replay"]),
         ("%planck search pump --session calm-o", "calm-o", ["calm-owl"]),

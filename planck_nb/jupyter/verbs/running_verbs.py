@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 
 from planck_nb.agent.agent import Agent
+from planck_nb.agent.events import RuleScope
 from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import AgentError
 from planck_nb.base.text import one_line
 from planck_nb.jupyter.kinds import AGENT, CALL, waiting_calls
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import TEXT, Extent, Kind, Parameter
+from planck_nb.jupyter.parameters import TEXT, Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 
 SUBJECT = "Running agents"
 _SHOWN = 100
 
+_SCOPE = choice(agent="this agent", role="all agents of its role in a team", all="all agents")
 _CALL = Parameter("call", CALL, "the agent that waits, the id of its call, or both", optional=True)
 
 
@@ -72,16 +74,23 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
     SUBJECT,
     "allow a tool call that waits for approval; if several wait, list them",
     _CALL,
-    example="approve analyst",
+    Option(
+        "always", None, _SCOPE, "allow such calls for the rest of this session: of this agent, of its role or of all"
+    ),
+    example="approve --always agent analyst",
 )
-async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None) -> object:
+async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None, always: RuleScope | None) -> object:
     """Allow the call, or return a table of those that wait."""
     call = call or _only_call(notebook)
     if call is None:
         return _calls(notebook)
     agent, pending = call
-    agent.decide(pending.id, allow=True)
-    return Text(f"{pending.name} runs.")
+    if always is None:
+        agent.decide(pending.id, allow=True)
+        return Text(f"{pending.name} runs.")
+    agent.decide(pending.id, allow=True, remember=True, scope=always)
+    of = {"agent": agent.name, "role": f"all {agent.role}s"}.get(always, "all agents")
+    return Text(f"{pending.name} runs. Such calls of {of} need no approval for the rest of this session.")
 
 
 @verb(

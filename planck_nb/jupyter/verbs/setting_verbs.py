@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -116,8 +117,13 @@ async def policy(notebook: Notebook, action: Action | None, written: str | None)
             approvals.remember(rule)
         await notebook.workspace.save_session_settings()
     configured = set(notebook.workspace.policy().rules)
+    names = {agent.id: name for name, agent in notebook.workspace.agents.items()}
     rows = [
-        {"what": str(rule), "action": rule.action, "from": "settings" if rule in configured else "session"}
+        {
+            "what": str(replace(rule, agent=names.get(rule.agent, rule.agent))),
+            "action": rule.action,
+            "from": "settings" if rule in configured else "session",
+        }
         for rule in approvals.policy.rules
     ]
     for kind in KINDS:

@@ -214,6 +214,25 @@ def test_a_waiting_call_is_approved(kernel: Kernel, tmp_path: Path) -> None:
     assert said(kernel, "%planck approve") == said(kernel, "%planck deny") == "Nothing waits for approval."
 
 
+def test_an_approval_is_remembered_for_the_agent_or_for_all(kernel: Kernel, tmp_path: Path) -> None:
+    said(kernel, "workspace().attend()")
+    prompt = '{0} = %planck --agent {0} --background --tools write write "a.txt" with content "{0}"'
+    said(kernel, prompt.format("ann") + "\nawait until('approval_request')")
+    no_team = "A rule cannot be remembered for 'role'; use 'agent', 'all', or 'role' in a team."
+    assert no_team in kernel.run("%planck approve --always role").error
+    assert "--always cannot be 'bob'" in kernel.run("%planck approve --always bob").error
+    shown = said(kernel, "%planck approve --always agent ann")
+    assert shown == "write runs. Such calls of ann need no approval for the rest of this session."
+    said(kernel, "await ann\n" + prompt.format("ann") + "\nawait ann")
+    rule = ["agent=ann write:./*", "allow", "session"]
+    assert rule in value(kernel, "shown = %planck policy\nshown.values.tolist()")
+    said(kernel, prompt.format("bob") + "\nawait until('approval_request', 2)")
+    shown = said(kernel, "%planck approve --always=all")
+    assert shown == "write runs. Such calls of all agents need no approval for the rest of this session."
+    said(kernel, "await bob\n" + prompt.format("cid") + "\nawait cid")
+    assert (tmp_path / "a.txt").read_text() == "cid"
+
+
 def test_a_waiting_call_is_denied_with_a_reason_that_the_model_reads(kernel: Kernel, tmp_path: Path) -> None:
     said(kernel, "workspace().attend()")
     call = value(kernel, ASKING.format("approval_request"))
