@@ -31,7 +31,7 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
 
     Args:
         turn: The turn to run.
-        prompts: What is to be answered; may be empty, to let the model continue.
+        prompts: The prompts to answer; may be empty, to let the model continue.
 
     Returns:
         The final message of the model.

@@ -53,13 +53,13 @@ class AgentSetup:
         return self.own_client or default_client()
 
     def add_tool(self, tool: Tool) -> bool:
-        """Add a tool, or replace the one of its name; whether the name is new."""
+        """Add a tool, or replace the one with its name. Returns whether the name is new."""
         new = tool.name not in self.tools
         self.tools = {**self.tools, tool.name: self.placed(tool)}
         return new
 
     def remove_tool(self, name: str) -> bool:
-        """Remove the tool of this name; whether there was one."""
+        """Remove the tool with this name. Returns whether there was one."""
         known = name in self.tools
         self.tools = {key: tool for key, tool in self.tools.items() if key != name}
         return known
@@ -81,6 +81,6 @@ class AgentSetup:
         return Context(system=prompt, messages=messages, tools=tool_specs(self.tools))
 
     def estimate_tokens(self, messages: Sequence[Message]) -> int:
-        """How many tokens the request for these messages has, as counted by the model before or estimated."""
+        """The tokens of the request for these messages, as counted by the provider or estimated."""
         context = self.context(messages)
         return context_tokens(context.messages, context.system, context.tools)

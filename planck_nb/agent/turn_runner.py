@@ -1,4 +1,4 @@
-"""One turn of an agent, as the loop sees it: what to ask which model, what it may spend, and what came of it."""
+"""One turn of an agent, as the loop sees it: its requests and tool calls, what it may spend, and its results."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class TurnRunner:
     ) -> None:
         self.runs = runs
         self.model = setup.model
-        """The model that is asked now: a fallback, once the agent's own has failed."""
+        """The model that answers now: a fallback, once the agent's own has failed."""
         self.usage = Usage()
-        """What the replies of the turn took so far."""
+        """The tokens of the turn's replies so far."""
         self.emit = recorder.emit
         self.append: Callable[[Message], Awaitable[None]] = recorder.append
         self.fit_window = window.prepare
@@ -85,7 +85,7 @@ class TurnRunner:
 
     @property
     def prompts(self) -> list[UserMessage]:
-        """What is to be answered; a run that only lets the model continue has no prompt."""
+        """The prompts to answer; a run that only lets the model continue has none."""
         return [run.prompt for run in self.runs if run.prompt.content]
 
     # Asking the model.
@@ -168,14 +168,14 @@ class TurnRunner:
         """
         return call.args if self._gate is None else await self._gate.approve(tool, call)
 
-    # Messages that the turn adds by itself.
+    # Messages that the turn adds.
 
     def is_steered(self) -> bool:
         """Whether a prompt is waiting to steer the turn."""
         return any(run.steer for run in self._queue)
 
     def take_steering(self) -> list[UserMessage]:
-        """Take in the prompts that steer the turn."""
+        """Remove the prompts that steer the turn from the queue, to answer them now."""
         runs = self._queue.take_steering()
         for run in runs:
             self._recorder.emit_to([run.events], ev.Unqueued, run.id)
