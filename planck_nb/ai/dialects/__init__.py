@@ -1,4 +1,4 @@
-"""The wire formats, one module each, and what the module of another package needs to add one."""
+"""The wire formats, one module each, and the functions that another package needs to add one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Anthropic Messages.
 
-Blocks are told apart by their index alone: servers interleave them. What a block carries beside its text goes back as
-it came, in the part's `provider_state`, which is the block without its text. Blocks of unknown kinds become text parts
-without text, so that they keep their place among the others.
+Blocks are identified by their index alone, because servers interleave them. The fields of a block other than its text
+are sent back unchanged; they are the part's `provider_state`. Blocks of unknown kinds become text parts without text,
+so that they keep their position among the others.
 """
 
 from __future__ import annotations
@@ -75,20 +75,20 @@ _STATUS_OF_ERROR = {
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _FAILED = "The call failed and said nothing."
-"""The API refuses an error without words."""
+"""The text of a tool error without text, which the API would refuse."""
 
 
 class Messages:
     """The Messages dialect.
 
-    Thinking is signed for what stands before it. A request knows the digest of that, and thinking that was made for
-    something else is not sent.
+    Anthropic signs thinking together with everything before it. A request contains the digest of that, and thinking
+    that was produced after something else is not sent.
     """
 
     framing: Literal["sse", "ndjson"] = "sse"
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
-        """The request for one streamed reply."""
+        """Build the request for one streamed reply."""
         prefix = prefix_of(model, context)
         body: JsonObject = {
             "model": model.id,
@@ -112,11 +112,11 @@ class Messages:
         return WireRequest(f"{base_url_of(model)}/messages", body, headers, tuple(warnings), prefix.digest)
 
     def decoder(self, model: Model) -> Decoder:
-        """A decoder for one reply."""
+        """Create a decoder for one reply."""
         return MessagesDecoder(model)
 
     def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an HTTP error means."""
+        """Convert an HTTP error response to an error."""
         return body_error(model, status, headers, body)
 
 
@@ -124,19 +124,19 @@ DIALECT = Messages()
 
 
 def prefix_of(model: Model, context: Context) -> Prefix:
-    """What stands before the messages, as far as the model signs its thinking for it."""
+    """The system prompt and tools, if the model signs its thinking together with them."""
     return Prefix(context.system, *context.tools) if binds_to_tools(model) else Prefix()
 
 
 def _messages(messages: Sequence[Message], model: Model) -> list[JsonObject]:
-    """The messages with roles that alternate: results and the prompt that follows them are one user message."""
+    """The messages with alternating roles: results and the prompt that follows them are one user message."""
     wire: list[JsonObject] = []
     for number, message in enumerate(messages, 1):
         role = "assistant" if message.type == "assistant" else "user"
         content = [block for part in message.content if (block := _block(part, model)) is not None]
-        # A message that was cut short after a thought: the API takes none that ends with one, unless it goes on.
-        goes_on = role == "user" or number == len(messages)
-        while not goes_on and content and content[-1]["type"].endswith("thinking"):
+        # A message that was interrupted after thinking: the API accepts it only as the last one, which it continues.
+        may_end_with_thinking = role == "user" or number == len(messages)
+        while not may_end_with_thinking and content and content[-1]["type"].endswith("thinking"):
             content.pop()
         if not content:
             continue
@@ -148,7 +148,7 @@ def _messages(messages: Sequence[Message], model: Model) -> list[JsonObject]:
 
 
 def _block(part: Part, model: Model) -> JsonObject | None:
-    """A part as a block; None for one that the API would refuse."""
+    """A part as a block; None if the API would refuse it."""
     match part.type:
         case "image":
             return _image(part, model)
@@ -161,12 +161,12 @@ def _block(part: Part, model: Model) -> JsonObject | None:
 
 
 def _said(part: TextPart | ThinkingPart | ToolCallPart) -> JsonObject | None:
-    """What the model said, or a person in plain text, as it came."""
+    """A text, thinking or call as a block, with the fields that it was received with."""
     state = part.provider_state
     if part.type == "tool_call":
         return {"type": "tool_use", **(state or {}), "id": part.id, "name": part.name, "input": part.args}
     if part.type == "thinking":
-        # Only signed thinking is taken back; what was interrupted before its signature is not.
+        # The API accepts only signed thinking; thinking that was interrupted has no signature yet.
         return {**state, "thinking": part.text} if state and state.get("type") == "thinking" else state
     if state is not None and state.get("type") != "text":
         return state
@@ -181,7 +181,7 @@ def _image(part: ImagePart, model: Model) -> JsonObject:
 
 
 def _document(part: FilePart, model: Model) -> JsonObject:
-    """A document block: a PDF, or a text where its bytes are there."""
+    """A document block: a PDF, or a text whose bytes are given."""
     check_media(model, part)
     if part.mime.startswith("text/") and part.data is not None:
         text = base64.b64decode(part.data).decode("utf-8", "replace")
@@ -200,7 +200,7 @@ def _source(part: ImagePart | FilePart) -> JsonObject:
 
 
 def _unseen(context: Context, model: Model) -> Iterable[str]:
-    """A sentence about the pictures of tools that the model cannot look at. A tool cannot know who reads them."""
+    """A warning about images in tool results that the model cannot read. A tool does not know the model."""
     results = (part for message in context.messages if message.type == "tool_result" for part in message.content)
     if not model.takes("image") and any(part.images for part in results):
         yield f"{model} cannot look at images, so those that tools returned were not sent."
@@ -217,7 +217,7 @@ def _result(part: ToolResultPart, model: Model) -> JsonObject:
 
 
 class _ContentBlock:
-    """A block that is being written: everything but its text, and pieces of JSON where it has an input."""
+    """A block that is being received: all its fields except the text, and the chunks of its JSON input."""
 
     __slots__ = ("ended", "pieces", "state")
 
@@ -239,7 +239,7 @@ class MessagesDecoder:
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent | Pause]:
-        """The events of one of the API's events."""
+        """The events for one event of the API."""
         if self._finished:
             return ()
         event = read_object(data, self._model)
@@ -252,7 +252,7 @@ class MessagesDecoder:
         return self._border(kind, event)
 
     def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent | Pause]:
-        """What begins and ends blocks and the message; an event of a kind that came later than this is skipped."""
+        """Handle the start and end of blocks and of the message. Events of unknown kinds are skipped."""
         events: Iterable[StreamEvent | Pause] = ()
         match kind:
             case "content_block_start":
@@ -278,15 +278,15 @@ class MessagesDecoder:
             category = self._details.get("category")
             words = str(self._details.get("explanation") or "it gave no reason").strip().rstrip(".")
             yield StreamWarning(
-                f"{self._model} refused to go on{f' ({category})' if category else ''}: {words}; "
-                "take back the prompt and ask in another way, or ask another model."
+                f"{self._model} refused to continue{f' ({category})' if category else ''}: {words}; "
+                "rewind and rephrase the prompt, or choose another model."
             )
         calls = any(block.state.get("type") == "tool_use" for block in self._blocks.values())
         paused = self._reason == "pause_turn" and bool(self._blocks) and not calls
         yield Pause() if paused else Finish(_STOP_REASONS.get(self._reason, "stop"))
 
     def end(self) -> Iterable[StreamEvent]:
-        """Nothing more to come. Raises `StreamTruncated` when the message was not stopped."""
+        """Check that the message is complete. Raises `StreamTruncated` if its end is missing."""
         if not self._finished:
             raise truncated(self._model)
         return ()
@@ -362,7 +362,7 @@ class MessagesDecoder:
 
 
 def _state(block: _ContentBlock) -> JsonObject | None:
-    """What to echo. Plain text and plain calls need nothing; an unsigned thought is of no use to the API."""
+    """The state to send back. Plain text and plain calls have none, and the API does not accept unsigned thinking."""
     state = block.state
     if state.get("type") == "thinking":
         return state if state.get("signature") else None

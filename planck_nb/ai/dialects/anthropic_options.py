@@ -1,7 +1,7 @@
-"""What Anthropic's models take: the options of a request, and the version of the API that knows them.
+"""The options that Anthropic's models accept, and the version of the API that supports them.
 
-The rules are those of the vendor's documentation of its models, its API versions and its structured outputs. What a
-model does not take is left out, with a sentence that says so.
+The rules are those of the vendor's documentation of its models, API versions and structured outputs. An option that a
+model does not accept is left out with a warning.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from planck_nb.ai.request import Context, Options
 from planck_nb.base.json_types import JsonObject
 
 VERSION = "2026-10-21"
-"""The version of the API that is spoken with Anthropic."""
+"""The version of the API for requests to Anthropic."""
 
 SAMPLING_VERSION = "2023-06-01"
-"""The version before it, which still has sampling options, and which other makers' servers know."""
+"""The previous version, which has sampling options and which other servers support."""
 
 _GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:-(\d{1,2}))?(?:-|$)")
 _BINDING = (5, 1)
@@ -32,7 +32,7 @@ _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh"
 _SMALLEST_BUDGET = 1024
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _ADAPTIVE = {"type": "adaptive", "display": "summarized"}
-"""Some models show nothing of their thinking, nor of what they say between calls, unless asked for a summary."""
+"""Some models send neither thinking nor the text between calls unless a summary is requested."""
 
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
@@ -44,39 +44,39 @@ _FORMATS = frozenset("date-time time date duration email hostname uri ipv4 ipv6 
 
 
 def is_vendor(model: Model) -> bool:
-    """Whether Anthropic itself is asked."""
+    """Whether requests go to Anthropic itself."""
     return model.provider == "anthropic" and is_first_party(model)
 
 
 def thinks_in_budgets(model: Model) -> bool:
-    """Whether the model is one of the older ones, whose thinking has a number of tokens instead of an effort."""
+    """Whether the model is an older one, whose thinking is set as a number of tokens instead of an effort."""
     return model.settings.get("thinking") == "budget"
 
 
 def binds_to_tools(model: Model) -> bool:
-    """Whether the model signs its thinking for system prompt and tools, too, and not for the messages alone.
+    """Whether the model signs its thinking together with system prompt and tools, not only with the messages.
 
-    Anthropic's do from generation 5.1 on. Of a model that nobody knows, the stricter is assumed.
+    Anthropic's models do so from generation 5.1 on. For an unknown model the stricter rule is assumed.
     """
     return model.provider == "anthropic" and (_generation(model) or _BINDING) >= _BINDING
 
 
 def _generation(model: Model) -> tuple[int, int] | None:
-    """The 4 and 6 of claude-sonnet-4-6."""
+    """The generation in a model id: 4 and 6 for claude-sonnet-4-6."""
     found = _GENERATION.match(model.id)
     return (int(found[1]), int(found[2] or 0)) if found else None
 
 
 def version_for(model: Model, body: JsonObject) -> str:
-    """The version of the API to ask in."""
+    """The version of the API to use."""
     sampled = not _SAMPLING.isdisjoint(body)
     return VERSION if is_vendor(model) and not sampled else SAMPLING_VERSION
 
 
 def add_options(body: JsonObject, model: Model, context: Context, options: Options) -> list[str]:
-    """Put the options into the body, which holds messages, tools and max_tokens. The sentences about those left out.
+    """Add the options to the body, which contains messages, tools and max_tokens. Returns warnings about omitted ones.
 
-    Raises `UnsupportedFeatureError` where `tool_choice` names a tool that is not among the tools.
+    Raises `UnsupportedFeatureError` if `tool_choice` names a tool that is not among the tools.
     """
     warnings: list[str] = []
     forced = _add_tool_choice(body, model, context, options, warnings)
@@ -90,7 +90,7 @@ def add_options(body: JsonObject, model: Model, context: Context, options: Optio
     if stops := [stop for stop in options.stop if stop.strip()]:
         body["stop_sequences"] = stops
     if len(stops) < len(options.stop):
-        warnings.append(f"{model} takes no stop sequence of white space alone, so that one was not sent.")
+        warnings.append(f"{model} does not accept stop sequences of white space only, so they were not sent.")
     if options.output is not None:
         schema = closed(options.output)
         body["output_config"] = {**body.get("output_config", {}), "format": {"type": "json_schema", "schema": schema}}
@@ -103,7 +103,7 @@ def _always_thinks(model: Model) -> bool:
 
 
 def _add_tool_choice(body: JsonObject, model: Model, context: Context, options: Options, warnings: list[str]) -> bool:
-    """Whether the model must call a tool."""
+    """Add the tool choice to the body. Returns whether the model must call a tool."""
     choice = options.tool_choice
     if choice is None:
         return False
@@ -122,20 +122,22 @@ def _add_tool_choice(body: JsonObject, model: Model, context: Context, options: 
 
 
 def _add_thinking(body: JsonObject, model: Model, level: str | None, warnings: list[str]) -> None:
-    """Ask for thinking in the model's own way, or for none."""
+    """Turn thinking on or off with the parameters that the model has."""
     if _always_thinks(model):
         body["thinking"] = dict(_ADAPTIVE)
         if level == "off":
-            warnings.append(f"{model} always thinks; it was asked to do so as little as it can.")
+            warnings.append(f"{model} always thinks; the lowest effort was sent.")
             level = "low"
     if level is None:
         return
     if level == "off":
-        # A model that nobody knows may not let itself be told.
+        # An unknown model may not accept this parameter.
         if model.thinking_levels and (_generation(model) or (0, 0)) >= _THINKS_UNASKED:
             body["thinking"] = {"type": "disabled"}
     elif level not in LEVELS:
-        warnings.append(f"There is no level of thinking {level!r}, so it was not sent; levels are {', '.join(LEVELS)}.")
+        warnings.append(
+            f"There is no thinking level {level!r}, so it was not sent; the levels are {', '.join(LEVELS)}."
+        )
     elif model.thinking_levels == () or (model.context_window is not None and not model.thinking):
         warnings.append(f"{model} does not think, so thinking={level!r} was not sent.")
     elif thinks_in_budgets(model):
@@ -150,7 +152,7 @@ def _effort(model: Model, level: str, warnings: list[str]) -> str:
     known = [effort for effort in _EFFORTS if model.thinking_levels is None or effort in model.thinking_levels]
     effort = nearest_level(level, known)
     if effort != level and level not in (model.thinking_levels or ("minimal",)):
-        warnings.append(f"{model} does not know thinking={level!r}; {effort!r} was sent instead.")
+        warnings.append(f"{model} does not support thinking={level!r}; {effort!r} was sent instead.")
     return effort
 
 
@@ -163,16 +165,16 @@ def _add_budget(body: JsonObject, model: Model, level: str, warnings: list[str])
         )
     elif _is_amid_calls_without_thinking(body["messages"]):
         warnings.append(
-            f"{model} cannot begin to think between a tool call and its answer, so thinking={level!r} was not sent."
+            f"{model} cannot start thinking between a tool call and its result, so thinking={level!r} was not sent."
         )
     else:
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}
 
 
 def _is_amid_calls_without_thinking(messages: list[JsonObject]) -> bool:
-    """Whether the last message holds results of calls that were made without thinking, or whose thinking is lost.
+    """Whether the last message contains results of calls that were made without thinking, or whose thinking is lost.
 
-    With a budget for thinking, the API refuses such a conversation.
+    The API refuses such a conversation if there is a budget for thinking.
     """
     if len(messages) < 2 or not any(block["type"] == "tool_result" for block in messages[-1]["content"]):  # noqa: PLR2004
         return False
@@ -185,11 +187,11 @@ def _add_sampling(body: JsonObject, model: Model, options: Options, warnings: li
         if value is None:
             continue
         if not model.settings.get("temperature", True):
-            reason = f"takes no {name}"
+            reason = f"does not accept {name}"
         elif thinks:
-            reason = f"takes no {name} while it thinks"
+            reason = f"does not accept {name} while it thinks"
         elif name == "top_p" and "temperature" in body and is_vendor(model):
-            reason = "takes either temperature or top_p"
+            reason = "accepts either temperature or top_p"
         else:
             body[name] = value
             continue
@@ -197,7 +199,7 @@ def _add_sampling(body: JsonObject, model: Model, options: Options, warnings: li
 
 
 def closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON Schema as the API takes it: objects without further properties, and limits told in words."""
+    """A JSON Schema that the API accepts: objects without further properties, and limits as descriptions."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, Mapping):

@@ -1,8 +1,8 @@
-"""The demo model: an honest stand-in that needs no key, no server and no network.
+"""The demo models, which need no key, no server and no network.
 
-Two models live here. `demo:demo` reads the prompt, drives the tools it was given for real and weaves their results
-into its answer, or says what it is and how to choose a real model. `demo:script` says what its script tells it, word
-for word, for tests and demonstrations. Both are deterministic: they look at nothing but the conversation.
+`demo:demo` finds the tools that match the prompt, calls them and reports their results; without a match it explains
+what it is and how to choose a real model. `demo:script` answers with the replies of its script, for tests and
+demonstrations. Both are deterministic: an answer depends only on the conversation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from planck_nb.base.errors import ConfigError, ProviderProtocolError
 from planck_nb.base.json_types import JsonObject
 
 _PIECES = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
-"""Streams word by word, each with the white space before it."""
+"""Matches one word with the white space before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Reply:
     """One scripted reply: thinking, then text, then calls.
 
     Args:
-        text: The text, in which `{result}` stands for what the newest tool call returned.
+        text: The text, in which `{result}` stands for the result of the newest tool call.
         thinking: The thinking before it.
         calls: The tool calls after it.
-        error: A sentence that breaks the stream after what came before it.
+        error: The message of an error that breaks the stream after text and calls.
     """
 
     text: str = ""
@@ -74,7 +74,7 @@ class Reply:
             The reply.
 
         Raises:
-            ConfigError: The data is anything else, so that a misspelt script does not pass as a short one.
+            ConfigError: The data is anything else. A misspelt key is an error, too.
         """
         if isinstance(data, Reply):
             return data
@@ -97,7 +97,7 @@ class Demo:
     """
 
     async def stream(self, model: Model, context: Context, options: Options) -> AsyncIterator[list[StreamEvent]]:  # noqa: ARG002 - the protocol's
-        """The events of one reply, word by word."""
+        """Stream the events of one reply, word by word."""
         script = cast("Sequence[object] | None", model.settings.get("script"))
         reply = answer(context) if script is None else scripted(script, context)
         pace = float(cast("float", model.settings.get("pace", 0.0)))
@@ -117,9 +117,10 @@ DEMO = Demo()
 
 
 def scripted(script: Sequence[object], context: Context) -> Reply:
-    """The reply that is due: as many replies into the script as the model has spoken in this conversation.
+    """The next reply of the script, by the number of the model's messages in this conversation.
 
-    `{result}` in its text stands for the result of the newest tool call, `{results}` for all of the newest round.
+    `{result}` in its text stands for the result of the newest tool call, `{results}` for all results of the newest
+    message.
     """
     spoken = sum(1 for message in context.messages if message.type == "assistant")
     if spoken >= len(script):
@@ -136,7 +137,7 @@ def scripted(script: Sequence[object], context: Context) -> Reply:
 
 
 def answer(context: Context) -> Reply:
-    """What the demo model answers: it calls the tools that match the prompt, and reports what they returned."""
+    """The answer of the demo model: calls to the tools that match the prompt, or a report of their results."""
     results = _last_results(context.messages)
     if results:
         lines = [
@@ -238,10 +239,10 @@ def _place(found: tuple[int, ToolSpec]) -> int:
 
 
 def _plan(tools: Sequence[ToolSpec], prompt: str) -> list[tuple[ToolSpec, JsonObject, list[str]]]:
-    """What to call with which arguments, and the required ones that the prompt does not give.
+    """The tools to call with their arguments, and the required arguments that the prompt does not contain.
 
-    Each place that speaks of a tool has its share of the prompt, up to the next place; a tool whose shares hold too
-    little gets the whole prompt.
+    Arguments are searched for in the section of the prompt from one reference to a tool to the next. For a tool that
+    gets too few arguments in this way, the whole prompt is searched.
     """
     places = _places(tools, prompt)
     starts = [0, *(place for place, _ in places[1:]), len(prompt)]
@@ -264,7 +265,7 @@ _PROPER = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][\w-]*(?:\s+[A-ZÀ-Þ][\w-]
 
 
 def _arguments(tool: ToolSpec, prompt: str) -> tuple[JsonObject, list[str]]:
-    """Values from the prompt for the tool's parameters in their order, and the required ones it has none for."""
+    """Values from the prompt for the tool's parameters in order, and the required parameters without a value."""
     bare = re.sub(f"@?{_whole(tool.name)}", " ", prompt)
     strings = ["".join(groups) for groups in _STRING.findall(bare)]
     unquoted = _STRING.sub(" ", bare)
@@ -336,7 +337,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _usage(reply: Reply, context: Context) -> Usage:
-    """Words for tokens: what the demo model reads and writes is counted so that figures move as they would."""
+    """The usage of a reply, with words counted as tokens."""
     read = len(context.system.split())
     for message in context.messages:
         read += sum(len(part.text.split()) for part in message.content if part.type in ("text", "tool_result"))

@@ -1,4 +1,4 @@
-"""What Google's two formats share: how much a model thinks, what it takes, what its errors mean."""
+"""Code that Google's two formats share: levels of thinking, sampling options and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planck_nb.base.errors import ProviderError, ProviderStatusError
 from planck_nb.base.json_types import JsonObject
 
 MOST_STOPS = 5
-"""Stop sequences that a request may have (API reference of GenerationConfig)."""
+"""The highest number of stop sequences in a request (API reference of GenerationConfig)."""
 
 _THINKS_SINCE = 2.5
 _GENERATION = re.compile(r"gemini-(\d+(?:\.\d+)?)")
@@ -50,9 +50,9 @@ def generation(model: Model) -> float:
 
 
 def level_for(model: Model, wanted: str) -> tuple[str | None, str | None]:
-    """The vendor's word for the level of thinking nearest to the wanted one, and a sentence where it is another.
+    """The vendor's name for the thinking level that is nearest to the requested one, and a warning if they differ.
 
-    None stands for a model that does not think, or for a level that the model does not know at all.
+    The name is None if the model does not think or has no levels.
     """
     unknown = model.context_window is None and not 0 < generation(model) < _THINKS_SINCE
     if not model.thinking and not unknown:
@@ -61,7 +61,7 @@ def level_for(model: Model, wanted: str) -> tuple[str | None, str | None]:
     names = dict(levels) if isinstance(levels, Mapping) else {level: level for level in LEVELS[1:-2]}
     known = [level for level in LEVELS if names.get(level)]
     if wanted not in LEVELS or not known:
-        return None, f"{model} knows no level of thinking called {wanted!r}, so it was not sent."
+        return None, f"{model} has no thinking level {wanted!r}, so it was not sent."
     nearest = nearest_level(wanted, known)
     sentence = None if nearest == wanted else f"{model} cannot think at level {wanted!r}; {nearest!r} was sent instead."
     return str(names[nearest]), sentence
@@ -80,34 +80,34 @@ def sampling(model: Model, options: Options) -> tuple[JsonObject, list[str]]:
         if model.settings.get("temperature", True):
             found[wire_name] = value
         else:
-            warnings.append(f"{model} does not take {name}, so it was not sent.")
+            warnings.append(f"{model} does not accept {name}, so it was not sent.")
     if options.stop:
         found["stopSequences"] = list(options.stop[:MOST_STOPS])
         if len(options.stop) > MOST_STOPS:
-            warnings.append(f"{model} takes {MOST_STOPS} stop sequences; the others were not sent.")
+            warnings.append(f"{model} accepts at most {MOST_STOPS} stop sequences; the others were not sent.")
     return found, warnings
 
 
 def merge(body: JsonObject, extra: Mapping[str, object]) -> None:
-    """Add the user's own fields. Those of an object such as `generationConfig` join what stands there."""
+    """Add the user's own fields. Objects such as `generationConfig` are merged with those in the body."""
     for name, value in extra.items():
         known = body.get(name)
         body[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, Mapping) else value
 
 
 def headers_for(key: str | None) -> dict[str, str]:
-    """The key's own header: as a part of the URL it would show in logs."""
+    """The header with the key. In the URL it would appear in logs."""
     return {"x-goog-api-key": key} if key else {}
 
 
 def path_of(model: Model) -> str:
-    """The model in a URL: an id that names its collection, such as tunedModels/x, stays as it is."""
+    """The path of the model in a URL. An id with a collection, such as tunedModels/x, is not changed."""
     name = quote(model.id, safe="/:@")
     return name if "/" in name else f"models/{name}"
 
 
 def http_failure(model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-    """What an HTTP error means; `retry_after` is the delay that Google puts into the body."""
+    """The error for an HTTP error response; `retry_after` is the delay that Google sends in the body."""
     try:
         data = from_json(body)
     except ValueError:
@@ -123,9 +123,9 @@ def failure(
     data: Any,  # noqa: ANN401 - any JSON value
     headers: Mapping[str, str] | None = None,
 ) -> ProviderStatusError:
-    """The error for an error object, `{"error": {"code", "message", "status", "details"}}` or what stands within.
+    """The error for an error object, `{"error": {"code", "message", "status", "details"}}` or only its inner object.
 
-    Without a status from HTTP it is the object's own.
+    Without an HTTP status, the object's own status is used.
     """
     words, kind = words_and_kind(data)
     if isinstance(data, list):
@@ -137,7 +137,7 @@ def failure(
         kind = f"{kind} {detail.get('reason') or ''}"
         if wait := _DELAY.match(str(detail.get("retryDelay"))):
             headers.setdefault("retry-after", wait[1])
-        # A day's quota does not come back within the minute that the delay promises.
+        # A daily quota is not restored within the minute that the delay names.
         if any(_SPENT.search(str(violation.get("quotaId"))) for violation in _objects(detail.get("violations"))):
             kind = f"{kind} insufficient_quota"
     if _SPENT.search(words):

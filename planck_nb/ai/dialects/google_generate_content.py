@@ -1,12 +1,12 @@
 """Google's generateContent.
 
-Its stream is a row of pieces of one message: parts have no borders and no index, and nothing marks the end but a finish
-reason. Text goes on in the next piece as long as neither carries more than text. What carries more, above all a thought
-signature, is a part of its own, because the API wants the signature back on the very part it came with.
+Its stream is a sequence of chunks of one message: parts have neither an index nor an end, and only a finish reason
+marks the end of the message. Consecutive texts without other fields are one part. A text with other fields, above all a
+thought signature, is a part of its own, because the API requires the signature on the part that it was received with.
 
-`provider_state` is such a part without its text, its name and its arguments; of a part of another kind, such as code
-that was run, it is `{"part": …}`, the whole part. What is said about the message but is no part of it, such as the
-sources of a search, is `{"about": …}` and does not go back.
+`provider_state` contains the fields of such a part except its text, name and arguments; for a part of another kind,
+such as executed code, it is `{"part": …}`, the whole part. Metadata of the message, such as the sources of a search, is
+`{"about": …}` and is not sent back.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""Stands for the signature of a call that this model did not make (ai.google.dev, "Thought signatures")."""
+"""Replaces the signature of a call that another model made (ai.google.dev, "Thought signatures")."""
 
 _SIGNED_SINCE = 3
-"""The first generation that refuses a step whose first call has no signature, and that reads pictures in results."""
+"""The first generation that requires a signature on the first call of a step, and that accepts images in results."""
 
 _BLOCKED = "PROMPT_BLOCKED"
-"""Our own reason, for a prompt that the model never saw."""
+"""Stands for the finish reason if the prompt was blocked before it reached the model."""
 
 _STOP_REASONS: Mapping[str, StopReason] = {
     "STOP": "stop",
@@ -97,13 +97,13 @@ _FAILURES = {
     "MISSING_THOUGHT_SIGNATURE": 400,
     "PUP_LIMITED_DISABLED": 403,
 }
-"""Finish reasons that mean that there is no answer, and the HTTP status that says the same."""
+"""Finish reasons of a failed request, with the corresponding HTTP status."""
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 _BUDGETS = {"off": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 32768}
 _BUDGET_RANGES = {"gemini-2.5-pro": (128, 32768), "gemini-2.5-flash-lite": (512, 24576), "gemini-2.5": (0, 24576)}
-"""Tokens of thinking that models take beside 0, which only the first does not (ai.google.dev, "Thinking")."""
+"""The range of thinking tokens besides 0, which only the first does not accept (ai.google.dev, "Thinking")."""
 _ALWAYS_THINKS = "gemini-2.5-pro"
 
 _ABOUT = ("groundingMetadata", "urlContextMetadata", "citationMetadata")
@@ -115,7 +115,7 @@ class GenerateContent:
     framing: Literal["sse", "ndjson"] = "sse"
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
-        """The request for one streamed reply."""
+        """Build the request for one streamed reply."""
         body: JsonObject = {"contents": _contents(prepare(context.messages, model), model)}
         if context.system:
             body["systemInstruction"] = {"parts": [{"text": context.system}]}
@@ -142,11 +142,11 @@ class GenerateContent:
         )
 
     def decoder(self, model: Model) -> Decoder:
-        """A decoder for one reply."""
+        """Create a decoder for one reply."""
         return GenerateContentDecoder(model)
 
     def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an HTTP error means."""
+        """Convert an HTTP error response to an error."""
         return http_failure(model, status, headers, body)
 
 
@@ -193,14 +193,14 @@ def _model_parts(message: AssistantMessage, model: Model) -> list[JsonObject]:
 
 
 def _model_part(part: AssistantPart) -> JsonObject | None:
-    """A part as it came; None for one that is not for the model."""
+    """A part with the fields that it was received with; None for a part that is not sent."""
     state = part.provider_state or {}
     match part.type:
         case "tool_call":
             call = {**state.get("functionCall", {}), "name": part.name, "args": part.args}
             return {**state, "functionCall": call}
         case "thinking":
-            # A summary that nobody signed tells the model nothing that it needs.
+            # The model does not need a summary without a signature.
             return {**state, "text": part.text, "thought": True} if state else None
         case "text":
             if "part" in state:
@@ -210,12 +210,12 @@ def _model_part(part: AssistantPart) -> JsonObject | None:
 
 
 def _given_id(call: ToolCallPart) -> str:
-    """The id that the model gave its call; empty for one that was made here, which the model does not know."""
+    """The id that the model gave its call; empty for a generated id, which the model does not know."""
     return str((call.provider_state or {}).get("functionCall", {}).get("id") or "")
 
 
 def _result_parts(message: ToolResultMessage, model: Model, given_ids: Mapping[str, str]) -> list[JsonObject]:
-    """The results in the order of their calls, by which the API pairs those without an id."""
+    """The results in the order of their calls, because the API matches results without an id by position."""
     results: list[JsonObject] = []
     beside: list[JsonObject] = []
     for part in message.content:
@@ -236,7 +236,7 @@ def _calling(choice: str) -> JsonObject:
 
 
 def _add_thinking(config: JsonObject, model: Model, level: str | None) -> list[str]:
-    """Ask for thinking in the model's own way; a sentence about what cannot be had."""
+    """Add the thinking parameters that the model has. Returns warnings."""
     if level is None:
         return []
     prefix = next((prefix for prefix in _BUDGET_RANGES if model.id.startswith(prefix)), None)
@@ -249,7 +249,7 @@ def _add_thinking(config: JsonObject, model: Model, level: str | None) -> list[s
             "thinkingBudget": min(max(_BUDGETS[level], least), most),
             "includeThoughts": level != "off",
         }
-        return [f"{model} cannot leave thinking be; it thinks as little as it can."] if level == "off" else []
+        return [f"{model} cannot turn thinking off; it thinks as little as possible."] if level == "off" else []
     name, sentence = level_for(model, level)
     if name is not None:
         config["thinkingConfig"] = {"thinkingLevel": name.upper(), "includeThoughts": level != "off"}
@@ -260,7 +260,7 @@ def _add_output(config: JsonObject, model: Model, schema: JsonObject | None, *, 
     if schema is None:
         return []
     if with_tools and 0 < generation(model) < _SIGNED_SINCE:
-        return [f"{model} does not take an output schema together with tools, so the schema was not sent."]
+        return [f"{model} does not accept an output schema together with tools, so the schema was not sent."]
     config["responseMimeType"] = "application/json"
     config["responseJsonSchema"] = schema
     return []
@@ -280,13 +280,13 @@ class GenerateContentDecoder:
         self._told: JsonObject = {}
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
-        """The events of one piece. Raises `ProviderError` for an error that the server reports."""
+        """The events of one chunk. Raises `ProviderError` for an error that the server reports."""
         piece = read_object(data, self._model)
         events: list[StreamEvent] = []
         candidates = piece.get("candidates")
         if candidates:
             candidate = candidates[0]
-            if not candidate.get("index"):  # not a second answer that nobody asked for
+            if not candidate.get("index"):  # skip alternative answers
                 content = candidate.get("content")
                 if content:
                     for part in content.get("parts") or ():
@@ -300,13 +300,13 @@ class GenerateContentDecoder:
         if counts and "promptTokenCount" in counts:
             first = not self._counts
             self._counts = counts
-            # Every piece brings counts: to tell them at the beginning and at the end costs a third less.
+            # Every chunk has counts; reporting only the first and the last saves a third of the time.
             if first or self._reason is not None:
                 self._count(events)
         return events
 
     def end(self) -> Iterable[StreamEvent]:
-        """The last events. Raises `StreamTruncated` without a finish reason, and what a bad one means."""
+        """The last events. Raises `StreamTruncated` without a finish reason, and `ProviderError` for a failure."""
         reason = self._reason
         if reason is None:
             raise truncated(self._model)
@@ -353,7 +353,7 @@ class GenerateContentDecoder:
     def _whole(
         self, delta: type[TextChunk | ThinkingChunk], text: str, state: JsonObject, events: list[StreamEvent]
     ) -> None:
-        """A part that nothing is added to."""
+        """Add a part that is complete."""
         self._close(events)
         self._index += 1
         events.append(delta(self._index, text))
@@ -396,17 +396,17 @@ class GenerateContentDecoder:
 
 
 def _sentence(model: Model, reason: str, words: str) -> str:
-    """What to make of a reply that ended for a reason of its own."""
+    """The warning about a reply that ended for an unusual reason."""
     quote = f": {words}" if words else ""
     if reason == _BLOCKED:
         return f"{model.provider} blocked the prompt for {model.id}{quote}; change what it asks."
     if reason in _STOP_REASONS:
         return f"{model.provider} ended the answer of {model.id} with {reason}{quote}; ask for something else."
-    return f"{model.provider} ended the answer of {model.id} for a reason not known here, {reason}{quote}; check it."
+    return f"{model.provider} ended the answer of {model.id} for the unknown reason {reason}{quote}; check it."
 
 
 def _usage(counts: JsonObject) -> Usage:
-    """What tools such as a search read is counted apart from the prompt, thinking apart from the answer."""
+    """The usage. Google counts the input of tools such as a search, and thinking, separately."""
     thinking = counts.get("thoughtsTokenCount") or 0
     return Usage(
         input_tokens=(counts.get("promptTokenCount") or 0) + (counts.get("toolUsePromptTokenCount") or 0),

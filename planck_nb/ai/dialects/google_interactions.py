@@ -1,11 +1,11 @@
 """Google's Interactions.
 
-A conversation is a row of typed steps: what a user says, thoughts, calls, results, what the model says. It is kept here
-and sent whole each time, with `store` off, so that nothing stays with the vendor. Steps have an index and borders; the
-pieces of a step's content have none, so that a picture among text makes parts before and after it.
+A conversation is a sequence of typed steps: user input, thoughts, calls, results, model output. The whole conversation
+is sent with each request, with `store` off, so that the vendor stores nothing. Steps have an index, a start and an end;
+the items of a step's content have none, so that an image within text splits the text into two parts.
 
-`provider_state` is what a step has beside its text, its name and its arguments. A step of another kind, such as a
-search on Google's side, is a text part without text whose state is `{"step": …}`, the whole step; a picture or the like
+`provider_state` contains the fields of a step except its text, name and arguments. A step of another kind, such as a
+search that Google ran, is a text part without text whose state is `{"step": …}`, the whole step; an image or other item
 within the model's output is one whose state is `{"content": …}`.
 """
 
@@ -50,7 +50,7 @@ from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 REVISION = "2026-05-20"
-"""The revision of the API that is spoken: the first with typed steps."""
+"""The revision of the API, the first one with typed steps."""
 
 _STOP_REASONS: Mapping[str, StopReason] = {
     "completed": "stop",
@@ -60,7 +60,7 @@ _STOP_REASONS: Mapping[str, StopReason] = {
     "requires_continuation": "length",
 }
 _FAILURES = {"failed": 500, "cancelled": 409}
-"""Statuses that mean that there is no answer, and the HTTP status that says the same."""
+"""Statuses of a failed request, with the corresponding HTTP status."""
 
 _SNAKE = {"maxOutputTokens": "max_output_tokens", "topP": "top_p", "stopSequences": "stop_sequences"}
 _PLAIN = frozenset({"user_input", "model_output", "thought", "function_call"})
@@ -74,7 +74,7 @@ class Interactions:
     framing: Literal["sse", "ndjson"] = "sse"
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
-        """The request for one streamed reply."""
+        """Build the request for one streamed reply."""
         body: JsonObject = {
             "model": model.id,
             "input": _steps(prepare(context.messages, model), model),
@@ -112,11 +112,11 @@ class Interactions:
         )
 
     def decoder(self, model: Model) -> Decoder:
-        """A decoder for one reply."""
+        """Create a decoder for one reply."""
         return InteractionsDecoder(model)
 
     def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an HTTP error means."""
+        """Convert an HTTP error response to an error."""
         return http_failure(model, status, headers, body)
 
 
@@ -151,12 +151,12 @@ def _media(part: ImagePart | FilePart) -> JsonObject:
 
 
 def _add_step(steps: list[JsonObject], part: AssistantPart) -> None:
-    """Add what a part was made from. A piece of the model's output joins the step before it, if that is output too."""
+    """Add the step of a part. Model output is added to the previous step if that is model output, too."""
     state = part.provider_state or {}
     if part.type == "tool_call":
         steps.append({"type": "function_call", **state, "id": part.id, "name": part.name, "arguments": part.args})
     elif part.type == "thinking":
-        # A thought that nobody signed is of no use to the API.
+        # The API does not accept a thought without a signature.
         if "signature" in state:
             summary: JsonObject = {"summary": [{"type": "text", "text": part.text}]} if part.text else {}
             steps.append({"type": "thought", **state, **summary})
@@ -197,10 +197,10 @@ def _add_thinking(config: JsonObject, model: Model, level: str | None) -> list[s
 
 @dataclass(slots=True)
 class _Step:
-    """A step that is being written.
+    """A step that is being received.
 
-    `index` is that of its present part, None where it has none. `fields` are what goes into that part's state, `given`
-    the arguments that came with the step itself, `arguments` the pieces of text that stand for them instead.
+    `index` is the index of its present part, None if it has none. `fields` are the fields of that part's state, `given`
+    the arguments that the start of the step contained, `arguments` the chunks of arguments that followed it.
     """
 
     kind: str
@@ -221,7 +221,7 @@ class InteractionsDecoder:
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
-        """The events of one event of the API. One of a kind that came later than this is skipped."""
+        """The events for one event of the API. Events of unknown kinds are skipped."""
         if self._finished or data == b"[DONE]":
             return ()
         event = read_object(data, self._model)
@@ -245,7 +245,7 @@ class InteractionsDecoder:
         return events
 
     def end(self) -> Iterable[StreamEvent]:
-        """Nothing more to come. Raises `StreamTruncated` when the interaction was not completed."""
+        """Check that the reply is complete. Raises `StreamTruncated` if its end is missing."""
         if not self._finished:
             raise truncated(self._model)
         return ()
@@ -299,7 +299,7 @@ class InteractionsDecoder:
                     step.fields[name] = [*known, *value] if both and known else value
 
     def _piece(self, step: _Step, content: JsonObject, events: list[StreamEvent]) -> None:
-        """A piece of the model's output: text joins the text before it, anything else is a part of its own."""
+        """Add an item of the model's output: text to the part before it, anything else as a part of its own."""
         kind = content.get("type")
         if kind not in {"text", "text_annotation_delta"}:
             self._close(step, events)
@@ -329,7 +329,7 @@ class InteractionsDecoder:
             step.index, step.fields = None, {}
 
     def _complete(self, interaction: JsonObject, events: list[StreamEvent]) -> None:
-        if not self._parts:  # a server that does not stream may give all steps at the end
+        if not self._parts:  # a server that does not stream may send all steps at the end
             for index, step in enumerate(interaction.get("steps") or ()):
                 self._start(index, step, events)
         for step in self._steps.values():
@@ -341,9 +341,7 @@ class InteractionsDecoder:
             raise failure(self._model, _FAILURES[status], error)
         reason = _STOP_REASONS.get(status)
         if reason is None:
-            events.append(
-                StreamWarning(f"{self._model} ended its answer with a status not known here, {status}; check it.")
-            )
+            events.append(StreamWarning(f"{self._model} ended its answer with the unknown status {status}; check it."))
         self._finished = True
         events.append(Finish(reason or "stop"))
 
@@ -353,7 +351,7 @@ class InteractionsDecoder:
 
 
 def _count(usage: JsonObject | None, events: list[StreamEvent]) -> None:
-    """What tools such as a search read is counted apart from the input, thinking apart from the output."""
+    """Add the usage. Google counts the input of tools such as a search, and thinking, separately."""
     if not usage or "total_input_tokens" not in usage:
         return
     thinking = usage.get("total_thought_tokens") or 0

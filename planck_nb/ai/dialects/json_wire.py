@@ -1,4 +1,4 @@
-"""Reading and writing the JSON of all dialects."""
+"""Reads and writes the JSON of all dialects."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Ollama's own format, `/api/chat`: one JSON object per line.
 
-Unlike its Chat Completions twin it lets the context length be set, which otherwise is so small that the server cuts the
-beginning of a conversation without a word. Tool calls come whole, and their reason to stop is "stop".
+Unlike Ollama's Chat Completions API, it has a parameter for the context length, whose default is so small that the
+server silently drops the beginning of a conversation. Tool calls are not streamed in chunks, and their stop reason is
+"stop".
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _EFFORTS = {
     "xhigh": "high",
     "max": "high",
 }
-"""Levels of the models that know levels only, and cannot leave thinking be."""
+"""Thinking levels of the models that accept only levels and cannot turn thinking off."""
 
 
 class Ollama:
@@ -50,7 +51,7 @@ class Ollama:
     framing: Literal["sse", "ndjson"] = "ndjson"
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
-        """The request for one streamed reply."""
+        """Build the request for one streamed reply."""
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
         for message in prepare(context.messages, model):
             messages.extend(_messages(message, model))
@@ -76,11 +77,11 @@ class Ollama:
         )
 
     def decoder(self, model: Model) -> Decoder:
-        """A decoder for one reply."""
+        """Create a decoder for one reply."""
         return OllamaDecoder(model)
 
     def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an HTTP error means."""
+        """Convert an HTTP error response to an error."""
         return body_error(model, status, headers, body)
 
 
@@ -111,7 +112,7 @@ def _user(message: UserMessage, model: Model) -> JsonObject:
     for part in message.content:
         if part.type == "file":
             raise UnsupportedFeatureError(
-                f"Ollama takes no files, so {part.name} cannot be sent to {model}; send its text instead."
+                f"Ollama does not accept files, so {part.name} cannot be sent to {model}; send its text instead."
             )
         if part.type == "image":
             images.append(part)
@@ -121,7 +122,7 @@ def _user(message: UserMessage, model: Model) -> JsonObject:
 
 def _result(part: ToolResultPart, model: Model) -> JsonObject:
     wire: JsonObject = {"role": "tool", "tool_name": part.name, "tool_call_id": part.id, "content": part.text}
-    # A tool cannot know who reads its pictures; its text is enough for a model that does not see.
+    # A tool does not know whether the model accepts images; otherwise only its text is sent.
     return {**wire, "images": _images(part.images, model)} if part.images and model.takes("image") else wire
 
 
@@ -131,18 +132,18 @@ def _images(images: Sequence[ImagePart], model: Model) -> list[str]:
     found = [image.data for image in images if image.data is not None]
     if len(found) < len(images):
         raise UnsupportedFeatureError(
-            "Ollama fetches no images by their address; read the image and send its bytes in `data`."
+            "Ollama does not fetch images from a URL; read the image and pass its bytes as `data`."
         )
     return found
 
 
 def _add_thinking(body: JsonObject, model: Model, level: str | None) -> Iterable[str]:
-    """Ask for thinking in the model's own way; a sentence about what cannot be had."""
+    """Add the thinking parameters that the model has. Returns warnings."""
     if level is None:
         return ()
     if "gpt-oss" in model.id:
         body["think"] = _EFFORTS.get(level, level)
-        return (f"{model} cannot leave thinking be; it thinks as little as it can.",) if level == "off" else ()
+        return (f"{model} cannot turn thinking off; it thinks as little as possible.",) if level == "off" else ()
     if model.thinking_levels is not None and not model.thinking:
         return () if level == "off" else (f"{model} does not think, so thinking={level!r} was not sent.",)
     body["think"] = level != "off"
@@ -167,7 +168,7 @@ def _parameters(model: Model, options: Options) -> JsonObject:
 
 
 def _add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
-    """Merge the caller's own fields; `options` by its entries, so that one of them keeps the others."""
+    """Add the caller's own fields. The entries of `options` are merged with those in the body."""
     parameters = extra.get("options")
     merged = {**body["options"], **parameters} if isinstance(parameters, Mapping) else body["options"]
     body.update(extra)
@@ -192,7 +193,7 @@ class OllamaDecoder:
             return ()
         line = read_object(data, self._model)
         message = line.get("message") or {}
-        # The hot path: a line that goes on with the text.
+        # The hot path: a line that continues the text.
         if self._open == "text" and len(message) == 2 and not line.get("done") and "error" not in line:  # noqa: PLR2004
             text = message.get("content")
             if text and "role" in message:
@@ -200,7 +201,7 @@ class OllamaDecoder:
         return self._line(line, message)
 
     def end(self) -> Iterable[StreamEvent]:
-        """Nothing more to come. Raises `StreamTruncated` when no line said that the reply is done."""
+        """Check that the reply is complete. Raises `StreamTruncated` if its last line is missing."""
         if not self._finished:
             raise truncated(self._model)
         return ()
@@ -225,7 +226,7 @@ class OllamaDecoder:
             yield Finish("tool_use" if self._called and reason == "stop" else reason)
 
     def _turn_to(self, kind: Literal["text", "thinking"] | None) -> Iterable[StreamEvent]:
-        """End the part that is open unless it is of this kind, and open one that is."""
+        """End the open part unless it is of this kind, and start a new one."""
         if kind == self._open:
             return
         if self._open is not None:
@@ -248,13 +249,13 @@ class OllamaDecoder:
 
 
 def _usage(line: JsonObject) -> Iterable[StreamEvent]:
-    """The counts, where there are any: those of a prompt that the server remembers whole are left out."""
+    """The usage, if there are counts. The server leaves them out for a prompt that is completely cached."""
     read, written = line.get("prompt_eval_count"), line.get("eval_count")
     if read is not None or written is not None:
         yield UsageUpdate(Usage(input_tokens=read or 0, output_tokens=written or 0))
 
 
 def _status(line: JsonObject) -> int:
-    """The status that an error inside the stream stands for; the server rarely says."""
+    """The HTTP status for an error inside the stream, 500 if it names none."""
     status: Any = line.get("status_code") or line.get("status")
     return status if isinstance(status, int) and status >= 400 else 500  # noqa: PLR2004

@@ -1,7 +1,7 @@
-"""OpenAI Chat Completions, the format that most servers of other makers speak too.
+"""OpenAI Chat Completions, the format that most other servers support, too.
 
-Its stream says little: parts have no borders, so all of them end with the message, and a reply is complete when a
-finish reason or `[DONE]` has come. Servers differ in where they put reasoning and in what they leave out.
+Its stream does not mark the end of parts, so all of them end with the message. A reply is complete after a finish
+reason or `[DONE]`. Servers differ in the field for reasoning and in the fields that they leave out.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Chat:
     framing: Literal["sse", "ndjson"] = "sse"
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
-        """The request for one streamed reply."""
+        """Build the request for one streamed reply."""
         warnings: list[str] = []
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
         for message in prepare(context.messages, model):
@@ -89,11 +89,11 @@ class Chat:
         )
 
     def decoder(self, model: Model) -> Decoder:
-        """A decoder for one reply."""
+        """Create a decoder for one reply."""
         return ChatDecoder(model)
 
     def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an HTTP error means."""
+        """Convert an HTTP error response to an error."""
         return body_error(model, status, headers, body)
 
 
@@ -126,14 +126,14 @@ def _content(model: Model, part: UserPart) -> JsonObject:
         case "file":
             if part.url:
                 raise UnsupportedFeatureError(
-                    f"The chat format cannot name the file {part.name!r} by its address; give its bytes in data, or "
-                    'choose api="responses" where the server speaks it.'
+                    f"The chat format cannot send the URL of the file {part.name!r}; pass its bytes as data, or choose "
+                    'api="responses" if the server supports it.'
                 )
             return {"type": "file", "file": {"filename": part.name, "file_data": address(model, part)}}
 
 
 def _shown(model: Model, message: ToolResultMessage, warnings: list[str]) -> list[TextPart | ImagePart]:
-    """The pictures that tools returned. A tool's message takes text only, so the user shows them after all results."""
+    """The images in tool results. A tool message may contain text only, so a user message after them has the images."""
     shown: list[TextPart | ImagePart] = []
     for part in message.content:
         if images := images_of(model, part, warnings):
@@ -156,7 +156,7 @@ def _assistant(message: AssistantMessage) -> JsonObject:
     elif wire["content"] is None:
         wire["content"] = ""
     for part in message.content:
-        # Reasoning goes back under the name it came with; templates of interleaved models need it.
+        # Reasoning is sent back in the field that it was received in; templates of interleaved models need it.
         if part.type == "thinking" and (field := (part.provider_state or {}).get("field")):
             wire[field] = wire.get(field, "") + part.text
     return wire
@@ -181,7 +181,7 @@ def _add_options(body: JsonObject, model: Model, options: Options, warnings: lis
     if options.max_tokens is not None:
         body["max_completion_tokens" if is_vendor(model) else "max_tokens"] = options.max_tokens
     if options.stop and reasons(model):
-        warnings.append(f"{model} takes no stop sequences, so they were not sent.")
+        warnings.append(f"{model} does not accept stop sequences, so they were not sent.")
     elif options.stop:
         body["stop"] = list(options.stop)
     if (word := effort(model, options, warnings)) is not None:
@@ -218,10 +218,10 @@ class ChatDecoder:
             return self._rest(chunk)
         choice = choices[0]
         if choice.get("index"):
-            return ()  # a second answer that nobody asked for
+            return ()  # an alternative answer
         delta = choice.get("delta") or {}
         text = delta.get("content")
-        # The hot path: a chunk that carries text and nothing else, or beside it the role once more.
+        # The hot path: a chunk that contains only text, or text and the role.
         if (
             text
             and self._text is not None
@@ -234,7 +234,7 @@ class ChatDecoder:
         return self._mixed(chunk, choice, delta)
 
     def end(self) -> Iterable[StreamEvent]:
-        """The last events. Raises `StreamTruncated` when neither a finish reason nor `[DONE]` came."""
+        """The last events. Raises `StreamTruncated` if neither a finish reason nor `[DONE]` was received."""
         if self._finished:
             return ()
         if self._reason is None:
@@ -271,7 +271,7 @@ class ChatDecoder:
         if known is None or (call_id and known[1] and call_id != known[1]):
             known = self._calls[key] = (self._next(), call_id)
             yield ToolCallStart(known[0], call_id, function.get("name") or "")
-        elif call_id:  # which some servers tell late; the call keeps the id that it was given here
+        elif call_id:  # which some servers send late; the call keeps the id that was generated for it
             self._calls[key] = (known[0], call_id)
         arguments = function.get("arguments")
         if arguments:
@@ -279,7 +279,7 @@ class ChatDecoder:
             yield ToolArgsChunk(known[0], text)
 
     def _rest(self, chunk: JsonObject) -> Iterable[StreamEvent]:
-        """What a chunk may carry beside choices."""
+        """Handle the fields of a chunk other than choices."""
         if error := chunk.get("error"):
             raise failure_of(self._model, error)
         usage = chunk.get("usage")

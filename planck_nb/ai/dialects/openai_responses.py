@@ -1,10 +1,9 @@
-"""OpenAI Responses, spoken statelessly: nothing is stored there, reasoning travels encrypted.
+"""OpenAI Responses, used without server-side state: nothing is stored there, and reasoning is encrypted.
 
-A reply is a list of items, told apart by their id, or where a server leaves that out or changes it on the way, by their
-place. An item becomes one part for each of its texts. What is to go back unchanged stays in `provider_state`: under
-"item" the item, under "content" the piece of a message that the text stood in, under "after" the id of the reasoning
-that led to it. Items of kinds that are not ours to
-understand, such as the calls of the vendor's own tools, are text parts without text.
+A reply is a list of items, identified by their id or, if a server leaves the id out or changes it, by their position.
+An item becomes one part for each of its texts. `provider_state` contains what is sent back unchanged: "item" the item,
+"content" the content object that contained the text, "after" the id of the reasoning before it. Items of unknown kinds,
+such as calls of the vendor's own tools, are text parts without text.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
 _SMALLEST_MAX = 16
-"""Tokens that OpenAI lets a reply be limited to at least."""
+"""The smallest `max_output_tokens` that OpenAI accepts."""
 
 _STRIDE = 1_000_000
-"""Distance between the indices of two items' parts: a later item's first part follows an earlier one's last."""
+"""The distance between the part indices of two items, so that the parts are in the order of the items."""
 
 
 class Responses:
@@ -68,7 +67,7 @@ class Responses:
     framing: Literal["sse", "ndjson"] = "sse"
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
-        """The request for one streamed reply."""
+        """Build the request for one streamed reply."""
         warnings: list[str] = []
         items: list[JsonObject] = []
         for message in prepare(context.messages, model):
@@ -96,11 +95,11 @@ class Responses:
         )
 
     def decoder(self, model: Model) -> Decoder:
-        """A decoder for one reply."""
+        """Create a decoder for one reply."""
         return ResponsesDecoder(model)
 
     def error(self, model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an HTTP error means."""
+        """Convert an HTTP error response to an error."""
         return body_error(model, status, headers, body)
 
 
@@ -135,7 +134,7 @@ def _returned(model: Model, result: ToolResultPart, warnings: list[str]) -> Json
 
 
 def _said(message: AssistantMessage) -> list[JsonObject]:
-    """The items of a model's message, each as it came."""
+    """The items of a model's message, with the fields that they were received with."""
     items: list[JsonObject] = []
     led_by: set[str] = set()
     for part in message.content:
@@ -157,7 +156,7 @@ def _said(message: AssistantMessage) -> list[JsonObject]:
 
 
 def _piece(part: TextPart, state: JsonObject) -> JsonObject:
-    """A text of the model's message as an item: with the id it came with, or as plain text."""
+    """A text of the model's message as an item: with its original id, or as plain text."""
     item = state.get("item")
     if item is None:
         return {"type": "message", "role": "assistant", "content": part.text}
@@ -179,8 +178,8 @@ def _call(part: ToolCallPart, item: JsonObject) -> JsonObject:
 def _with_whole_reasoning(items: list[JsonObject], led_by: set[str]) -> list[JsonObject]:
     """The items without reasoning that the API would refuse.
 
-    It wants reasoning to be sealed or in plain words, and followed by what it led to. An item that names its id may not
-    stand without the reasoning that led to it, of which `led_by` are the ids; without its id it may.
+    The API accepts reasoning only with content, encrypted or plain, and with an item after it. An item with an id is
+    accepted only together with the reasoning before it, whose ids are `led_by`; an item without an id always is.
     """
     while items and _is_reasoning(items[-1]):
         items.pop()
@@ -226,7 +225,7 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
 def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
     if (limit := options.max_tokens) is not None:
         if is_vendor(model) and limit < _SMALLEST_MAX:
-            warnings.append(f"{model} takes no max_tokens below {_SMALLEST_MAX}; {_SMALLEST_MAX} was sent.")
+            warnings.append(f"{model} does not accept max_tokens below {_SMALLEST_MAX}; {_SMALLEST_MAX} was sent.")
             limit = _SMALLEST_MAX
         body["max_output_tokens"] = limit
     if options.stop and model.provider == "llama_cpp":
@@ -251,13 +250,13 @@ _DELTAS: Mapping[object, tuple[str, str, _Delta]] = {
     "response.reasoning_text.delta": ("reasoning", "content_index", ThinkingChunk),
     "response.function_call_arguments.delta": ("function_call", "", ToolArgsChunk),
 }
-"""For each kind of delta the kind of its item, the field that tells the item's texts apart, and our event."""
+"""For each kind of delta the kind of its item, the field that identifies a text in the item, and the event."""
 
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
 class _TextItem:
-    """A text of an item that is being written."""
+    """A text of an item that is being received."""
 
     __slots__ = ("chunks", "index")
 
@@ -267,7 +266,7 @@ class _TextItem:
 
 
 class _Item:
-    """An item that is being written, with its texts by field and place."""
+    """An item that is being received, with its texts by field and position."""
 
     __slots__ = ("ended", "kind", "slot", "texts")
 
@@ -291,22 +290,22 @@ class ResponsesDecoder:
         self._model = model
         self._items: list[_Item] = []
         self._by_id: dict[str, _Item] = {}
-        self._by_place: dict[int, _Item] = {}
+        self._by_position: dict[int, _Item] = {}
         self._current: tuple[tuple[object, ...], _TextItem] | None = None
         self._led_by: JsonObject = {}
         self._refused = False
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
-        """The events of one of the API's events."""
-        if self._finished or data == b"[DONE]":  # which some gateways add
+        """The events for one event of the API."""
+        if self._finished or data == b"[DONE]":  # some gateways add [DONE]
             return ()
         event = read_object(data, self._model)
         kind = event.get("type")
         shape = _DELTAS.get(kind)
         if shape is None:
             return self._border(kind, event)
-        # The hot path: one more piece of the text that the last piece was of.
+        # The hot path: a chunk of the same text as the previous one.
         item_kind, field, delta = shape
         address = (kind, event.get("item_id"), event.get("output_index"), event.get(field))
         if self._current is not None and self._current[0] == address:
@@ -314,7 +313,7 @@ class ResponsesDecoder:
         else:
             item = self._find(item_kind, event) or (None if item_kind == "function_call" else self._add(item_kind))
             if item is None or item.ended:
-                return ()  # a call comes whole at its end; what has ended stays as it is
+                return ()  # the end of a call repeats it; an item that has ended is not changed
             text = item.text(field, event.get(field) or 0)
             self._current = (address, text)
             self._refused |= kind == "response.refusal.delta"
@@ -325,13 +324,13 @@ class ResponsesDecoder:
         return (delta(text.index, words),)
 
     def end(self) -> Iterable[StreamEvent]:
-        """Nothing more to come. Raises `StreamTruncated` when the response did not end."""
+        """Check that the reply is complete. Raises `StreamTruncated` if its end is missing."""
         if not self._finished:
             raise truncated(self._model)
         return ()
 
     def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent]:
-        """What begins and ends items and the response. All else repeats what deltas and whole items say."""
+        """Handle the start and end of items and of the response. All other events repeat deltas or whole items."""
         if kind == "response.output_item.added" and event.get("item"):
             self._current = None
             return self._start(event["item"], event.get("output_index"))
@@ -345,10 +344,10 @@ class ResponsesDecoder:
         return ()
 
     def _find(self, kind: str, event: Mapping[str, Any]) -> _Item | None:
-        """The item that an event speaks of: by its id, by its place, or the last open one of its kind."""
+        """The item of an event: by its id, by its position, or the last open one of its kind."""
         item = self._by_id.get(event.get("item_id") or "")
         if item is None or item.kind != kind:
-            item = self._by_place.get(event.get("output_index", -1))
+            item = self._by_position.get(event.get("output_index", -1))
         if item is None or item.kind != kind:
             item = next((known for known in reversed(self._items) if known.kind == kind and not known.ended), None)
         return item
@@ -359,7 +358,7 @@ class ResponsesDecoder:
         if item_id:
             self._by_id[item_id] = item
         if place is not None:
-            self._by_place[place] = item
+            self._by_position[place] = item
         return item
 
     def _start(self, wire: JsonObject, place: int | None) -> Iterable[StreamEvent]:
@@ -375,7 +374,7 @@ class ResponsesDecoder:
         yield from self._finish(item, wire)
 
     def _finish(self, item: _Item, wire: JsonObject) -> Iterable[StreamEvent]:
-        """The end of an item: what its deltas left out, and what is to be echoed."""
+        """End an item: add the text that its deltas left out, and the state to send back."""
         item.ended = True
         match item.kind:
             case "function_call":
@@ -386,7 +385,7 @@ class ResponsesDecoder:
                     field = _text_field(content)
                     self._refused |= field == "refusal"
                     text = item.text("content_index", at)
-                    if missing := _unsaid(text, content.get(field)):
+                    if missing := _missing_text(text, content.get(field)):
                         yield TextChunk(text.index, missing)
                     piece = {name: value for name, value in content.items() if name != field}
                     yield PartEnd(text.index, {"item": rest, "content": piece, **self._led_by})
@@ -400,7 +399,7 @@ class ResponsesDecoder:
         written = wire.get("arguments") or ""
         if not isinstance(written, str):
             written = write_json(written).decode()
-        if missing := _unsaid(text, written):
+        if missing := _missing_text(text, written):
             yield ToolArgsChunk(text.index, missing)
         rest = {name: value for name, value in wire.items() if name not in {"type", "call_id", "name", "arguments"}}
         args = parse_arguments(written)
@@ -409,11 +408,11 @@ class ResponsesDecoder:
         yield PartEnd(text.index, {"item": rest, **self._led_by})
 
     def _finish_reasoning(self, item: _Item, wire: JsonObject) -> Iterable[StreamEvent]:
-        """Its first part holds the whole item, for it goes back as a whole."""
+        """End a reasoning item. Its first part contains the whole item, which is sent back as a whole."""
         for field, contents in (("summary_index", wire.get("summary")), ("content_index", wire.get("content"))):
             for at, content in enumerate(contents or ()):
                 text = item.text(field, at)
-                if missing := _unsaid(text, content.get("text")):
+                if missing := _missing_text(text, content.get("text")):
                     yield ThinkingChunk(text.index, missing)
         if wire.get("id"):
             self._led_by = {"after": wire["id"]}
@@ -423,7 +422,7 @@ class ResponsesDecoder:
             yield PartEnd(text.index, None if at else {"item": wire})
 
     def _terminal(self, ended: str, response: JsonObject) -> Iterable[StreamEvent]:
-        """The end of the response, which repeats its items and may hold some that were not streamed."""
+        """Handle the end of the response, which repeats its items and may contain items that were not streamed."""
         self._finished = True
         for at, wire in enumerate(response.get("output") or ()):
             known = self._by_id.get(wire.get("id") or "") or (self._items[at] if at < len(self._items) else None)
@@ -441,7 +440,7 @@ class ResponsesDecoder:
         yield Finish(self._stop_reason(ended, response))
 
     def _stop_reason(self, ended: str, response: JsonObject) -> StopReason:
-        """Why it ended, which the API does not say in one word."""
+        """The stop reason, which the API does not send as one field."""
         if ended == "incomplete":
             why = (response.get("incomplete_details") or {}).get("reason")
             return "refusal" if why == "content_filter" else "length"
@@ -450,8 +449,8 @@ class ResponsesDecoder:
         return "tool_use" if any(item.kind == "function_call" for item in self._items) else "stop"
 
 
-def _unsaid(text: _TextItem, whole: str | None) -> str:
-    """What of the whole text its deltas have not said."""
+def _missing_text(text: _TextItem, whole: str | None) -> str:
+    """The rest of the whole text that its deltas did not contain."""
     said = "".join(text.chunks)
     if whole is None or not whole.startswith(said):
         return ""

@@ -1,4 +1,4 @@
-"""Checks that every wire format makes before anything is sent."""
+"""Checks that every wire format makes before a request is sent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TOOL_CHOICES = frozenset({"auto", "none", "required"})
 
 
 def check_media(model: Model, part: ImagePart | FilePart) -> None:
-    """Raise `UnsupportedFeatureError` for a picture or a file that the model cannot take, or that holds nothing."""
+    """Raise `UnsupportedFeatureError` for an image or a file that the model does not accept, or that is empty."""
     if part.type == "image" and not model.takes("image"):
         raise UnsupportedFeatureError(f"{model} cannot look at images; leave them out or choose another model.")
     if part.type == "file" and part.mime == "application/pdf" and not model.takes("pdf"):
         raise unreadable(model, part)
     if not part.url and part.data is None:
-        raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; give it one of them.")
+        raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; pass one of them.")
 
 
 def unreadable(model: Model, part: FilePart) -> UnsupportedFeatureError:
@@ -31,9 +31,9 @@ def unreadable(model: Model, part: FilePart) -> UnsupportedFeatureError:
 
 
 def check_choice(choice: str | None, tools: Sequence[ToolSpec]) -> None:
-    """Raise `UnsupportedFeatureError` for a choice that is not among the tools, where there are any."""
+    """Raise `UnsupportedFeatureError` if there are tools and the choice is not among them."""
     names = [tool.name for tool in tools]
     if names and choice is not None and choice not in TOOL_CHOICES and choice not in names:
         raise UnsupportedFeatureError(
-            f"tool_choice {choice!r} is no tool of this request. {did_you_mean(choice, names)}"
+            f"tool_choice {choice!r} is not a tool of this request. {did_you_mean(choice, names)}"
         )

@@ -154,8 +154,8 @@ def test_the_version_of_the_api_follows_model_and_options(
         (SONNET, {"temperature": 0.5}, {"temperature": 0.5}, None),
         (SONNET, {"temperature": 0, "top_p": 0.5}, {"temperature": 0}, "either temperature or top_p"),
         (SONNET, {"temperature": 0.5, "thinking": "off"}, {"temperature": 0.5}, None),
-        (OPUS, {"temperature": 0}, {}, "takes no temperature, so temperature=0 was not sent"),
-        (OPUS, {"top_p": 0.5}, {}, "takes no top_p"),
+        (OPUS, {"temperature": 0}, {}, "does not accept temperature, so temperature=0 was not sent"),
+        (OPUS, {"top_p": 0.5}, {}, "does not accept top_p"),
         (SONNET, {"top_p": 1, "thinking": "low"}, LOW, "while it thinks"),
         (SONNET, {"stop": ["x", "\n"]}, {"stop_sequences": ["x"]}, "white space alone"),
         (SONNET, {"tool_choice": "auto"}, {"tool_choice": {"type": "auto"}}, None),
@@ -194,7 +194,9 @@ def test_what_is_sent_unasked() -> None:
 
 
 def test_a_tool_choice_that_is_no_tool_is_refused() -> None:
-    with pytest.raises(UnsupportedFeatureError, match=r"'get_tme' is no tool of this request\. Did you mean get_time"):
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"'get_tme' is not a tool of this request\. Did you mean get_time"
+    ):
         request(SONNET, tool_choice="get_tme")
 
 
@@ -404,7 +406,7 @@ async def test_a_refusal_says_what_for() -> None:
     events = await read(stream)
     assert warnings(events) == [
         (
-            f"{SONNET} refused to go on (cyber): It could do harm; take back the prompt and ask in another way, "
+            f"{SONNET} refused to continue (cyber): It could do harm; rewind and rephrase the prompt, "
             "or ask another model."
         )
     ]

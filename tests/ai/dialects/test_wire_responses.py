@@ -451,7 +451,7 @@ def test_options(model: ai.Model, options: ai.Options, sent: JsonObject, warned:
 async def test_warnings_reach_the_reader() -> None:
     stream = client(replying(sse(*EVENTS))).stream(REASONING, ASK, ai.Options(temperature=1.0))
     assert [event.text async for event in stream if event.type == "warning"] == [
-        "openai:gpt-5 takes no temperature, so it was not sent."
+        "openai:gpt-5 does not accept temperature, so it was not sent."
     ]
 
 

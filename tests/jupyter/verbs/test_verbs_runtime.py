@@ -596,7 +596,7 @@ async def test_the_request_is_shown_with_its_options_and_without_what_is_left_ou
         await agent._recorder.append(ai.UserMessage([ai.TextPart("one\ntwo"), image]))
         shown = await describe_request(agent)
     assert "max_output_tokens: 77" in shown
-    assert "openai:gpt-5 takes no temperature, so it was not sent." in shown
+    assert "openai:gpt-5 does not accept temperature, so it was not sent." in shown
     assert "temperature: 0.5" not in shown
     assert "authorization: Bearer [key]" in shown
     assert "sk-0123456789" not in shown
