@@ -40,7 +40,7 @@ def test_a_model_of_the_catalogue() -> None:
         ("llama_cpp:anything", {}),
     ],
 )
-def test_ids_that_nobody_knows_work(name: str, settings: dict[str, str]) -> None:
+def test_unknown_ids_work(name: str, settings: dict[str, str]) -> None:
     model = ai.get_model(name, **settings)  # type: ignore[arg-type]  # all settings are text
     assert str(model) == name
     assert model.context_window is None
@@ -59,13 +59,13 @@ def test_ids_that_nobody_knows_work(name: str, settings: dict[str, str]) -> None
         ("zzz:x", UnknownProviderError, "Known are: anthropic, demo"),
     ],
 )
-def test_slips_of_the_pen_are_named(name: str, expected: type[Exception], hint: str) -> None:
+def test_typing_mistakes_are_named(name: str, expected: type[Exception], hint: str) -> None:
     with pytest.raises(expected, match=hint):
         ai.get_model(name)
 
 
 @pytest.mark.parametrize("base_url", ["ftp://h/v1", "h:80", "http://[::1/v1", "http://", "nonsense"])
-def test_a_base_url_that_is_none(base_url: str) -> None:
+def test_an_invalid_base_url_is_refused(base_url: str) -> None:
     with pytest.raises(ConfigError, match="write base_url as in"):
         ai.get_model("openai", "m", base_url=base_url)
 
@@ -118,7 +118,7 @@ async def test_servers_that_answer_nonsense_have_no_models(body: str) -> None:
         assert await ai.discover("llama_cpp", server.url) == []
 
 
-def test_servers_that_are_not_there_have_no_models() -> None:
+def test_servers_that_do_not_exist_have_no_models() -> None:
     assert ai.list_models("llama_cpp", base_url=f"http://127.0.0.1:{free_port()}") == []
 
 

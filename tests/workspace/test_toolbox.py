@@ -159,7 +159,7 @@ def test_each_setting_has_a_variable(tmp_path: Path, variable: str, text: str, f
         ("PLANCK_NB_CASSETTE_MODE", "sometimes", "must be one of"),
     ],
 )
-def test_nonsense_is_one_sentence(tmp_path: Path, variable: str, text: str, said_so: str) -> None:
+def test_an_invalid_setting_is_one_sentence(tmp_path: Path, variable: str, text: str, said_so: str) -> None:
     with pytest.raises(ConfigError) as error:
         Config.load(environment={variable: text}, directory=tmp_path)
     assert str(error.value).startswith(f"{variable} is {text!r}")

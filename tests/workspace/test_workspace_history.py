@@ -117,7 +117,7 @@ async def test_agents_that_came_later_are_stopped_and_come_back_with_their_branc
         assert [branch.last_text for branch in place.session.branches()][-1] == "another way"
 
 
-async def test_who_was_stopped_says_nothing_about_a_rewind(tmp_path: Path) -> None:
+async def test_a_stopped_agent_adds_no_message_about_a_rewind(tmp_path: Path) -> None:
     async with workspace(tmp_path) as place:
         ann = place.add_agent("ann", model=scripted_model(["one", "two"]))
         gone = place.add_agent("gone", model=scripted_model(["hello"]))
@@ -134,7 +134,7 @@ async def test_who_was_stopped_says_nothing_about_a_rewind(tmp_path: Path) -> No
         assert "rewound" not in kinds(place.session.events(gone.id))
 
 
-async def test_what_was_spent_stays_spent(tmp_path: Path) -> None:
+async def test_usage_before_a_rewind_still_counts(tmp_path: Path) -> None:
     async with workspace(tmp_path) as place:
         ann = place.add_agent("ann", model=scripted_model(["one two three"]))
         await ann.prompt("A")
@@ -231,7 +231,7 @@ async def test_a_rewind_that_is_given_up_leaves_every_agent_with_one_turn(tmp_pa
 # Fork.
 
 
-async def test_a_fork_goes_on_alone(tmp_path: Path) -> None:
+async def test_a_fork_continues_independently(tmp_path: Path) -> None:
     async with workspace(tmp_path) as place:
         ann = place.add_agent("ann", model=scripted_model(["one", "two"]), system_prompt="Be brief.")
         await ann.prompt("A")

@@ -67,7 +67,7 @@ def test_a_key_survives_another_run_and_the_store(messages: list[ai.Message]) ->
 
 
 @given(st.dictionaries(TEXT, st.dictionaries(TEXT, TEXT, max_size=3), max_size=3))
-def test_the_order_of_names_is_of_no_account(args: dict[str, dict[str, str]]) -> None:
+def test_the_order_of_names_does_not_count(args: dict[str, dict[str, str]]) -> None:
     turned = {name: dict(reversed(inner.items())) for name, inner in reversed(args.items())}
     one, other = (ai.AssistantMessage((ai.ToolCallPart("1", "f", each),)) for each in (args, turned))
     assert key([one]) == key([other])
@@ -142,7 +142,7 @@ def test_every_option_counts(options: ai.Options) -> None:
     assert key(CALLED, options=options) != key(CALLED)
 
 
-def test_options_that_say_nothing_do_not_count() -> None:
+def test_unset_options_do_not_count() -> None:
     assert key(CALLED, options=ai.Options(stop=(), extra={})) == key(CALLED)
 
 

@@ -59,7 +59,7 @@ async def ask(wire: Wire, reply: Reply) -> ai.AssistantMessage:
     return (await collect(wire, wire.write(reply)))[0]
 
 
-def test_every_format_has_signed_the_contract(wire: Wire) -> None:
+def test_every_format_is_tested(wire: Wire) -> None:
     # Those of other packages are tested there.
     assert set(WIRES) >= {api for api in REGISTRY.builtin_formats() if not is_local(REGISTRY.format(api))}
 
@@ -257,7 +257,7 @@ async def test_http_errors(
     assert (caught.value.status, caught.value.provider) == (status, wire.model.provider)
 
 
-async def test_what_nobody_knows_yet_is_skipped(wire: Wire) -> None:
+async def test_unknown_events_are_skipped(wire: Wire) -> None:
     chunks = wire.write(EVERYTHING)
     mixed = [chunk for known in chunks[:-1] for chunk in (known, *wire.unknown)]
     assert (await collect(wire, [*mixed, chunks[-1]]))[0] == await ask(wire, EVERYTHING)

@@ -66,14 +66,14 @@ def test_arguments_come_from_the_prompt(prompt: str, expected: list[tuple[str, d
     assert calls_for(prompt) == expected
 
 
-async def test_results_are_woven_into_the_answer() -> None:
+async def test_results_are_reported_in_the_answer() -> None:
     agent = Agent(model="demo", tools=[get_weather, get_time])
     result = await agent.prompt("the weather in Paris and the time in Rome")
     assert "`sunny in Paris for 1`" in result.text
     assert "`12:00 in Rome`" in result.text
 
 
-async def test_it_says_what_it_is_and_what_it_can_do() -> None:
+async def test_it_introduces_itself_and_its_tools() -> None:
     plain = await Agent(model="demo").prompt("hello")
     assert "not a language model" in plain.text
     assert "%planck model" in plain.text

@@ -133,7 +133,7 @@ def test_the_version_of_the_api_follows_model_and_options(
         (SONNET, {"thinking": "minimal"}, {"thinking": SUMMARIZED, "output_config": {"effort": "low"}}, None),
         (SONNET, {"thinking": "xhigh"}, {"thinking": SUMMARIZED, "output_config": {"effort": "high"}}, "'high' was"),
         (SONNET, {"thinking": "max"}, {"thinking": SUMMARIZED, "output_config": {"effort": "max"}}, None),
-        (SONNET, {"thinking": "hgh"}, {}, "no level of thinking 'hgh'"),
+        (SONNET, {"thinking": "hgh"}, {}, "no thinking level 'hgh'"),
         (SONNET, {"thinking": "off"}, {}, None),
         (OPUS, {"thinking": "off"}, {"thinking": {"type": "disabled"}}, None),
         (ALWAYS, {}, {}, None),
@@ -157,7 +157,7 @@ def test_the_version_of_the_api_follows_model_and_options(
         (OPUS, {"temperature": 0}, {}, "does not accept temperature, so temperature=0 was not sent"),
         (OPUS, {"top_p": 0.5}, {}, "does not accept top_p"),
         (SONNET, {"top_p": 1, "thinking": "low"}, LOW, "while it thinks"),
-        (SONNET, {"stop": ["x", "\n"]}, {"stop_sequences": ["x"]}, "white space alone"),
+        (SONNET, {"stop": ["x", "\n"]}, {"stop_sequences": ["x"]}, "white space only"),
         (SONNET, {"tool_choice": "auto"}, {"tool_choice": {"type": "auto"}}, None),
         (SONNET, {"tool_choice": "none"}, {"tool_choice": {"type": "none"}}, None),
         (SONNET, {"tool_choice": "required"}, {"tool_choice": {"type": "any"}}, None),
@@ -184,7 +184,7 @@ def test_options(model: ai.Model, options: dict[str, Any], expected: JsonObject,
         assert made.warnings[0].startswith((str(model), "There is"))
 
 
-def test_what_is_sent_unasked() -> None:
+def test_defaults_that_are_always_sent() -> None:
     assert request(SONNET).body["max_tokens"] == SONNET.max_output
     assert request(FOREIGN).body["max_tokens"] == 8192
     assert "thinking" not in request(SONNET).body
@@ -316,7 +316,7 @@ def test_tool_results(given: ai.ToolResultMessage, content: object) -> None:
     assert block.get("is_error", False) == given.content[0].is_error
 
 
-def test_pictures_of_tools_are_left_out_with_a_warning_where_nobody_could_see_them() -> None:
+def test_images_of_tools_are_left_out_with_a_warning_for_a_model_without_images() -> None:
     made = request(BLIND, HI, called(BLIND), result("noon", PIXEL))
     assert made.body["messages"][2]["content"][0]["content"] == "noon"
     assert "cannot look at images, so those that tools returned were not sent" in made.warnings[0]
@@ -398,7 +398,7 @@ async def test_deltas_of_compaction_and_of_unknown_kinds_are_collected() -> None
 # Refusals, pauses, thinking that is not taken back
 
 
-async def test_a_refusal_says_what_for() -> None:
+async def test_a_refusal_names_its_reason() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "It could do harm."}
     stream = (
         Server(reply(text("I"), stop="refusal", stop_details=details)).client().stream(SONNET, ai.Context("", [HI]))
@@ -407,7 +407,7 @@ async def test_a_refusal_says_what_for() -> None:
     assert warnings(events) == [
         (
             f"{SONNET} refused to continue (cyber): It could do harm; rewind and rephrase the prompt, "
-            "or ask another model."
+            "or choose another model."
         )
     ]
     assert (stream.message.text, stream.message.stop_reason) == ("I", "refusal")

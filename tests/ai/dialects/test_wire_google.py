@@ -311,7 +311,7 @@ async def test_a_blocked_prompt() -> None:
         ("MISSING_THOUGHT_SIGNATURE", BadRequestError),
     ],
 )
-async def test_an_answer_that_is_none_is_an_error(reason: str, kind: type[ProviderError]) -> None:
+async def test_a_failed_answer_is_an_error(reason: str, kind: type[ProviderError]) -> None:
     bad = sse(piece({"text": "Half"}), {"candidates": [{"finishReason": reason, "finishMessage": "print(look("}]})
     stream = client(replying(bad)).stream(NEW, ai.Context())
     with pytest.raises(kind, match=rf"{reason}: print\(look\("):
@@ -320,7 +320,7 @@ async def test_an_answer_that_is_none_is_an_error(reason: str, kind: type[Provid
     assert (stream.message.text, stream.message.stop_reason) == ("Half", "error")
 
 
-async def test_an_answer_that_is_none_is_asked_for_again() -> None:
+async def test_a_failed_answer_is_requested_again() -> None:
     bad = sse({"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL"}]})
     seen: list[Any] = []
     with pytest.raises(ProviderUnavailableError):
@@ -328,7 +328,7 @@ async def test_an_answer_that_is_none_is_asked_for_again() -> None:
     assert len(seen) == 2
 
 
-async def test_an_unknown_finish_reason_is_told() -> None:
+async def test_an_unknown_finish_reason_is_a_warning() -> None:
     events = decode(NEW, sse(piece({"text": "x"}, finish="NEWS")))
     assert events[-1] == Finish("stop")
     assert isinstance(events[-2], StreamWarning)

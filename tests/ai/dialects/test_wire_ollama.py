@@ -303,7 +303,7 @@ def test_images_are_sent_as_bytes() -> None:
     ("part", "facts", "hint"),
     [
         (ai.FilePart(b"%PDF"), {}, "send its text instead"),
-        (ai.ImagePart(url="http://h/i.png"), {}, "send its bytes"),
+        (ai.ImagePart(url="http://h/i.png"), {}, "pass its bytes"),
         (ai.ImagePart(b"abc"), {"modalities": ("text",)}, "cannot see images"),
     ],
 )
@@ -312,7 +312,7 @@ def test_what_cannot_be_sent_is_refused(part: ai.UserPart, facts: dict[str, Any]
         request(ai.Model("ollama", "m", "ollama", **facts), ai.UserMessage([part]))
 
 
-def test_a_blind_model_reads_the_text_of_a_result_with_pictures() -> None:
+def test_a_model_without_images_gets_the_text_of_a_result_with_images() -> None:
     call = ai.AssistantMessage((ai.ToolCallPart("c1", "look", {}),), provider="ollama", model="m")
     result = ai.ToolResultMessage((ai.ToolResultPart("c1", "look", "a cat", images=(ai.ImagePart(b"abc"),)),))
     body, _ = request(ai.Model("ollama", "m", "ollama", modalities=("text",)), call, result)
@@ -363,7 +363,7 @@ async def test_the_context_length_is_read_from_the_server_once(window: int | Non
 
 
 @pytest.mark.parametrize("answer", ["{}", "5", "no", '{"model_info": 5}'])
-async def test_a_context_length_that_is_not_told_stops_nothing(answer: str) -> None:
+async def test_a_missing_context_length_stops_no_request(answer: str) -> None:
     async def server(exchange: Exchange) -> None:
         body = json.dumps(done()) if exchange.path == "/api/chat" else answer
         await exchange.answer("200 OK", body, NDJSON)

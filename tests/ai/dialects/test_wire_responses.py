@@ -161,7 +161,7 @@ async def test_parts_in_order() -> None:
     assert message.cost is not None
 
 
-def test_nothing_is_said_twice() -> None:
+def test_no_text_is_repeated() -> None:
     events = decode(GPT, sse(*EVENTS))
     assert "".join(event.text for event in events if event.type == "text_delta") == "Looking \U0001f600. Now."
     assert all(event.text for event in events if event.type in {"text_delta", "thinking_delta", "tool_args_delta"})

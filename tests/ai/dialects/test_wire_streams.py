@@ -156,7 +156,7 @@ async def test_a_stream_cut_inside_an_event_is_truncated(model: ai.Model) -> Non
 
 
 @pytest.mark.parametrize("last", [b"data: [DONE]\n\n", b"data: [DONE]\n", b"data: [DONE]", b""])
-async def test_a_finish_reason_or_done_is_enough(last: bytes) -> None:
+async def test_a_reply_is_complete_after_a_finish_reason_or_done(last: bytes) -> None:
     assert (await ask([*CHAT_HELLO[:-1], last])).text == "Hello"
 
 
@@ -369,7 +369,7 @@ async def test_nothing_is_tried_again_after_content() -> None:
     assert transport.requests == 1
 
 
-async def test_the_message_of_a_stream_nobody_reads_on_is_aborted() -> None:
+async def test_the_message_of_a_stream_that_is_not_read_to_its_end_is_aborted() -> None:
     async with client(replying(CHAT_HELLO)).stream(CHAT, ASK) as stream:
         async for event in stream:
             assert event.type == "text_delta"

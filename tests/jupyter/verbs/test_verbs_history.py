@@ -307,7 +307,7 @@ def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> N
         ("%planck help sq", "UsageError: %planck has no verb sq. Did you mean sql?"),
     ],
 )
-def test_nonsense_is_one_sentence(kernel: Kernel, store: Path, code: str, sentence: str) -> None:
+def test_an_invalid_setting_is_one_sentence(kernel: Kernel, store: Path, code: str, sentence: str) -> None:
     (store / "junk").write_bytes(b"\xff\xfe\x00junk\n")
     kernel.run("%planck export ada good.jsonl")
     cell = kernel.run(code)
