@@ -39,6 +39,9 @@ from planck_nb.base.sync import run_sync
 
 T = TypeVar("T")
 
+_FIXED = frozenset({"id", "name", "type", "description", "role", "team_id", "parent_id", "grants", "cwd"})
+"""Attributes that events and rules have told to others."""
+
 _OPTIONS = Options()
 _LIMITS = Limits()
 
@@ -168,6 +171,7 @@ class Agent:
             session.log(self.id) if session else MemoryLog(),
             AgentState(turn=turn, usage=usage or Usage(), cost=cost),
             observers,
+            new=id is None,
         )
         self._runner = AgentRunner(
             setup,
@@ -199,6 +203,11 @@ class Agent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _FIXED and name in vars(self):
+            raise AttributeError(f"The {name} of an agent cannot change; create another agent.")
+        super().__setattr__(name, value)
 
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
@@ -548,6 +557,19 @@ class Agent:
             Tokens: what the model counted last, and an estimate of what came after.
         """
         return self._setup.estimate_tokens(self._runner.window.messages())
+
+
+async def append_message(agent: Agent, message: UserMessage) -> None:
+    """Append a message to the conversation of an agent without prompting it, such as a note on a resumed session.
+
+    Args:
+        agent: The agent.
+        message: The message.
+
+    Raises:
+        SessionError: If it cannot be stored.
+    """
+    await agent._recorder.append(message)  # noqa: SLF001 - a part of this module that users do not need
 
 
 def _as_model(model: Model | str) -> Model:

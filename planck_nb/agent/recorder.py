@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, ParamSpec, TypeAlias
@@ -11,6 +10,7 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.message_log import LogFollower, MessageLog
 from planck_nb.agent.state import AgentState, Entry, changed, fold
 from planck_nb.ai.messages import Message, SummaryMessage, Usage
+from planck_nb.base.aio import LoopLock
 from planck_nb.base.event_log import EventLog
 
 P = ParamSpec("P")
@@ -33,13 +33,21 @@ class EventRecorder:
         log: Where messages and events are stored.
         start: The state to start from, apart from its messages, which are read from the log.
         observers: Logs that get every event.
+        new: Whether the log has nothing of this agent yet, so that it need not be read.
 
     `settled` is the state without the reply that is being streamed, which is cheap to read. `audience` are further
     logs that get every event while a turn runs.
     """
 
     def __init__(
-        self, agent_id: str, session_id: str | None, log: MessageLog, start: AgentState, observers: Iterable[Observer]
+        self,
+        agent_id: str,
+        session_id: str | None,
+        log: MessageLog,
+        start: AgentState,
+        observers: Iterable[Observer],
+        *,
+        new: bool = False,
     ) -> None:
         self.events: Observer = EventLog(limit=REPLAY)
         self.audience: list[Observer] = []
@@ -47,10 +55,10 @@ class EventRecorder:
         self._session_id = session_id
         self._log = log
         self._observers = tuple(observers)
-        self._appending = asyncio.Lock()
+        self._appending = LoopLock()
         self._sequence = 0
         self._deltas: list[ev.AgentEvent] = []
-        self.settled = changed(start, messages=self._stored())
+        self.settled = start if new else changed(start, messages=self._stored())
 
     @property
     def state(self) -> AgentState:

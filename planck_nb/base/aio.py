@@ -23,6 +23,26 @@ MOMENT = 0.0002
 _background: set[asyncio.Task[Any]] = set()
 
 
+class LoopLock:
+    """A lock for tasks of one event loop, which may be used in several loops one after another.
+
+    An `asyncio.Lock` that tasks have waited for cannot be used in another loop, such as the next call of `run_sync`.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._lock = loop, asyncio.Lock()
+        await self._lock.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
     """Cancel the tasks, and return when all have ended. Their results and exceptions are ignored."""
     for task in tasks:

@@ -30,6 +30,7 @@ with bounds as (
 )
 select
     agent_id,
+    first_id,
     first_state->>'$.name' as name,
     first_state->>'$.agent_type' as agent_type,
     first_state->>'$.role' as role,
@@ -56,7 +57,7 @@ select
         where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
     ) as cost,
     (
-        select list(distinct {'text': e.data->>'$.rule', 'scope': coalesce(e.data->>'$.scope', '')})
+        select list(distinct {'text': e.data->>'$.rule', 'scope': coalesce(e.data->>'$.scope', ''), 'id': e.id})
         from store.visible_events e
         where e.type = 'approval_decision' and e.data->>'$.by' = 'user' and (e.data->>'$.allowed')::boolean
             and e.data->>'$.rule' <> ''
@@ -85,6 +86,7 @@ class AgentRecord:
         turn: The index of its newest turn, -1 before the first.
         usage: Tokens so far.
         cost: US dollars so far, None until a price was known.
+        first_id: The id of its first row in the session.
     """
 
     identity: AgentIdentity
@@ -100,14 +102,22 @@ class AgentRecord:
     turn: int
     usage: Usage
     cost: float | None
+    first_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RememberedRule:
-    """A rule that the user added with a decision: its text, and which agents it is for; empty in version 0.1.0."""
+    """A rule that the user added with a decision.
+
+    Args:
+        text: The rule as `Rule.parse` reads it.
+        scope: Which agents it is for, as in `ApprovalDecision`; empty in sessions of version 0.1.0.
+        id: The id of the row with the decision.
+    """
 
     text: str
     scope: str
+    id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,7 @@ async def read_members(session: Session) -> SessionMembers:
     """
     rows = await query_into(session.directory, _AGENTS, _records, only=session.info)
     found = (rows[0]["rules"] or ()) if rows else ()
-    rules = sorted((rule["text"], rule["scope"]) for rule in found)
+    rules = sorted((rule["text"], rule["scope"], rule["id"]) for rule in found)
     return SessionMembers(tuple(map(_member, rows)), tuple(RememberedRule(*rule) for rule in rules))
 
 
@@ -167,6 +177,7 @@ def _member(row: dict[str, Any]) -> AgentRecord:
         turn=-1 if row["turn"] is None else int(row["turn"]),
         usage=Usage(**json.loads(row["usage"] or "{}")),
         cost=None if row["cost"] is None else float(row["cost"]),
+        first_id=int(row["first_id"]),
     )
 
 

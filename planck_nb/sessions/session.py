@@ -22,7 +22,7 @@ import filelock
 from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.agent.message_log import LogFollower
 from planck_nb.ai.messages import Message
-from planck_nb.base.aio import cancel_late
+from planck_nb.base.aio import LoopLock, cancel_late
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.sessions import codec
@@ -76,7 +76,7 @@ class Session(SessionReader):
         self._lock = lock
         self._last_id = journal.last_id
         self._order = threading.Lock()
-        self._rewinding = asyncio.Lock()
+        self._rewinding = LoopLock()
         self._closed = False
         self._process = os.getpid()
         self._end = Position(journal.segment, journal.size)

@@ -18,7 +18,6 @@ from planck_nb.ai.messages import Usage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
 from planck_nb.base.event_log import EventLog
-from planck_nb.base.ids import new_id
 from planck_nb.sessions import Session
 from planck_nb.sessions.members import AgentRecord
 from planck_nb.workspace.agent_registry import AgentRegistry
@@ -91,7 +90,7 @@ class AgentFactory:
             AgentError: The name is taken.
         """
         return self._add(
-            AgentIdentity(new_id(), name, type, role, team_id, parent_id),
+            AgentIdentity("", name, type, role, team_id, parent_id),
             model=model,
             system_prompt=system_prompt,
             tools=tools,
@@ -101,7 +100,9 @@ class AgentFactory:
             available_models=available_models,
         )
 
-    def restore(self, record: AgentRecord, *, model: Model, tools: Iterable[Tool]) -> Agent:
+    def restore(
+        self, record: AgentRecord, *, model: Model, tools: Iterable[Tool], available_models: Sequence[Model] = ()
+    ) -> Agent:
         """Create an agent of the session again, with its identity, history and usage.
 
         Args:
@@ -124,6 +125,7 @@ class AgentFactory:
             options=Options.from_named(record.options),
             description=record.description,
             grants=record.grants,
+            available_models=available_models,
             usage=record.usage,
             cost=record.cost,
             turn=record.turn,
@@ -146,7 +148,7 @@ class AgentFactory:
     ) -> Agent:
         self.registry.require_free(identity.name, identity.team_id)
         agent = Agent(
-            id=identity.id,
+            id=identity.id or None,
             name=identity.name,
             type=identity.type,
             role=identity.role,

@@ -13,6 +13,7 @@ class AgentRegistry:
 
     def __init__(self) -> None:
         self._agents: dict[str, Agent] = {}
+        self._by_name: dict[str | None, dict[str, Agent]] = {}
 
     def __iter__(self) -> Iterator[Agent]:
         return iter(tuple(self._agents.values()))
@@ -23,27 +24,32 @@ class AgentRegistry:
     def add(self, agent: Agent) -> None:
         """Add an agent. Its name must have been checked with `require_free`."""
         self._agents[agent.id] = agent
+        self._by_name.setdefault(agent.team_id, {})[agent.name] = agent
 
     def remove(self, agent: Agent) -> None:
         """Remove an agent; its name is free again."""
-        del self._agents[agent.id]
+        self._agents.pop(agent.id, None)
+        team = self._by_name.get(agent.team_id, {})
+        if team.get(agent.name) is agent:
+            del team[agent.name]
 
     def clear(self) -> None:
         """Remove all agents."""
         self._agents.clear()
+        self._by_name.clear()
 
     def named(self, team_id: str | None = None) -> dict[str, Agent]:
         """The agents of a team by name; None for those outside teams."""
-        return {agent.name: agent for agent in self if agent.team_id == team_id}
+        return dict(self._by_name.get(team_id, {}))
 
     def require_free(self, name: str, team_id: str | None = None) -> None:
         """Raise `AgentError` if an agent of the team has this name."""
-        if name in self.named(team_id):
+        if name in self._by_name.get(team_id, {}):
             raise AgentError(f"An agent named {name} exists already; choose another name.")
 
     def by_name(self, name: str, team_id: str | None = None) -> Agent:
         """The agent of this name in the team. Raises `AgentError` if there is none."""
-        agents = self.named(team_id)
+        agents = self._by_name.get(team_id, {})
         if name not in agents:
             raise AgentError(f"No agent is named {name}. {did_you_mean(name, agents)}".rstrip())
         return agents[name]

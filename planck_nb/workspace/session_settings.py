@@ -59,19 +59,18 @@ class SessionSettings:
         rules = [[rule.action, str(rule)] for rule in self.rules]
         return {_KEY: {"version": _VERSION, "rules": rules, "base_urls": dict(self.base_urls)}}
 
-    def rules_for(self, agent_ids: Iterable[str]) -> Iterator[Rule]:
-        """The rules that apply in a session with these agents."""
+    def rules_for(self, agent_ids: Sequence[str]) -> Iterator[Rule]:
+        """The rules to follow in a session that has these agents."""
         return limited(self.rules, agent_ids) if self.for_recorded_agents else iter(self.rules)
 
 
-def limited(rules: Iterable[Rule], agent_ids: Iterable[str]) -> Iterator[Rule]:
-    """The rules, limited to these agents. One that denies or asks, or that names an agent or role, is not changed."""
-    ids = tuple(agent_ids)
+def limited(rules: Iterable[Rule], agent_ids: Sequence[str]) -> Iterator[Rule]:
+    """The rules for these agents only; one that denies or asks stays for all, and none remains if there are no agents."""
     for rule in rules:
-        if rule.action != "allow" or rule.agent or rule.role:
+        if rule.action != "allow":
             yield rule
-        else:
-            yield from (replace(rule, agent=agent_id) for agent_id in ids)
+        elif agent_ids:
+            yield replace(rule, agent_ids=tuple(agent_ids))
 
 
 def read_rules(written: Iterable[Sequence[Any]]) -> Iterator[Rule]:

@@ -60,7 +60,11 @@ class Toolbox:
 
     def find(self, name: str) -> Tool | None:
         """The tool with exactly this name, None if there is none."""
-        return self.tools().get(name) or self._installed.find(name)
+        return self.tools().get(name) or self.find_installed(name)
+
+    def find_installed(self, name: str) -> Tool | None:
+        """The tool of this name that an installed package offers, None if there is none."""
+        return self._installed.find(name)
 
     def named(self, names: Iterable[str]) -> list[Tool]:
         """Find tools by name.

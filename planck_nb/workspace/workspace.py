@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent import Agent, append_message
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.tool import Tool
@@ -88,7 +88,7 @@ class Workspace:
         self.approvals = Approvals(Policy.allow_all(), self.config.approval_deadline, attendance=asyncio.Event())
         """Decides which calls may run; asks a person after `attend` was called."""
         self.approvals.policy = self.policy()
-        self.limits = self.config.limits
+        self._limits = self.config.limits
         self._owns_client = client is None
         self._client = client or Client(credentials=self.config.environment(), cassette=_cassette(self.config))
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
@@ -175,6 +175,17 @@ class Workspace:
             await self._factory.session.save_metadata(session_settings.metadata())
             self._session_settings = session_settings
 
+    @property
+    def limits(self) -> Limits:
+        """The limits of agents that are created from now on; `set_limits` changes those of all agents."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        if self._factory is not None:
+            self._factory.limits = limits
+
     def set_limits(self, limits: Limits) -> None:
         """Set the limits of all agents, present and new ones, from their next turn on.
 
@@ -182,8 +193,6 @@ class Workspace:
             limits: The limits.
         """
         self.limits = limits
-        if self._factory is not None:
-            self._factory.limits = limits
         for agent in self._registry:
             agent.limits = limits
 
@@ -511,9 +520,10 @@ class Workspace:
         spent = sum((member.usage.total_tokens for member in found.members), 0)
         self._open(session, SessionSpend(spent, sum(member.cost or 0.0 for member in found.members)))
         self._session_settings = settings
-        for rule in _remembered(found, settings):
-            self.approvals.remember(rule)
-        return await self._follow(found, find)
+        self.approvals.policy = self.approvals.policy.with_rules(_remembered(found, settings))
+        problems = await self._follow(found, find)
+        await self.save_session_settings()  # rules of version 0.1.0 are for the agents that it recorded, and for no later one
+        return problems
 
     async def _follow(self, found: SessionMembers, find: ToolResolver | None) -> list[str]:
         """Stop the agents that are not among the members, and restore the members that are missing.
@@ -525,25 +535,33 @@ class Workspace:
         for agent in gone:
             await self._remove(agent)
         problems = [f"{agent.name} does not belong to this conversation and was stopped." for agent in gone]
-        for agent_id, member in staying.items():
-            if agent_id not in self._registry:
-                problems.extend(await self._restore(member, find))
+        missing = [member for member in staying.values() if member.identity.id not in self._registry]
+        known = self.toolbox.tools() if missing else {}  # which reads files, so once for all agents
+        for member in missing:
+            problems.extend(await self._restore(member, find, known))
         return problems
 
-    async def _restore(self, member: AgentRecord, find: ToolResolver | None) -> list[str]:
+    async def _restore(self, member: AgentRecord, find: ToolResolver | None, known: Mapping[str, Tool]) -> list[str]:
         """Create an agent of the session again. Returns a sentence about each part that could not be restored."""
         identity, factory, problems = member.identity, self.agent_factory, list[str]()
         name = identity.name or identity.id
-        if name in self._registry.named(identity.team_id):
-            return [f"A second agent named {name} was left out."]
-        tools, missing = _granted(member, find, self.toolbox)
+        tools, missing = _granted(member, find, known, self.toolbox)
         if missing:
             problems.append(f"{name} lacks {', '.join(missing)}; pass them again with `--tools`.")
         model = await self._model_of(member, problems)
+        available = [found for reference in member.grants.models if (found := self._model_or_none(reference))]
+        try:
+            agent = factory.restore(member, model=model, tools=tools, available_models=available)
+        except AgentError:
+            return [f"A second agent named {name} was left out."]
         if member.unfinished:
-            await factory.session.append(identity.id, UserMessage(INTERRUPTED), turn=member.turn)
-        factory.restore(member, model=model, tools=tools)
+            await append_message(agent, UserMessage(INTERRUPTED))
         return problems
+
+    def _model_or_none(self, reference: str) -> Model | None:
+        with suppress(ConfigError, ModelError):
+            return self.model(reference)
+        return None
 
     async def _remove(self, agent: Agent) -> None:
         self._registry.remove(agent)
@@ -583,9 +601,14 @@ class Workspace:
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
 
 
-def _granted(member: AgentRecord, find: ToolResolver | None, toolbox: Toolbox) -> tuple[list[Tool], list[str]]:
-    """The tools that the agent had, and the names of those that no longer exist."""
-    given = {name: (find(name) if find else None) or toolbox.find(name) for name in member.tools}
+def _granted(
+    member: AgentRecord, find: ToolResolver | None, known: Mapping[str, Tool], toolbox: Toolbox
+) -> tuple[list[Tool], list[str]]:
+    """The tools that the agent had, and the names of those that were not found."""
+    given = {
+        name: (find(name) if find else None) or known.get(name) or toolbox.find_installed(name)
+        for name in member.tools
+    }
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 
 
@@ -593,8 +616,11 @@ def _remembered(found: SessionMembers, settings: SessionSettings) -> Iterator[Ru
     """The rules of a stored session. Rules of version 0.1.0 apply only to the agents that the session has."""
     ids = [member.identity.id for member in found.members]
     yield from settings.rules_for(ids)
-    yield from read_rules(("allow", rule.text) for rule in found.rules if rule.scope)
-    yield from limited(read_rules(("allow", rule.text) for rule in found.rules if not rule.scope), ids)
+    for rule in found.rules:
+        before = [member.identity.id for member in found.members if member.first_id < rule.id]
+        parsed = read_rules([("allow", rule.text)])
+        yield from parsed if rule.scope else limited(parsed, before)
+
 
 
 def _cassette(config: Config) -> Cassette | None:

@@ -154,7 +154,7 @@ async def test_a_session_is_resumed_with_its_agents_rules_and_changes(name: str,
     found = await observing.resumed(directory, root, info)
     ids = {agent["id"] for agent in found["agents"].values()}
     allowed = [text for action, text in found["rules"] if action == "allow"]
-    assert {text.split(" ", 1)[0] for text in allowed} >= {f"agent={agent_id}" for agent_id in ids if allowed}
+    assert {text.split(" ", 1)[0] for text in allowed} >= {f"agent_id={agent_id}" for agent_id in ids if allowed}
     found["rules"] = list(map(list, dict.fromkeys((action, without_agent(text)) for action, text in found["rules"])))
     assert list(missing(golden("resumed")[name], found)) == []
 

@@ -166,7 +166,7 @@ class Gate:
         waiting = self._waiting.get(call_id)
         if waiting is None or waiting.answer.done():
             raise AgentError(f"No call {call_id} waits for a decision; it was decided or stopped before.")
-        if remember and (scope not in ("agent", "role", "all") or (scope == "role" and not self._agent.role)):
+        if allow and remember and (scope not in ("agent", "role", "all") or (scope == "role" and not self._agent.role)):
             raise UsageError(f"A rule cannot be remembered for {scope!r}; use 'agent', 'all', or 'role' in a team.")
         self._approvals.attend()
         if not allow:

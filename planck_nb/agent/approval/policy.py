@@ -123,6 +123,17 @@ class Policy:
         """
         return self if rule in self.rules else replace(self, rules=(*self.rules, rule))
 
+    def with_rules(self, rules: Iterable[Rule]) -> Policy:
+        """Add rules.
+
+        Args:
+            rules: Rules to add; those that the policy has already change nothing.
+
+        Returns:
+            The policy with these rules.
+        """
+        return replace(self, rules=tuple(dict.fromkeys((*self.rules, *rules))))
+
     def for_agent(self, agent: AgentIdentity) -> Policy:
         """The policy without the rules that are for other agents or roles.
 

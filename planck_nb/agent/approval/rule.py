@@ -13,7 +13,7 @@ from planck_nb.agent.approval.commands import BLANKS, CommandPattern
 from planck_nb.agent.approval.paths import PathPattern, check_path_pattern
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.events import RuleScope
-from planck_nb.agent.identity import AgentIdentity
+from planck_nb.agent.identity import AgentIdentity, Role
 from planck_nb.base.errors import UsageError
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
@@ -22,7 +22,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 _TOOL = re.compile(r"[\w.*?\[\]!/-]+")
-_WHO = re.compile(r"""\s*(agent|role)=("(?:[^"\\]|\\.)*"|[^\s"]+)\s+""")
+_WHO = re.compile(r"""\s*(agent_id|agent|role)=("(?:[^"\\]|\\.)*"|[^\s"]+)\s+""")
 """The beginning of the text of a rule that is for one agent or role; no tool's name contains `=`."""
 
 
@@ -38,8 +38,10 @@ class Rule:
         tool: A glob on the tool's name.
         kind: The kind of effect, None for all.
         pattern: A glob on the path, command or address that is affected; empty or `*` for all.
-        agent: The id or name of the agent that the rule is for, empty for all.
+        agent: A glob on the names of the agents that the rule is for, empty for all.
         role: The role of the agents that the rule is for, empty for all.
+        agent_ids: The ids of the agents that the rule is for, empty for all. A rule that is remembered for one agent
+            has its id, because another agent may get its name.
 
     Raises:
         UsageError: If the action, kind, tool or pattern is not valid.
@@ -57,6 +59,7 @@ class Rule:
     pattern: str = ""
     agent: str = ""
     role: str = ""
+    agent_ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         pattern = self.pattern.strip(BLANKS)
@@ -69,6 +72,8 @@ class Rule:
             raise UsageError(
                 f"{self.tool!r} cannot be a tool's name; write a rule such as 'bash', 'bash:git *' or 'write:src/**'."
             )
+        if self.role not in get_args(Role):
+            raise UsageError(f"There is no role {self.role!r}; write role=orchestrator or role=worker.")
         if self.kind in ("read", "write"):
             check_path_pattern(self.pattern)
 
@@ -89,19 +94,23 @@ class Rule:
         Raises:
             UsageError: If the text is none of these.
         """
-        agent = role = ""
+        who: dict[str, str] = {}
         while match := _WHO.match(text):
-            who = _unquoted(match[2])
-            agent, role = (who, role) if match[1] == "agent" else (agent, who)
+            key, value = match[1], _unquoted(match[2])
+            if key in who or not value:
+                raise UsageError(f"The rule {text!r} must name one {key}; write {key}=NAME once.")
+            who[key] = value
             text = text[match.end() :]
+        agent, role = who.get("agent", ""), who.get("role", "")
+        ids = tuple(who.get("agent_id", "").split(",")) if "agent_id" in who else ()
         head, _, pattern = text.partition(":")
         kind, at, tool = head.strip().rpartition("@")
         if not at and tool in KINDS:
-            return cls(action, kind=tool, pattern=pattern, agent=agent, role=role)
+            return cls(action, kind=tool, pattern=pattern, agent=agent, role=role, agent_ids=ids)
         if at and not kind:
             raise UsageError(f"The rule {text!r} names nothing before '@'; write a kind such as 'write', or '*'.")
         named = cast("EffectKind", kind) if kind not in ("", "*") else None
-        return cls(action, tool, named, pattern, agent, role)
+        return cls(action, tool, named, pattern, agent, role, ids)
 
     def __str__(self) -> str:
         """The text that `parse` turns into an equal rule."""
@@ -121,9 +130,11 @@ class Rule:
             agent: Who made the call.
 
         Returns:
-            True if the rule names no other agent and no other role.
+            True if the rule names no agent and no role, or this one's.
         """
-        return self.agent in ("", agent.id, agent.name) and self.role in ("", agent.role)
+        if self.agent_ids and agent.id not in self.agent_ids:
+            return False
+        return self.role in ("", agent.role) and (not self.agent or fnmatchcase(agent.name, self.agent))
 
     def limited_to(self, agent: AgentIdentity, scope: RuleScope) -> Rule:
         """Limit the rule to some agents.
@@ -134,10 +145,17 @@ class Rule:
 
         Returns:
             The limited rule.
+
+        Raises:
+            UsageError: If the scope is "role" and the agent has none.
         """
         if scope == "agent":
-            return replace(self, agent=agent.id)
-        return replace(self, role=agent.role) if scope == "role" else self
+            return replace(self, agent_ids=(agent.id,))
+        if scope != "role":
+            return self
+        if not agent.role:
+            raise UsageError(f"{agent.name or agent.id} is in no team and has no role; use 'agent' or 'all'.")
+        return replace(self, role=agent.role)
 
     def concerns(self, tool: str, kind: EffectKind | None) -> bool:
         """Check whether the rule applies to a kind of effect of a tool, whatever the target.
