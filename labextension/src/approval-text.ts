@@ -1,7 +1,7 @@
 /** The texts of an approval request, and the values of its edited arguments. No DOM here. */
 
 import type { ApprovalDisplay } from './events.generated.ts';
-import type { Role, RuleScope } from './model.ts';
+import type { Role, RuleScope } from './agent-state.ts';
 
 export type EffectKind = ApprovalDisplay['effects'][number][0];
 export type ArgumentKind = ApprovalDisplay['arguments'][number][2];

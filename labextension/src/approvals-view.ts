@@ -7,7 +7,7 @@ import { h, setText, withCode } from './dom.ts';
 import type { ApprovalDisplay } from './events.generated.ts';
 import { elapsed } from './format.ts';
 import { icon } from './icons.ts';
-import type { PendingApproval, Role, RuleScope } from './model.ts';
+import type { PendingApproval, Role, RuleScope } from './agent-state.ts';
 import { labelOverflowing } from './text-boxes.ts';
 
 type Decide = (decision: Decision) => void;

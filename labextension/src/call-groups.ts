@@ -1,7 +1,7 @@
 /** Groups of many calls of one reply, each shown as one line. No DOM here. */
 
-import { isLive } from './model.ts';
-import type { Call, Item } from './model.ts';
+import { isLive } from './agent-state.ts';
+import type { Call, Item } from './agent-state.ts';
 
 /** More finished calls than this in a row are grouped. */
 const UNGROUPED = 8;

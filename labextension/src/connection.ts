@@ -1,7 +1,7 @@
 /** The browser's side of the connection to the kernel: keeps the run up to date, and resyncs when a frame is missing. */
 
 import type { AgentEvent } from './events.generated.ts';
-import type { RuleScope } from './model.ts';
+import type { RuleScope } from './agent-state.ts';
 import { cutOffRun, EMPTY, foldAll } from './run.ts';
 import type { Run } from './run.ts';
 

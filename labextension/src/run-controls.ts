@@ -4,7 +4,7 @@ import type { Command } from './connection.ts';
 import { h, setText, textField, withCode } from './dom.ts';
 import { count, dollars, elapsed } from './format.ts';
 import { icon } from './icons.ts';
-import type { QueuedPrompt } from './model.ts';
+import type { QueuedPrompt } from './agent-state.ts';
 import { approvalsOf, namesOf, queueOf, spentOf, statusOf, stepOf, timesOf } from './run.ts';
 import type { Run } from './run.ts';
 

@@ -6,7 +6,7 @@ import { ApprovalsView } from './approvals-view.ts';
 import type { Command, Connection, Refusal } from './connection.ts';
 import { h } from './dom.ts';
 import { dollars, elapsed } from './format.ts';
-import type { PendingApproval } from './model.ts';
+import type { PendingApproval } from './agent-state.ts';
 import { RunControls, unsentTexts } from './run-controls.ts';
 import { approvalsOf, itemsOf, namesOf, statusOf } from './run.ts';
 import { OUTCOME, summaryBar } from './summary-bar.ts';

@@ -1,8 +1,8 @@
 /** The state of a run: that of each of its agents, and their items in one order. No DOM here. */
 
 import type { AgentEvent } from './events.generated.ts';
-import { cutOff, fold, newAgent } from './model.ts';
-import type { AgentState, Item, PendingApproval, QueuedPrompt, Spent } from './model.ts';
+import { cutOff, fold, newAgent } from './agent-state.ts';
+import type { AgentState, Item, PendingApproval, QueuedPrompt, Spent } from './agent-state.ts';
 
 export interface Run {
   /** By id, in the order of their first events. */

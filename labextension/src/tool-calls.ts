@@ -5,8 +5,8 @@ import { h, setText } from './dom.ts';
 import { duration } from './format.ts';
 import { icon } from './icons.ts';
 import type { Shape } from './icons.ts';
-import { isLive } from './model.ts';
-import type { Call, CallState } from './model.ts';
+import { isLive } from './agent-state.ts';
+import type { Call, CallState } from './agent-state.ts';
 import { keyOf, stringMembers } from './partial-json.ts';
 import { ArgumentBox, labelOverflowing, OutputBox, tailBox, textBox } from './text-boxes.ts';
 

@@ -5,7 +5,7 @@ import { h, setText, withCode } from './dom.ts';
 import { elapsed, lastSentence } from './format.ts';
 import { icon } from './icons.ts';
 import { GrowingMarkdown } from './markdown.ts';
-import type { Call, Cut, Interjection, Item, Note, Prose, Thinking } from './model.ts';
+import type { Call, Cut, Interjection, Item, Note, Prose, Thinking } from './agent-state.ts';
 import { CallGroupView, CallView } from './tool-calls.ts';
 
 interface ItemView {

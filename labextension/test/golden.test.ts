@@ -5,8 +5,8 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import type { AgentEvent } from '../src/events.generated.ts';
-import { newAgent } from '../src/model.ts';
-import type { AgentState, Entry, Item } from '../src/model.ts';
+import { newAgent } from '../src/agent-state.ts';
+import type { AgentState, Entry, Item } from '../src/agent-state.ts';
 import { EMPTY, foldAll, foldRun, itemsOf } from '../src/run.ts';
 import type { Run } from '../src/run.ts';
 

@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.agent_runner import AgentRunner
+from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.functions import as_tool, by_name
 from planck_nb.agent.calling.tool import Tool
@@ -23,8 +25,6 @@ from planck_nb.agent.message_log import MemoryLog, SessionStore
 from planck_nb.agent.output import output_spec
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult
-from planck_nb.agent.runner import AgentRunner
-from planck_nb.agent.setup import AgentSetup
 from planck_nb.agent.state import AgentState, Status
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
@@ -151,7 +151,7 @@ class Agent:
         """The limits from the next turn on."""
         granted = grants or Grants()
         self.grants = Grants(granted.tools, granted.skills, tuple(map(str, self.available_models)) or granted.models)
-        setup = AgentSetup(
+        setup = AgentSettings(
             identity=AgentIdentity(self.id, self.name, self.type, role, team_id, parent_id),
             model=_as_model(model),
             system_prompt=system_prompt,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.approval.gate import Gate
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.window import ContextWindow
@@ -15,7 +16,6 @@ from planck_nb.agent.output import OutputMismatch, OutputSpec, correction
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult, RunStatus
-from planck_nb.agent.setup import AgentSetup
 from planck_nb.agent.state import Entry
 from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, Usage, UserMessage
@@ -47,7 +47,7 @@ class TurnRunner:
         self,
         runs: list[Run[Any]],
         *,
-        setup: AgentSetup,
+        setup: AgentSettings,
         recorder: EventRecorder,
         window: ContextWindow,
         gate: Gate | None,

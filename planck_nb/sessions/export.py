@@ -209,7 +209,7 @@ def _several(rows: Iterable[Row]) -> bool:
 
 
 def _about(session: SessionInfo) -> str:
-    return f"Session {session.id}, created {session.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
+    return f"Session {session.id}, begun {session.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
 
 
 def _markdown(session: SessionInfo, rows: list[Row]) -> str:

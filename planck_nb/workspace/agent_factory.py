@@ -109,6 +109,7 @@ class AgentFactory:
             record: The agent as the session has stored it.
             model: The model that answers from now on.
             tools: Those of its tools that still exist.
+            available_models: Those models of its grants that still exist.
 
         Returns:
             The agent, registered.

@@ -65,7 +65,7 @@ class SessionSettings:
 
 
 def limited(rules: Iterable[Rule], agent_ids: Sequence[str]) -> Iterator[Rule]:
-    """The rules for these agents only; one that denies or asks stays for all, and none remains if there are no agents."""
+    """Rules that allow something are for these agents only, and gone if there are none; others stay for all agents."""
     for rule in rules:
         if rule.action != "allow":
             yield rule

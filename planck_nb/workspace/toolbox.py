@@ -44,6 +44,11 @@ class Toolbox:
         """The built-in tools by name."""
         return {tool.name: tool for tool in BuiltinTools.all(cwd=self._config.root, files=self._files)}
 
+    @cached_property
+    def _groups(self) -> dict[str, tuple[str, ...]]:
+        """Names that stand for several tools."""
+        return {"files": ("read", "write", "edit"), "builtin": tuple(self.builtin)}
+
     def tools(self) -> dict[str, Tool]:
         """All tools by name, except those of packages. A tool of a TOOL.json file replaces a built-in one."""
         found = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root)
@@ -52,11 +57,16 @@ class Toolbox:
 
     def names(self) -> list[str]:
         """The names that `named` accepts. No package is imported to find them."""
-        return list(dict.fromkeys([*self.tools(), *_GROUPS, *self._installed.names()]))
+        return list(dict.fromkeys([*self.tools(), *self._groups, *self._installed.names()]))
 
     def has(self, name: str) -> bool:
         """Whether `named` accepts this name."""
-        return name in _GROUPS or name in self.tools() or name in self._installed.names() or self.find(name) is not None
+        return (
+            name in self._groups
+            or name in self.tools()
+            or name in self._installed.names()
+            or self.find(name) is not None
+        )
 
     def find(self, name: str) -> Tool | None:
         """The tool with exactly this name, None if there is none."""
@@ -85,8 +95,8 @@ class Toolbox:
         for name in names:
             if name in tools:
                 found.append(tools[name])
-            elif name in _GROUPS:
-                found += [tools[member] for member in _GROUPS[name]]
+            elif name in self._groups:
+                found += [tools[member] for member in self._groups[name]]
             elif installed := self._installed.named(name):
                 found += installed
             else:
@@ -112,6 +122,3 @@ class Toolbox:
         tools = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root).skipped
         instructions = (LoadFailure(Path(INSTRUCTIONS_FILE), text) for text in self.instructions.warnings)
         return [*tools, *self._installed.skipped(), *self._skills.report().skipped, *instructions]
-
-
-_GROUPS = {"files": ("read", "write", "edit"), "builtin": ("read", "write", "edit", "bash")}

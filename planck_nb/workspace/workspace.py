@@ -522,7 +522,9 @@ class Workspace:
         self._session_settings = settings
         self.approvals.policy = self.approvals.policy.with_rules(_remembered(found, settings))
         problems = await self._follow(found, find)
-        await self.save_session_settings()  # rules of version 0.1.0 are for the agents that it recorded, and for no later one
+        await (
+            self.save_session_settings()
+        )  # rules of version 0.1.0 are for the agents that it recorded, and for no later one
         return problems
 
     async def _follow(self, found: SessionMembers, find: ToolResolver | None) -> list[str]:
@@ -606,8 +608,7 @@ def _granted(
 ) -> tuple[list[Tool], list[str]]:
     """The tools that the agent had, and the names of those that were not found."""
     given = {
-        name: (find(name) if find else None) or known.get(name) or toolbox.find_installed(name)
-        for name in member.tools
+        name: (find(name) if find else None) or known.get(name) or toolbox.find_installed(name) for name in member.tools
     }
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 
@@ -620,7 +621,6 @@ def _remembered(found: SessionMembers, settings: SessionSettings) -> Iterator[Ru
         before = [member.identity.id for member in found.members if member.first_id < rule.id]
         parsed = read_rules([("allow", rule.text)])
         yield from parsed if rule.scope else limited(parsed, before)
-
 
 
 def _cassette(config: Config) -> Cassette | None:

@@ -59,10 +59,10 @@ def test_the_generated_types_are_those_of_the_events() -> None:
 
 def test_the_typescript_fold_names_every_event() -> None:
     """Type checking finds what is missing, too, where Node is there."""
-    model = (LABEXTENSION / "src" / "model.ts").read_text(encoding="utf-8")
+    model = (LABEXTENSION / "src" / "agent-state.ts").read_text(encoding="utf-8")
     missing = [kind for kind in script("generate_types").tags() if f"case '{kind}':" not in model]
     assert missing == [], (
-        f"Add these to `fold` in labextension/src/model.ts, with `return agent` to ignore one: {missing}"
+        f"Add these to `fold` in labextension/src/agent-state.ts, with `return agent` to ignore one: {missing}"
     )
 
 

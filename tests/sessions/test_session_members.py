@@ -74,6 +74,7 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
             turn=1,
             usage=Usage(25, 1),
             cost=0.75,
+            first_id=2,
         )
         assert found["bob"] == AgentRecord(
             AgentIdentity("b1", "bob", "worker"),
@@ -89,6 +90,7 @@ async def test_members_are_as_they_were_last(tmp_path: Path) -> None:
             turn=-1,
             usage=Usage(),
             cost=None,
+            first_id=1,
         )
 
 
@@ -150,8 +152,7 @@ async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path) ->
         ann = Actor(session, "a1")
         ann.join("ann")
         for allowed, by, rule, *scope in [
-            (True, "user", "agent=a1 write:src/**", "agent"),
-            (True, "user", "write:src/**"),
+            (True, "user", "agent_id=a1 write:src/**", "agent"),
             (True, "user", "write:src/**"),
             (True, "user", ""),
             (True, "rule", "read"),
@@ -161,9 +162,9 @@ async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path) ->
             ann.tell(ev.ApprovalDecision, "c1", "tool", allowed, by, None, rule, "", *scope)
         await session.flush()
         assert (await read_members(session)).rules == (
-            RememberedRule("agent=a1 write:src/**", "agent"),
-            RememberedRule("bash@execute:git commit -m 'a, b'", ""),
-            RememberedRule("write:src/**", ""),
+            RememberedRule("agent_id=a1 write:src/**", "agent", 2),
+            RememberedRule("bash@execute:git commit -m 'a, b'", "", 7),
+            RememberedRule("write:src/**", "", 3),
         )
 
 

@@ -114,9 +114,8 @@ class Rule:
 
     def __str__(self) -> str:
         """The text that `parse` turns into an equal rule."""
-        who = "".join(
-            f"{key}={_quoted(value)} " for key, value in (("agent", self.agent), ("role", self.role)) if value
-        )
+        named = (("agent_id", ",".join(self.agent_ids)), ("agent", self.agent), ("role", self.role))
+        who = "".join(f"{key}={_quoted(value)} " for key, value in named if value)
         if self.kind is None:
             head = f"*@{self.tool}" if self.tool in KINDS else self.tool
         else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from planck_nb.agent.approval import ACTIONS, KINDS, Action
+from planck_nb.agent.approval import ACTIONS, KINDS, Action, Rule
 from planck_nb.agent.limits import Limits
 from planck_nb.ai import Cassette
 from planck_nb.ai.cassettes import Mode
@@ -120,7 +121,7 @@ async def policy(notebook: Notebook, action: Action | None, written: str | None)
     names = {agent.id: name for name, agent in notebook.workspace.agents.items()}
     rows = [
         {
-            "what": str(replace(rule, agent=names.get(rule.agent, rule.agent))),
+            "what": _shown(rule, names),
             "action": rule.action,
             "from": "settings" if rule in configured else "session",
         }
@@ -177,3 +178,12 @@ def _describe(used: Cassette | None) -> Text:
         "auto": f"Answers come from {used.path} if it has them; models are asked for the others, which are recorded.",
     }[used.mode]
     return Text(f"{described}\n{used.problem or ''}".rstrip())
+
+
+def _shown(rule: Rule, names: Mapping[str, str]) -> str:
+    """The text of a rule, with the names of agents instead of their ids."""
+    if not rule.agent_ids:
+        return str(rule)
+    return str(
+        replace(rule, agent=", ".join(names.get(agent_id, agent_id) for agent_id in rule.agent_ids), agent_ids=())
+    )

@@ -166,7 +166,7 @@ async def test_a_remembered_rule_is_for_the_agent_that_asked(tmp_path: Path) -> 
     await first.prompt("again")
     assert shell.ran == ["make", "make"]
     (decision,) = [event async for event in run if isinstance(event, ApprovalDecision)]
-    assert (decision.scope, decision.rule) == ("agent", f"agent={first.id} execute@sh:make")
+    assert (decision.scope, decision.rule) == ("agent", f"agent_id={first.id} execute@sh:make")
     run = second.prompt("go")
     second.decide((await requested(run)).id, allow=False)
     await run

@@ -17,6 +17,7 @@ from planck_nb.agent.approval import Action, Policy, Rule, Verdict
 from planck_nb.agent.approval.commands import CommandPattern, simple_commands
 from planck_nb.agent.approval.paths import PathPattern, ignores_case, resolved
 from planck_nb.agent.effect import Effect, EffectKind
+from planck_nb.agent.identity import AgentIdentity
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
@@ -670,3 +671,48 @@ def test_a_pattern_of_one_command_never_allows_another(shell: Shell, rest: str) 
 def test_what_a_shell_runs_is_not_allowed_when_denied(shell: Shell, script: str) -> None:
     if running(deny("bash:probe *", "bash:probe"), script) == "allow":
         assert "mark" not in shell.leaves(script)
+
+
+ANN, BOB = AgentIdentity("a1", "ann", role="worker"), AgentIdentity("b1", "bob")
+
+
+@pytest.mark.parametrize(
+    ("text", "ann", "bob"),
+    [
+        ("write", True, True),
+        ("agent=ann write", True, False),
+        ("agent=* write", True, True),
+        ("agent=a1 write", False, False),  # an id is no name
+        ("agent_id=a1 write", True, False),
+        ("agent_id=a1,b1 write", True, True),
+        ("role=worker write", True, False),
+        ("agent=bob role=worker write", False, False),
+    ],
+)
+def test_a_rule_may_be_for_some_agents(text: str, *, ann: bool, bob: bool) -> None:
+    rule = Rule.parse("allow", text)
+    assert (rule.is_for(ANN), rule.is_for(BOB)) == (ann, bob)
+    assert Rule.parse("allow", str(rule)) == rule
+    policy = Policy(rules=(rule,), root=Path("/"), default={})
+    effect = [Effect("write", "/x")]
+    assert [policy.for_agent(one).decide("t", effect, {}).action for one in (ANN, BOB)] == [
+        "allow" if expected else "ask" for expected in (ann, bob)
+    ]
+
+
+def test_an_agent_that_has_the_id_of_another_as_its_name_gets_none_of_its_rules() -> None:
+    rule = Rule("allow", "bash").limited_to(ANN, "agent")
+    assert rule.is_for(ANN)
+    assert not rule.is_for(AgentIdentity("c1", "a1"))
+
+
+@pytest.mark.parametrize("text", ['agent="" bash', 'role="" bash', "agent=a agent=b bash", "role=workr bash"])
+def test_a_rule_that_names_nobody_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        Rule.parse("allow", text)
+
+
+@given(st.text(min_size=1))
+def test_the_name_of_an_agent_is_read_as_it_was_written(name: str) -> None:
+    rule = Rule("allow", "bash", agent=name)
+    assert Rule.parse("allow", str(rule)) == rule

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 
 import { callGroups, failureCounts, toolCounts } from '../src/call-groups.ts';
 import type { AgentEvent, ApprovalDisplay } from '../src/events.generated.ts';
-import { fold, newAgent } from '../src/model.ts';
-import type { AgentState, Call } from '../src/model.ts';
+import { fold, newAgent } from '../src/agent-state.ts';
+import type { AgentState, Call } from '../src/agent-state.ts';
 import { event, RUNNING, replied, text, TURN, used, written } from './events.ts';
 
 const after = (events: readonly AgentEvent[], agent = newAgent('a')): AgentState => events.reduce(fold, agent);

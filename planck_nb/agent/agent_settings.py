@@ -19,7 +19,7 @@ from planck_nb.ai.shortcuts import default_client
 
 
 @dataclass
-class AgentSetup:
+class AgentSettings:
     """The settings of one agent, which may change between requests.
 
     Args:

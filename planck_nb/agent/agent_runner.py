@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.approval.gate import Approvals, Gate
 from planck_nb.agent.context.compactor import Compactor, ContextUsage
 from planck_nb.agent.context.window import ContextWindow
@@ -16,7 +17,6 @@ from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult, RunStatus
-from planck_nb.agent.setup import AgentSetup
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage, UserPart
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
@@ -41,7 +41,7 @@ class AgentRunner:
 
     def __init__(
         self,
-        setup: AgentSetup,
+        setup: AgentSettings,
         recorder: EventRecorder,
         approvals: Approvals | None,
         compactor: Compactor | None,
