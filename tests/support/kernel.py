@@ -102,8 +102,7 @@ class Kernel:
         """End the kernel and the channels to it."""
         self.client.stop_channels()
         if self.manager.has_kernel:
-            measured = "COVERAGE_PROCESS_CONFIG" in os.environ  # the kernel writes its coverage when it exits
-            self.manager.shutdown_kernel(now=not measured)
+            self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
 
 

@@ -350,5 +350,5 @@ async def test_what_a_model_cannot_be_given_is_refused_before_anything_is_sent(w
 async def test_a_tool_choice_that_is_no_tool_is_refused_before_anything_is_sent(wire: Wire) -> None:
     if wire.model.api == "ollama":  # which knows no choice, and says so in a warning
         return
-    with pytest.raises(UnsupportedFeatureError, match=r"'get_wether' is no tool .*Did you mean get_weather\?"):
+    with pytest.raises(UnsupportedFeatureError, match=r"'get_wether' is not a tool .*Did you mean get_weather\?"):
         await requests(wire, HI, tool_choice="get_wether")
