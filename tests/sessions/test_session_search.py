@@ -85,7 +85,7 @@ def test_the_excerpt_shows_the_place(said: Path) -> None:
 
 @pytest.mark.parametrize(("words", "limit"), [("", 5), ("  ", 5), ('"  "', 5), ("x", -1)])
 def test_a_search_for_nothing_is_refused(said: Path, words: str, limit: int) -> None:
-    with pytest.raises(QueryError, match=r"look for|limit"):
+    with pytest.raises(QueryError, match=r"search for|limit"):
         search(said, words, limit)
 
 
