@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Literal, TypeAlias
 
 from planck_nb.ai.messages import StopReason, Usage
@@ -155,19 +154,23 @@ StreamEvent: TypeAlias = (
 
 def joined(events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
     """Return the events, with consecutive chunks of the same part joined to one."""
-    return events if len(events) == 1 else [_join(list(group)) for _, group in groupby(events, key=_place)]
-
-
-def _place(event: StreamEvent) -> object:
-    """What consecutive events that are joined have in common; every other event is unlike all others."""
-    return (event.type, event.index) if isinstance(event, _DELTAS) else object()
-
-
-def _join(group: list[StreamEvent]) -> StreamEvent:
-    first = group[0]
-    if len(group) == 1 or not isinstance(first, _DELTAS):
-        return first
-    return type(first)(first.index, "".join(event.text for event in group if isinstance(event, _DELTAS)))
+    if len(events) == 1:
+        return events
+    firsts: list[StreamEvent] = []
+    texts: list[list[str]] = []
+    for event in events:
+        if not isinstance(event, _DELTAS):
+            firsts.append(event)
+            texts.append([])
+        elif firsts and type(first := firsts[-1]) is type(event) and first.index == event.index:
+            texts[-1].append(event.text)
+        else:
+            firsts.append(event)
+            texts.append([event.text])
+    return [
+        type(first)(first.index, "".join(text)) if len(text) > 1 and isinstance(first, _DELTAS) else first
+        for first, text in zip(firsts, texts, strict=True)
+    ]
 
 
 _DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)

@@ -127,7 +127,8 @@ class Subscription(Generic[T]):
                 return event
             if self._ended:
                 raise StopAsyncIteration
-            if log.end <= self._position:
+            end = log.end
+            if end <= self._position:
                 if log.closed:
                     raise StopAsyncIteration
                 await log.wait_beyond(self._position)
@@ -136,4 +137,4 @@ class Subscription(Generic[T]):
                 self.missed += log.start - self._position
                 self._position = log.start
             self._pending = iter(log.since(self._position))
-            self._position = log.end
+            self._position = end
