@@ -4,7 +4,8 @@
 
 aiosqlite commits each row with WAL and synchronous=FULL, on its own thread: in the usual way, `execute` and `commit`,
 and in autocommit mode, which takes one change of thread less. All are measured in turn within each of several rounds.
-The target is a ratio of at most 1.0 of the medians to the usual way; autocommit mode is shown for comparison. Then fifty agents append at once. Finally one
+The target is a ratio of at most 1.0 of the medians to the usual way; autocommit mode is shown for comparison. Then
+fifty agents append at once. Finally one
 agent appends two hundred messages a second for some seconds, alone and with 10,000 events a second: how long its
 appends take, and how late the event loop runs its timers.
 """
