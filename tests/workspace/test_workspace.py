@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from planck_nb import Config, Workspace
+from planck_nb import Config, Limits, Workspace
 from planck_nb.base.errors import AgentError, ConfigError
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import default_model
@@ -68,6 +68,18 @@ async def test_names_are_taken_once_and_unknown_ones_suggest(tmp_path: Path) -> 
             workspace.agent("analist")
         with pytest.raises(AgentError, match="has the id nobody"):
             workspace.subscribe(agent_id="nobody")
+
+
+async def test_new_limits_reach_the_agents_that_are_created_afterwards(tmp_path: Path) -> None:
+    async with Workspace(config(tmp_path)) as workspace:
+        before = workspace.add_agent("ann", model=scripted_model([]))
+        earlier = before.limits
+        workspace.limits = Limits(rounds=3)
+        after = workspace.add_agent("bob", model=scripted_model([]))
+        created = workspace.agent_factory.create("eve", model=scripted_model([]))
+        assert (before.limits, after.limits.rounds, created.limits.rounds) == (earlier, 3, 3)
+        workspace.set_limits(Limits(rounds=5))
+        assert [agent.limits.rounds for agent in (before, after, created)] == [5, 5, 5]
 
 
 def test_settings_come_from_arguments_then_environment_then_defaults(tmp_path: Path) -> None:

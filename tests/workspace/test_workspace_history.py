@@ -384,6 +384,9 @@ async def test_what_was_cut_off_is_told_once_and_the_next_request_is_valid(tmp_p
         await place.resume(session_id)
         again = place.agent("ann")
         assert prompts(again) == ["A", INTERRUPTED]
+        async with place.subscribe(since=0) as events:  # views show the note too
+            note = await anext(event async for event in events if event.type == "message")
+        assert (note.agent_id, note.message) == (again.id, UserMessage(INTERRUPTED))
         assert prompts(place.agent("bob")) == ["x"]
         assert (again.status, again.state.running) == ("idle", ())
         again.model = scripted_model(["-", "I go on."])
