@@ -7,7 +7,7 @@ event. Nothing here reads or writes files.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -107,11 +107,12 @@ def encode_message_line(row_id: int, agent_id: str, message: Message, *, turn: i
         return _encode({**line, "data": encode_message(message)})
 
 
-def encode_event_line(row_id: int, event: AgentEvent) -> bytes:
-    """Encode an event. Raises ValueError if it is not JSON."""
+def encode_event_line(row_id: int, event: AgentEvent, sign: Callable[[JsonObject], JsonObject] | None = None) -> bytes:
+    """Encode an event; `sign` adds a signature to its data. Raises ValueError if it is not JSON."""
     line = _row("event", row_id, event.agent_id, event.turn, event.time)
     line["type"] = event.type
-    line["data"] = encode_event(event)
+    data = encode_event(event)
+    line["data"] = data if sign is None else sign(data)
     try:
         return _plain_json(line) + b"\n"
     except ValueError:

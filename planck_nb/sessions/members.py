@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import duckdb
 
@@ -18,8 +19,8 @@ _AGENTS = """
 with bounds as (
     select
         agent_id,
-        arg_max(data, id) filter (type = 'agent_started') as first_state,
-        arg_max(data, id) filter (type in ('agent_started', 'agent_changed')) as state,
+        arg_max({'id': id, 'data': data}, id) filter (type = 'agent_started') as started,
+        arg_max({'id': id, 'data': data}, id) filter (type in ('agent_started', 'agent_changed')) as state,
         arg_max(coalesce((data->>'$.removed')::boolean, false), id)
             filter (type in ('agent_started', 'agent_stopped')) as removed,
         arg_max(type, id) filter (type in ('agent_started', 'turn_start', 'turn_end', 'aborted', 'error', 'rewound'))
@@ -31,18 +32,8 @@ with bounds as (
 select
     agent_id,
     first_id,
-    first_state->>'$.name' as name,
-    first_state->>'$.agent_type' as agent_type,
-    first_state->>'$.role' as role,
-    first_state->>'$.team_id' as team_id,
-    first_state->>'$.parent_id' as parent_id,
-    first_state->>'$.description' as description,
-    first_state->'$.grants' as grants,
-    state->>'$.model' as model,
-    state->'$.model_source' as model_source,
-    state->>'$.system_prompt' as system_prompt,
-    state->'$.tools' as tools,
-    state->'$.options' as options,
+    started,
+    state,
     coalesce(removed, false) as removed,
     coalesce(unfinished, false) and exists (
         select 1 from messages m where m.agent_id = b.agent_id and m.id > b.turn_id
@@ -56,16 +47,17 @@ select
         select arg_max(coalesce(e.data->>'$.total_cost', e.data->>'$.cost'), e.id) from store.all_events e
         where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
     ) as cost,
-    (
-        select list(distinct {'text': e.data->>'$.rule', 'scope': coalesce(e.data->>'$.scope', ''), 'id': e.id})
+    case when first_id = (select min(first_id) from bounds where started is not null) then (
+        select list({'id': e.id, 'agent_id': e.agent_id, 'data': e.data})
         from store.visible_events e
         where e.type = 'approval_decision' and e.data->>'$.by' = 'user' and (e.data->>'$.allowed')::boolean
             and e.data->>'$.rule' <> ''
-    ) as rules
+    ) end as rules
 from bounds b
-where first_state is not null
+where started is not null
 order by first_id
 """
+# What gives power is read from `data` after its signature was verified, never from columns or by SQL.
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +79,8 @@ class AgentRecord:
         usage: Tokens so far.
         cost: US dollars so far, None until a price was known.
         first_id: The id of its first row in the session.
+        authentic: Whether its user has signed the rows that this is read from, in this session. Without that, tools
+            that a program or a notebook defines, the address of a model and grants may be another person's words.
     """
 
     identity: AgentIdentity
@@ -103,6 +97,7 @@ class AgentRecord:
     usage: Usage
     cost: float | None
     first_id: int = 0
+    authentic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +108,13 @@ class RememberedRule:
         text: The rule as `Rule.parse` reads it.
         scope: Which agents it is for, as in `ApprovalDecision`; empty in sessions of version 0.1.0.
         id: The id of the row with the decision.
+        authentic: Whether its user has signed the decision, in this session.
     """
 
     text: str
     scope: str
     id: int
+    authentic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,40 +143,81 @@ async def read_members(session: Session) -> SessionMembers:
         QueryError: The session cannot be read.
     """
     rows = await query_into(session.directory, _AGENTS, _records, only=session.info)
-    found = (rows[0]["rules"] or ()) if rows else ()
-    rules = sorted((rule["text"], rule["scope"], rule["id"]) for rule in found)
-    return SessionMembers(tuple(map(_member, rows)), tuple(RememberedRule(*rule) for rule in rules))
+    rules = [_rule(session, row) for row in (rows[0]["rules"] or ())] if rows else []
+    return SessionMembers(
+        tuple(_member(session, row) for row in rows),
+        tuple(sorted(rules, key=lambda rule: (rule.text, rule.scope, rule.id))),
+    )
 
 
 def _records(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
     return [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()]
 
 
-def _member(row: dict[str, Any]) -> AgentRecord:
+def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
+    agent_id = row["agent_id"]
+    started, state = (_Row.of(session, agent_id, row[name]) for name in ("started", "state"))
+    role = started.text("role")
     return AgentRecord(
         identity=AgentIdentity(
-            row["agent_id"],
-            row["name"] or "",
-            row["agent_type"] or "",
-            row["role"] if row["role"] in get_args(Role) else "",
-            row["team_id"],
-            row["parent_id"],
+            agent_id,
+            started.text("name"),
+            started.text("agent_type"),
+            cast("Role", role) if role in get_args(Role) else "",
+            started.text("team_id") or None,
+            started.text("parent_id") or None,
         ),
-        model=row["model"] or "",
-        model_source=json.loads(row["model_source"] or "{}"),
-        system_prompt=row["system_prompt"] or "",
-        description=row["description"] or "",
-        grants=_grants(json.loads(row["grants"] or "{}")),
-        tools=tuple(json.loads(row["tools"] or "[]")),
-        options=json.loads(row["options"] or "{}"),
+        model=state.text("model"),
+        model_source=state.table("model_source"),
+        system_prompt=state.text("system_prompt"),
+        description=started.text("description"),
+        grants=Grants(*(_texts(started.table("grants").get(key)) for key in ("tools", "skills", "models"))),
+        tools=_texts(state.data.get("tools")),
+        options=state.table("options"),
         removed=bool(row["removed"]),
         unfinished=bool(row["unfinished"]),
         turn=-1 if row["turn"] is None else int(row["turn"]),
         usage=Usage(**json.loads(row["usage"] or "{}")),
         cost=None if row["cost"] is None else float(row["cost"]),
         first_id=int(row["first_id"]),
+        authentic=started.authentic and state.authentic,
     )
 
 
-def _grants(stored: JsonObject) -> Grants:
-    return Grants(*(tuple(map(str, stored.get(key) or ())) for key in ("tools", "skills", "models")))
+def _rule(session: Session, row: dict[str, Any]) -> RememberedRule:
+    decision = _Row.of(session, row["agent_id"], row)
+    authentic = decision.authentic and decision.text("by") == "user" and decision.data.get("allowed") is True
+    return RememberedRule(decision.text("rule"), decision.text("scope"), row["id"], authentic)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The data of an event, whose values may be of any JSON type if it is not authentic."""
+
+    data: JsonObject
+    authentic: bool
+
+    @classmethod
+    def of(cls, session: Session, agent_id: str, row: Mapping[str, Any]) -> _Row:
+        data = _decoded(row["data"])
+        return cls(data, session.is_authentic(data, row_id=row["id"], owner=agent_id))
+
+    def text(self, name: str) -> str:
+        value = self.data.get(name)
+        return value if isinstance(value, str) else ""
+
+    def table(self, name: str) -> JsonObject:
+        value = self.data.get(name)
+        return value if isinstance(value, dict) else {}
+
+
+def _decoded(text: str) -> JsonObject:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = None
+    return data if isinstance(data, dict) else {}
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()

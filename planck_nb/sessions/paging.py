@@ -118,9 +118,13 @@ class Pager:
     def metadata(self, *, end: Position) -> JsonObject:
         """Read the session's metadata: the latest value of each key."""
         merged: JsonObject = {}
-        for data in self._read(end, lambda snapshot: snapshot.metadata()):
+        for _, data in self.metadata_rows(end=end):
             merged |= data
         return merged
+
+    def metadata_rows(self, *, end: Position) -> list[tuple[int, JsonObject]]:
+        """Read all saved metadata in order, with the ids of its rows."""
+        return self._read(end, lambda snapshot: snapshot.metadata())
 
     def close(self) -> None:
         """Close the connection to DuckDB. A later read opens it again."""
@@ -274,11 +278,12 @@ class _Snapshot:
         rows.extend(row_of(record) for record in self._tail if self._matches(record, first, before, agent_id))
         return rows
 
-    def metadata(self) -> list[JsonObject]:
-        """Read all saved metadata, in order."""
+    def metadata(self) -> list[tuple[int, JsonObject]]:
+        """Read all saved metadata in order, with the ids of its rows."""
         self._require_from(0)
-        stored = [json.loads(data) for (data,) in self._select("select data from file.metadata order by id")]
-        return stored + [record["data"] for record in self._tail if record["kind"] == "metadata"]
+        stored = self._select("select id, data from file.metadata order by id")
+        tail = [(record["id"], record["data"]) for record in self._tail if record["kind"] == "metadata"]
+        return [(row_id, json.loads(data)) for row_id, data in stored] + tail
 
     def _require_from(self, first: int) -> None:
         if max(first, 0) < self._known_from:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from operator import index
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import filelock
 
@@ -25,6 +25,7 @@ from planck_nb.ai.messages import Message
 from planck_nb.base.aio import LoopLock, cancel_late
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.ids import new_id, readable_name
+from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.directory import (
     SessionInfo,
@@ -39,6 +40,7 @@ from planck_nb.sessions.journal_writer import DoneCallback, Writer
 from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.segments import Position
+from planck_nb.sessions.signing import SIGNATURE, Signer, gives_power, without_signature
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +58,7 @@ class Session(SessionReader):
         info: The session.
         lock: Its lock, which this process has acquired. The session releases it.
         journal: Its journal, open for writing. The session closes it.
+        signer: Signs the rows that give agents power, and verifies those that are stored; None for neither.
 
     Example:
         >>> import asyncio, tempfile
@@ -71,8 +74,11 @@ class Session(SessionReader):
         [1]
     """
 
-    def __init__(self, info: SessionInfo, lock: filelock.BaseFileLock, journal: JournalFile) -> None:
+    def __init__(
+        self, info: SessionInfo, lock: filelock.BaseFileLock, journal: JournalFile, signer: Signer | None = None
+    ) -> None:
         super().__init__(info)
+        self._signer = signer
         self._lock = lock
         self._last_id = journal.last_id
         self._order = threading.Lock()
@@ -86,13 +92,14 @@ class Session(SessionReader):
         _open_sessions.add(self)
 
     @classmethod
-    def create(cls, directory: Path, *, name: str | None = None, owner: str = "") -> Self:
+    def create(cls, directory: Path, *, name: str | None = None, owner: str = "", signer: Signer | None = None) -> Self:
         """Create a session and open it for writing.
 
         Args:
             directory: The sessions directory, which is created if it does not exist.
             name: Up to 80 letters, digits, "-", "_" and ".", not beginning with "."; None chooses one.
             owner: Shown to people who find the session in use, for example the notebook's name.
+            signer: Signs the rows that give agents power with the user's key; None leaves them without a signature.
 
         Returns:
             The open session.
@@ -100,10 +107,19 @@ class Session(SessionReader):
         Raises:
             SessionError: The name cannot be part of a file name, or the directory cannot be written.
         """
-        return cls._create(new_session_info(directory, new_id(), readable_name() if name is None else name), owner)
+        info = new_session_info(directory, new_id(), readable_name() if name is None else name)
+        return cls._create(info, owner, signer)
 
     @classmethod
-    def start(cls, session_id: str, *, name: str | None = None, directory: Path, owner: str = "") -> Self:
+    def start(
+        cls,
+        session_id: str,
+        *,
+        name: str | None = None,
+        directory: Path,
+        owner: str = "",
+        signer: Signer | None = None,
+    ) -> Self:
         """Open the session with this id, or create it.
 
         Args:
@@ -111,6 +127,7 @@ class Session(SessionReader):
             name: The name of a new session, as in `create`; ignored if the session exists.
             directory: The sessions directory, which is created if it does not exist.
             owner: Shown to people who find the session in use, for example the notebook's name.
+            signer: Signs the rows that give agents power with the user's key; None leaves them without a signature.
 
         Returns:
             The open session.
@@ -124,11 +141,11 @@ class Session(SessionReader):
             find_by_id(directory, session_id)
         except SessionNotFoundError:
             info = new_session_info(directory, session_id, readable_name() if name is None else name)
-            return cls._create(info, owner)
-        return cls.open(directory, session_id, owner=owner)
+            return cls._create(info, owner, signer)
+        return cls.open(directory, session_id, owner=owner, signer=signer)
 
     @classmethod
-    def _create(cls, info: SessionInfo, owner: str) -> Self:
+    def _create(cls, info: SessionInfo, owner: str, signer: Signer | None) -> Self:
         directory = info.path.parent
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -137,16 +154,17 @@ class Session(SessionReader):
                 f"The sessions directory {directory} cannot be made ({error.strerror}); choose another one."
             ) from error
         header = codec.Header(info.id, info.name, info.created)
-        return cls._locked(info, owner, lambda: JournalFile.create(info.path, header))
+        return cls._locked(info, owner, lambda: JournalFile.create(info.path, header), signer)
 
     @classmethod
-    def open(cls, directory: Path, id_or_name: str, *, owner: str = "") -> Self:
+    def open(cls, directory: Path, id_or_name: str, *, owner: str = "", signer: Signer | None = None) -> Self:
         """Open a session for writing.
 
         Args:
             directory: The sessions directory.
             id_or_name: The session's id, or its name; if several sessions have the name, the newest is opened.
             owner: Shown to people who find the session in use, for example the notebook's name.
+            signer: Signs the rows that give agents power with the user's key; None leaves them without a signature.
 
         Returns:
             The open session.
@@ -158,7 +176,7 @@ class Session(SessionReader):
             SessionError: The journal cannot be written.
         """
         info = find_session(directory, id_or_name)
-        session = cls._locked(info, owner, lambda: JournalFile.open(info.path))
+        session = cls._locked(info, owner, lambda: JournalFile.open(info.path), signer)
         session._materializer.written(1)  # noqa: SLF001 - lines that a crash has left
         return session
 
@@ -180,10 +198,10 @@ class Session(SessionReader):
         return SessionReader(find_session(directory, id_or_name))
 
     @classmethod
-    def _locked(cls, info: SessionInfo, owner: str, journal: Callable[[], JournalFile]) -> Self:
+    def _locked(cls, info: SessionInfo, owner: str, journal: Callable[[], JournalFile], signer: Signer | None) -> Self:
         lock = lock_session(info, owner)
         try:
-            return cls(info, lock, journal())
+            return cls(info, lock, journal(), signer)
         except BaseException:
             lock.release()
             raise
@@ -245,6 +263,7 @@ class Session(SessionReader):
         """Create a session that begins with a copy of this one, and open it for writing.
 
         Rows keep their ids; rows hidden by a rewind are not copied. The costs of copied rows are not counted again.
+        Signatures that are valid here become signatures of the new session.
 
         Args:
             name: The name of the new session, as in `create`, which no other session may have; None chooses one.
@@ -266,8 +285,10 @@ class Session(SessionReader):
         ]
         info = replace(info, parent=self.id, copied=copied[-1]["id"] if copied else 0)
         header = codec.Header(info.id, info.name, info.created, parent=info.parent, copied=info.copied)
-        content = b"".join(map(codec.encode_record, copied))
-        return self._locked(info, owner, lambda: JournalFile.create_with_content(info.path, header, content))
+        content = b"".join(codec.encode_record(self._signed_again(record, info.id)) for record in copied)
+        return self._locked(
+            info, owner, lambda: JournalFile.create_with_content(info.path, header, content), self._signer
+        )
 
     async def save_metadata(self, metadata: Mapping[str, object]) -> None:
         """Set keys of the session's metadata and return once they are on disk. A rewind does not change metadata.
@@ -286,6 +307,59 @@ class Session(SessionReader):
                 raise SessionError(f"The metadata cannot be stored as JSON ({error}).") from error
 
         await self._put_durably(encode)
+
+    async def save_signed_metadata(self, key: str, value: JsonObject) -> None:
+        """Set a key of the session's metadata, with a signature if the session has a signer.
+
+        Args:
+            key: The key.
+            value: JSON values by name.
+
+        Raises:
+            SessionError: A value is not JSON, or the metadata cannot be stored.
+        """
+
+        def encode(row_id: int) -> bytes:
+            try:
+                return codec.encode_metadata_line(row_id, {key: self._sign(value, row_id, key)}, time=time.time())
+            except (ValueError, TypeError, RecursionError) as error:
+                raise SessionError(f"The metadata cannot be stored as JSON ({error}).") from error
+
+        await self._put_durably(encode)
+
+    def get_signed_metadata(self, key: str) -> JsonObject:
+        """Return the latest value of a key of the metadata that the session's signer has signed.
+
+        Args:
+            key: The key.
+
+        Returns:
+            What `save_signed_metadata` was called with; empty if no row with the key is authentic.
+
+        Raises:
+            SessionError: The session cannot be read.
+        """
+        with self._reading():
+            rows = self._pager.metadata_rows(end=self._readable_end())
+        for row_id, data in reversed(rows):
+            value = data.get(key)
+            if isinstance(value, dict) and self.is_authentic(value, row_id=row_id, owner=key):
+                return without_signature(value)
+        return {}
+
+    def is_authentic(self, data: JsonObject, *, row_id: int, owner: str) -> bool:
+        """Return whether the session's signer has signed the data of a row, for this row and this session.
+
+        Args:
+            data: The data of an event, or the value of a key of the metadata.
+            row_id: The id of the row.
+            owner: The id of the agent, or the key of the metadata.
+
+        Returns:
+            False without a signer.
+        """
+        signer = self._signer
+        return signer is not None and signer.verifies(data, session_id=self.id, row_id=row_id, owner=owner)
 
     async def flush(self) -> None:
         """Return once everything recorded so far is on disk.
@@ -356,6 +430,36 @@ class Session(SessionReader):
         row_id = self._put(encode, receipt.settle_threadsafe)
         await receipt.wait()
         return row_id
+
+    def _encode_event(self, row_id: int, event: AgentEvent) -> bytes:
+        if self._signer is None or not gives_power(event):
+            return codec.encode_event_line(row_id, event)
+        return codec.encode_event_line(row_id, event, lambda data: self._sign(data, row_id, event.agent_id))
+
+    def _sign(self, data: JsonObject, row_id: int, owner: str) -> JsonObject:
+        return self._signer.signed(data, session_id=self.id, row_id=row_id, owner=owner) if self._signer else data
+
+    def _signed_again(self, record: JsonObject, session_id: str) -> JsonObject:
+        """The record for another session, with signatures of that session instead of those that are valid in this."""
+        if self._signer is None:
+            return record
+        if record["kind"] == "event":
+            return {**record, "data": self._for_session(session_id, record["data"], record["id"], record["agent_id"])}
+        if record["kind"] == "metadata":
+            values = record["data"].items()
+            return {
+                **record,
+                "data": {key: self._for_session(session_id, value, record["id"], key) for key, value in values},
+            }
+        return record
+
+    def _for_session(self, session_id: str, data: Any, row_id: int, owner: str) -> Any:  # noqa: ANN401 - a JSON value
+        signer = self._signer
+        if signer is None or not isinstance(data, dict) or SIGNATURE not in data:
+            return data
+        if not self.is_authentic(data, row_id=row_id, owner=owner):
+            return data
+        return signer.signed(without_signature(data), session_id=session_id, row_id=row_id, owner=owner)
 
     def _require_open(self) -> None:
         if self._closed:
@@ -442,7 +546,8 @@ class SessionLog:
         if not _is_kept(event):
             return
         try:
-            self._session._put(lambda row_id: codec.encode_event_line(row_id, event))  # noqa: SLF001 - as above
+            session = self._session
+            session._put(lambda row_id: session._encode_event(row_id, event))  # noqa: SLF001 - as above
         except (SessionError, ValueError, TypeError, RecursionError) as error:
             _log.info("the event %s was not stored: %s", event.type, error)
 
@@ -458,7 +563,7 @@ class SessionLog:
 
         def encode(row_id: int) -> bytes:
             try:
-                return codec.encode_event_line(row_id, event)
+                return self._session._encode_event(row_id, event)  # noqa: SLF001 - as above
             except (ValueError, TypeError, RecursionError) as error:
                 raise SessionError(f"The event {event.type} cannot be stored as JSON ({error}).") from error
 
