@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
 _WRAPPED = "answer"
 """The property that holds a value which is not a JSON object: most models accept only schemas of objects."""
 
@@ -123,11 +121,17 @@ def _wrap(schema: JsonObject) -> JsonObject:
 
 def _json(text: str) -> Any:  # noqa: ANN401 - any JSON value
     """The JSON of an answer, which some models put into a fenced code block."""
-    fenced = _FENCE.fullmatch(text)
     try:
-        return from_json(fenced[1] if fenced else text, allow_inf_nan=False)
+        return from_json(_without_fence(text), allow_inf_nan=False)
     except ValueError as error:
         raise OutputMismatch(f"it is not JSON ({error})" if text.strip() else "it is empty") from None
+
+
+def _without_fence(text: str) -> str:
+    first, _, rest = text.strip().partition("\n")
+    body, _, last = rest.rpartition("\n")
+    is_fenced = first.rstrip().lower() in {"```", "```json", "``` json"} and last.strip() == "```"
+    return body if is_fenced else text
 
 
 def _line(path: Any, message: str) -> str:  # noqa: ANN401 - an iterable of names and positions

@@ -45,7 +45,7 @@ _THINKING = re.compile(
     r"|type 'reasoning'|encrypted[ _]content",
     re.IGNORECASE,
 )
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(r"<title[^<>]*>([^<]*)</title>", re.IGNORECASE)
 
 
 def status_error(

@@ -9,13 +9,12 @@ def one_line(text: str, limit: int = 80) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
-def head_and_tail(text: str, *, characters: int, lines: int) -> str:
+def head_and_tail(text: str, *, characters: int, lines: int | None = None) -> str:
     """The text, or its beginning and end with a line between them that says how much is left out.
 
     Two thirds of each bound go to the beginning. Never cuts inside a character.
     """
-    rows = text.splitlines(keepends=True)
-    if len(rows) > lines:
+    if lines is not None and len(rows := text.splitlines(keepends=True)) > lines:
         head = lines * 2 // 3
         tail = lines - head
         left_out = len(rows) - lines

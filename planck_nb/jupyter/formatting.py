@@ -11,6 +11,9 @@ from planck_nb.base.text import encodable, head_and_tail
 SHOWN_CHARACTERS = 20_000
 """Characters that are shown of one tool result, or of the arguments of one call, at most."""
 
+TEXT_CHARACTERS = 500_000
+"""The most characters of one text of a reply that an output contains; `answer.text` has all."""
+
 _SHOWN_LINES = 2_000
 _SHOWN_ARGUMENTS = 50
 _KEY_CHARACTERS = 200
@@ -21,6 +24,11 @@ _KEY_NAMES = ("path", "file_path", "file", "command", "cmd", "code", "query", "s
 def bounded(text: str, characters: int = SHOWN_CHARACTERS) -> str:
     """Return the beginning and the end of a long text, without characters that cannot be encoded."""
     return encodable(head_and_tail(text, characters=characters, lines=_SHOWN_LINES))
+
+
+def bounded_text(text: str) -> str:
+    """Return a text of a reply, without the middle of a very long one."""
+    return encodable(head_and_tail(text, characters=TEXT_CHARACTERS))
 
 
 def key_argument(args: Mapping[str, object]) -> str:

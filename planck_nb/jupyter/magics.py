@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, TypeVar
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -11,7 +12,7 @@ from IPython.display import display, publish_display_data
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
-from planck_nb.base.aio import spawn
+from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.live.run_actions import RunActions
@@ -19,6 +20,7 @@ from planck_nb.jupyter.live.view import LiveView
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import read_header, read_line
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of
+from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.jupyter.verbs import VERBS, Verb
 
 E = TypeVar("E", bound=BaseException)
@@ -131,16 +133,26 @@ class PlanckMagics:
         """Show one run until it ends; runs of prompts that are sent meanwhile are added to `runs`."""
         view = None if quiet else self._live_view(agent, run, runs)
         later = run is not runs[0]
+        finish = partial(self._finish, agent, run, view)
         try:
             await run
         except PlanckError as error:
-            if self._finish(agent, run, view, later=later, raising=True).messages:
+            if finish(await self._transcript(agent, run, prompts=later), raising=True).messages:
                 in_one_line(error, _SHOWN_ABOVE)
             raise
         except BaseException:
-            self._finish(agent, run, view, later=later)
+            finish(transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=later))
             raise
-        return self._finish(agent, run, view, later=later)
+        return finish(await self._transcript(agent, run, prompts=later))
+
+    @staticmethod
+    async def _transcript(agent: Agent, run: Run, *, prompts: bool) -> Transcript:
+        """The transcript of a run that is over. A large one is rendered in a thread: other agents may be running."""
+        transcript = transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=prompts)
+        if transcript.is_large:
+            rendering = spawn(run_in_thread(transcript.bundle), name="planck transcript")
+            await uninterrupted(rendering)  # an interrupt in this moment must not lose the answer
+        return transcript
 
     def _live_view(self, agent: Agent, run: Run, runs: list[Run]) -> LiveView | None:
         """Show the run while it is under way; None outside a kernel, where no frontend could show it."""
@@ -156,13 +168,13 @@ class PlanckMagics:
         display(view)
         return view
 
-    def _finish(self, agent: Agent, run: Run, view: LiveView | None, *, later: bool, raising: bool = False) -> Answer:
+    def _finish(
+        self, agent: Agent, run: Run, view: LiveView | None, transcript: Transcript, *, raising: bool = False
+    ) -> Answer:
         """Show the transcript under the cell, then collapse the live view above it.
 
-        A run that failed before its first message has no transcript if the error is raised in the cell. A prompt that
-        was sent `later` than the cell's own is part of its transcript.
+        A run that failed before its first message has no transcript if the error is raised in the cell.
         """
-        transcript = transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=later)
         answer = Answer(transcript, agent=agent, run=run, shown_in=self._shell.execution_count)
         if answer.messages or not raising:
             publish_display_data(*answer.mime_bundle())

@@ -402,3 +402,17 @@ def test_loading_twice_and_unloading(kernel: Kernel) -> None:
     assert "not found" in kernel.run("%planck hello").text
     assert kernel.run("%load_ext planck_nb\n").status == "ok"
     assert kernel.run("%planck hello").status == "ok"
+
+
+def test_a_large_answer_is_rendered_beside_the_loop(kernel: Kernel) -> None:
+    kernel.run(
+        "import threading\nfrom planck_nb.jupyter.transcript import transcript\nfrom planck_nb.base import markdown\n"
+        "places = set()\noriginal = markdown.to_html\n"
+        "def noted(text):\n    places.add(threading.current_thread() is threading.main_thread())\n"
+        "    return original(text)\nmarkdown.to_html = noted"
+    )
+    kernel.run("def text() -> str:\n    'A long text.'\n    return 'word ' * 10_000")
+    cell = kernel.run("%%planck -q --new --tools text\nCall text.")
+    kernel.run("markdown.to_html = original")
+    assert cell.status == "ok"
+    assert kernel.run("places").plain == "{False}"

@@ -22,7 +22,7 @@ MOST_STOPS = 5
 _THINKS_SINCE = 2.5
 _GENERATION = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s$")
-_OVERFLOW = re.compile(r"token count.*exceeds the maximum", re.IGNORECASE)
+_OVERFLOW = re.compile(r"token count.{0,100}exceeds the maximum", re.IGNORECASE)
 _SPENT = re.compile(r"PerDay|credits? (are|is) depleted", re.IGNORECASE)
 
 _STATUS_OF_ERROR = {

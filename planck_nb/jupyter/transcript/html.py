@@ -9,9 +9,9 @@ import re
 from html import escape
 
 from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
+from planck_nb.base import markdown
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.formatting import bounded
-from planck_nb.jupyter.transcript import markdown
+from planck_nb.jupyter.formatting import bounded, bounded_text
 from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall
 
 IMAGE_CHARACTERS = 2_000_000
@@ -61,7 +61,7 @@ def block(part: Block) -> str:
         case Notice():
             return notice(part.text)
         case TextPart():
-            return markdown.to_html(encodable(part.text))
+            return markdown.to_html(bounded_text(part.text))
         case ThinkingPart():
             return (
                 f'<details style="margin:0"><summary style="{_SUMMARY}">'

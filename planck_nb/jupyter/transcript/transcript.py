@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from textwrap import indent
 from typing import Literal, TypeAlias
 
 from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
+from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.formatting import bounded, count, dollars
-from planck_nb.jupyter.transcript import html, markdown
+from planck_nb.jupyter.formatting import bounded, bounded_text, count, dollars
+from planck_nb.jupyter.transcript import html
 from planck_nb.jupyter.transcript.blocks import (
     Block,
     CallGroup,
@@ -22,6 +24,9 @@ from planck_nb.jupyter.transcript.blocks import (
     TranscriptEntry,
     blocks,
 )
+
+LARGE = 20_000
+"""Characters from which on a transcript takes longer to render than the event loop should be blocked."""
 
 Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off"]
 """How a run ended: normally, stopped by the user, with an error, or with a stream that broke off."""
@@ -62,7 +67,16 @@ class Transcript:
 
     def bundle(self) -> dict[str, str]:
         """Return the transcript by MIME type: HTML, Markdown and plain text."""
+        return dict(self._bundle)
+
+    @cached_property
+    def _bundle(self) -> dict[str, str]:
         return {"text/html": self._html(), "text/markdown": self._markdown(), "text/plain": self._plain()}
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it should be rendered in a thread, before `bundle` is called on the event loop."""
+        return sum(len(getattr(part, "text", "")) for message in self.messages for part in message.content) > LARGE
 
     def metadata(self) -> JsonObject:
         """Return what differs from one execution to the next, as metadata of the output."""
@@ -133,7 +147,7 @@ def _markdown_block(block: Block) -> str:
         case Notice():
             return _quoted(one_line(encodable(block.text), 500))
         case TextPart():
-            return markdown.to_markdown(encodable(block.text).strip())
+            return markdown.to_markdown(bounded_text(block.text).strip())
         case ThinkingPart():
             return f"> *Thinking*\n>\n{_quoted(bounded(block.text.strip()))}"
 
@@ -167,6 +181,6 @@ def _plain_block(block: Block) -> str:
         case Notice():
             return f"[{one_line(block.text, 500)}]"
         case TextPart():
-            return block.text.strip()
+            return bounded_text(block.text).strip()
         case ThinkingPart():
             return ""

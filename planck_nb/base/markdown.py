@@ -1,0 +1,323 @@
+"""Markdown of models and tools, made safe: as HTML with inline styles, and as Markdown.
+
+Everything here takes time in proportion to the length of the text. Texts beyond `FORMATTED_CHARACTERS` are not parsed.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
+    from markdown_it.token import Token
+
+FORMATTED_CHARACTERS = 100_000
+"""The longest text that is parsed. A longer one is shown as preformatted text, below a sentence that says so."""
+
+_PARAGRAPH_CHARACTERS = 10_000
+"""In a longer paragraph, emphasis, links and inline code are not recognised: parsing them is the slowest part."""
+
+MONO = "font-family:menlo,consolas,'DejaVu Sans Mono',monospace"
+RULE = "1px solid rgba(128,128,128,0.35)"
+TEXT_BOX = (
+    "padding:8px 12px;background-color:rgba(128,128,128,0.1);border-radius:4px;"
+    f"{MONO};font-size:12px;line-height:20px;white-space:pre-wrap"
+)
+
+QUOTE = f"margin:8px 0;padding:0 0 0 12px;border-left:{RULE.replace('1px', '2px')};opacity:0.8"
+
+_CELL = f"padding:4px 16px 4px 0;border-bottom:{RULE};background-color:transparent"
+_HEADING = "margin:16px 0 8px 0;font-size:16px;line-height:24px;font-weight:600;text-align:left"
+_STYLES = {
+    "p": "margin:8px 0;text-align:left",
+    "h1": _HEADING,
+    "h2": _HEADING,
+    **dict.fromkeys(("h3", "h4", "h5", "h6"), _HEADING.replace("16px;line", "14px;line")),
+    "ul": "margin:8px 0;padding:0 0 0 20px",
+    "ol": "margin:8px 0;padding:0 0 0 20px",
+    "li": "margin:4px 0",
+    "blockquote": QUOTE,
+    "hr": f"margin:12px 0;border:0;border-top:{RULE}",
+    "table": "border-collapse:collapse;margin:12px 0;font-size:12px;line-height:20px;width:auto",
+    "tr": "background-color:transparent",
+    "th": f"{_CELL};font-weight:600",
+    "td": _CELL,
+    "code": f"{MONO};font-size:0.9em;padding:1px 4px;background-color:rgba(128,128,128,0.1);border-radius:4px",
+}
+_LINKS = re.compile(r"(https?|mailto):", re.IGNORECASE)
+
+
+def to_html(text: str) -> str:
+    """Render Markdown as HTML with inline styles. HTML in it is shown as text; images become links."""
+    if len(text) > FORMATTED_CHARACTERS:
+        return f'<p style="{_STYLES["p"]}"><em>{_too_long(text)}</em></p>\n{_preformatted(text)}'
+    parser = _parser()
+    tokens = parser.parse(text)
+    _add_styles(tokens)
+    return str(parser.renderer.render(tokens, parser.options, {})).rstrip("\n")
+
+
+def _too_long(text: str) -> str:
+    return f"This text of {len(text):,} characters is too long to be formatted."
+
+
+def _is_link(url: str) -> bool:
+    """Whether a link may be followed: to another site, never to this server, a script or a file."""
+    return _LINKS.match(url.strip()) is not None
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - only a run that is over needs it
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.core.ruler.at("inline", _parse_inline)
+    parser.validateLink = _is_link  # type: ignore[method-assign]
+    parser.add_render_rule("fence", _code_block)
+    parser.add_render_rule("code_block", _code_block)
+    parser.add_render_rule("image", _image_link)
+    return parser
+
+
+def _parse_inline(state: StateCore) -> None:
+    """Parse the text inside blocks, except in very long ones. Replaces the parser's own rule of this name."""
+    from markdown_it.token import Token  # noqa: PLC0415 - loaded with the parser
+
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        if len(token.content) > _PARAGRAPH_CHARACTERS:
+            token.children = [Token("text", "", 0, content=token.content)]
+        else:
+            token.children = []
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _code_block(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
+    return f"{_preformatted(tokens[index].content)}\n"
+
+
+def _preformatted(text: str) -> str:
+    return f'<pre style="margin:8px 0 12px 0;{TEXT_BOX}">{html.escape(text.rstrip())}</pre>'
+
+
+def _image_link(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
+    token = tokens[index]
+    source = str(token.attrGet("src") or "")
+    return f'<a href="{html.escape(source)}" rel="noopener noreferrer">{html.escape(token.content or source)}</a>'
+
+
+def _add_styles(tokens: Iterable[Token]) -> None:
+    for token in tokens:
+        style = _STYLES.get(token.tag)
+        if style is not None and token.nesting >= 0:
+            own = token.attrGet("style")
+            align = str(own) if own else "text-align:left" if token.tag in {"th", "td"} else ""
+            token.attrSet("style", f"{style};{align}".rstrip(";"))
+        elif token.type == "link_open":
+            token.attrSet("rel", "noopener noreferrer")
+        _add_styles(token.children or ())
+
+
+# Every pattern is linear: it has no unbounded repetition that can begin at each of many neighbouring positions.
+_BACKTICKS = re.compile(r"`+")
+_FENCE_MARKS = re.compile(r"`{3,}|~{3,}")
+_TAG = re.compile(r"<(?!https?://[^\s<>\"'`]*>)(?=[A-Za-z/!?])")
+_IMAGE = re.compile(r"(?<!!)!+(?=\[)")
+_TARGET = re.compile(r"\](?=\()(?!\(\s*<?(?:https?|mailto):)", re.IGNORECASE)
+_DEFINITION = re.compile(r"\](?=:)(?!:\s*<?(?:https?|mailto):)", re.IGNORECASE)
+_SPAN_BREAK = re.compile(r"\n[ \t>]*")
+_MARKUP = re.compile(r"[<>&\[\]!`()\\|*~$]|https?:|www\.|@")
+_RISKY_CODE = re.compile(r"<[A-Za-z/!?]|!\[|\](?:\(|:)\s*<?[^)\s:&\\]{0,20}[:&\\]")
+_RISKY_DIAGRAM = re.compile(r"[<&]|%%\{|://|url\(|\bclick\b|import", re.IGNORECASE)
+_MATH = re.compile(r"(?<!\\)\$\$|\\\\[\[\]()]|\\(?:begin|end)\{[a-z]{0,40}\*?\}")
+_MATH_ENDS = {"$$": "$$", "\\\\[": "\\\\]", "\\\\(": "\\\\)"}
+_LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
+
+
+def to_markdown(text: str) -> str:
+    """Make Markdown safe: HTML is escaped, images become links, unsafe links become text; code is unchanged.
+
+    Renderers disagree on what is code. If there is code that would be harmful outside of code, all code blocks are
+    written in the one way on which they agree: not nested, and between two fences that belong together.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if len(text) > FORMATTED_CHARACTERS:
+        return f"*{_too_long(text)}*\n\n{fenced(text)}"
+    regions = list(_regions(text))
+    strict = any(region.is_risky for region in regions)
+    written: list[str] = []
+    for code, group in groupby(regions, lambda region: region.is_code):
+        if code:
+            written += (_block(region, strict=strict) for region in group)
+        else:
+            prose = "\n".join(_prose(region, strict=strict) for region in group)
+            written.append(_without_open_math(prose) if strict else prose)
+    return "\n".join(written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """Rows of a text. `token` is that of a code block or of inline text; None for rows that are neither."""
+
+    start: int
+    end: int
+    source: str
+    token: Token | None = None
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is a code block."""
+        return self.token is not None and self.token.type != "inline"
+
+    @property
+    def is_risky(self) -> bool:
+        """Whether it has code that would be harmful in a renderer that does not take it for code."""
+        if self.token is None:
+            return False
+        if not self.is_code:
+            return any(_RISKY_CODE.search(self.source, *span) for span in _code_spans(self.source))
+        info, code = self.token.info.strip(), self.token.content
+        return "{" in info or _RISKY_CODE.search(f"{info}\n{code}") is not None or _is_risky_diagram(info, code)
+
+
+def _regions(text: str) -> Iterator[_Region]:
+    """The rows in order: code blocks, inline text, the only rows that can contain code spans, and the rest."""
+    rows = text.split("\n")
+
+    def region(start: int, end: int, token: Token | None = None) -> _Region:
+        return _Region(start, end, "\n".join(rows[start:end]), token)
+
+    row = 0
+    in_table = False
+    for token in _parser().parse(text):
+        in_table = token.type == "table_open" or (in_table and token.type != "table_close")
+        kept = token.type in {"fence", "code_block"} or (
+            token.type == "inline" and not in_table and len(token.content) <= _PARAGRAPH_CHARACTERS
+        )
+        if token.map is None or not kept or token.map[0] < row:
+            continue
+        start, end = token.map
+        if start > row:
+            yield region(row, start)
+        yield region(start, end, token)
+        row = end
+    if row < len(rows):
+        yield region(row, len(rows))
+
+
+def _block(region: _Region, *, strict: bool) -> str:
+    """A code block as it was written; or, if `strict` or if its fence is not closed, between fences of its own."""
+    token = cast("Token", region.token)
+    last = region.source.rpartition("\n")[2]
+    closed = region.end - region.start > 1 and last.strip().startswith(token.markup)
+    if not strict and (token.level > 0 or token.type == "code_block" or closed):
+        return region.source
+    return f"\n{fenced(token.content, _language(token))}\n"
+
+
+def _prose(region: _Region, *, strict: bool) -> str:
+    escape = _escape if region.token is None else _escape_around_code
+    return escape(region.source, strict=strict)
+
+
+def _without_open_math(text: str) -> str:
+    """The text before a code block. Math that it begins and does not end would include the code block."""
+    opened = ""
+    for mark in _MATH.finditer(text):
+        if not opened:
+            opened = mark[0]
+        elif mark[0] == _MATH_ENDS.get(opened) or mark[0] == opened.replace("begin", "end", 1) != opened:
+            opened = ""
+    return _MATH.sub(_entities, text) if opened else text
+
+
+def _language(token: Token) -> str:
+    language = token.info.strip().partition(" ")[0]
+    return language if _LANGUAGE.fullmatch(language) and not _is_risky_diagram(language, token.content) else ""
+
+
+def _is_risky_diagram(info: str, code: str) -> bool:
+    """Whether code is a diagram and has HTML or addresses. Some renderers insert diagrams into the page as HTML."""
+    return info.lower().startswith("mermaid") and _RISKY_DIAGRAM.search(code) is not None
+
+
+def _code_spans(source: str) -> list[tuple[int, int]]:
+    """Where inline code begins and ends: between each run of backticks and the next one of the same length."""
+    runs = [found.span() for found in _BACKTICKS.finditer(source)]
+    following: dict[int, int] = {}
+    closing = [0] * len(runs)
+    for at in range(len(runs) - 1, -1, -1):
+        length = runs[at][1] - runs[at][0]
+        closing[at] = following.get(length, -1)
+        following[length] = at
+    spans: list[tuple[int, int]] = []
+    at = 0
+    while at < len(runs):
+        if closing[at] >= 0:
+            spans.append((runs[at][0], runs[closing[at]][1]))
+            at = closing[at]
+        at += 1
+    return spans
+
+
+def _escape_around_code(source: str, *, strict: bool) -> str:
+    if "\\`" in source:
+        return _escape(source, strict=strict)  # with escaped backticks, pairs of backticks no longer delimit code
+    written: list[str] = []
+    position = 0
+    for start, end in _code_spans(source):
+        written.append(_escape(source[position:start], strict=strict))
+        span = source[start:end]
+        if strict:
+            span = _SPAN_BREAK.sub(" ", span)
+            if span.startswith("```") or "|" in span or "$" in span:
+                span = _escape(span, strict=strict)
+        if source.startswith("{", end):
+            span, end = f"{span}&#123;", end + 1  # noqa: PLW2901 - the brace belongs to the code as its attributes
+        written.append(span)
+        position = end
+    return "".join((*written, _escape(source[position:], strict=strict)))
+
+
+def _escape(text: str, *, strict: bool) -> str:
+    """Escape with entities: a backslash could be undone by one before it. If `strict`, escape marks of code, too."""
+    text = _IMAGE.sub("", _TAG.sub("&lt;", text))
+    text = _DEFINITION.sub("&#93;", _TARGET.sub("&#93;", text))
+    if strict:
+        text = _FENCE_MARKS.sub(_entities, text.replace("\\`", "`").replace("`", "&#96;"))
+    return text
+
+
+def _entities(found: re.Match[str]) -> str:
+    return "".join(f"&#{ord(mark)};" for mark in found[0])
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """Return a code block whose fence is longer than any run of backticks in the text."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def code_span(text: str) -> str:
+    """Return the text as inline code on one line; it may contain backticks."""
+    flat = " ".join(text.split())
+    longest = _longest_run(flat)
+    ticks = "`" * (longest + 1)
+    return f"{ticks} {flat} {ticks}" if longest else f"`{flat}`"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+
+
+def inline(text: str) -> str:
+    """Return the text on one line of Markdown in which nothing is markup, for a heading or a label."""
+    return _MARKUP.sub(_entities, " ".join(text.split()))
