@@ -29,6 +29,7 @@ from planck_nb.agent.state import AgentState, Status
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
 from planck_nb.ai.messages import Usage, UserMessage, UserPart, as_parts
+from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.errors import AgentError, UsageError
@@ -173,11 +174,12 @@ class Agent:
             observers,
             new=id is None,
         )
+        self._compactor = compactor = as_compactor(on_compact) if on_compact else None
         self._runner = AgentRunner(
             setup,
             self._recorder,
             approvals,
-            as_compactor(on_compact) if on_compact else None,
+            compactor,
             session_spend or SessionSpend(),
         )
         self._recorder.emit(
@@ -193,7 +195,9 @@ class Agent:
             parent_id,
             description,
             self.grants,
-            setup.model.source,
+            model_source(setup.model),
+            tuple(map(model_source, self.available_models)),
+            {} if compactor is None else compactor.description,
         )
 
     async def __aenter__(self) -> Self:
@@ -570,6 +574,11 @@ async def append_message(agent: Agent, message: UserMessage) -> None:
         SessionError: If it cannot be stored.
     """
     await agent._recorder.append(message)  # noqa: SLF001 - a part of this module that users do not need
+
+
+def compactor_of(agent: Agent) -> Compactor | None:
+    """The agent's compactor, for an agent that continues in another session."""
+    return agent._compactor  # noqa: SLF001 - a part of this module that users do not need
 
 
 def _as_model(model: Model | str) -> Model:

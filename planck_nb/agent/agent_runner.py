@@ -19,6 +19,7 @@ from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage, UserPart
+from planck_nb.ai.model_source import model_source
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
 from planck_nb.base.ids import new_id
 
@@ -159,7 +160,7 @@ class AgentRunner:
             setup.system_prompt,
             tuple(setup.tools),
             setup.options.named(),
-            setup.model.source,
+            model_source(setup.model),
         )
 
     # `LogFollower`: called by the session when messages are taken back.

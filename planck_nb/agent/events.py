@@ -56,7 +56,9 @@ class AgentStarted(EventBase):
         parent_id: The agent that started it, None if a person or a program did.
         description: What the agent is for, in a sentence.
         grants: What it may give to the agents that it starts.
-        model_source: How the model was found; see `Model.source`.
+        model_source: How the model was found; see `planck_nb.ai.model_source`.
+        grant_sources: How the models of `grants` were found, in their order; empty in sessions of earlier versions.
+        compactor: What shortens its conversation; see `Compactor.description`. Empty if nothing does.
     """
 
     name: str
@@ -71,6 +73,8 @@ class AgentStarted(EventBase):
     description: str = ""
     grants: Grants = field(default_factory=Grants)
     model_source: JsonObject = field(default_factory=dict[str, Any])
+    grant_sources: tuple[JsonObject, ...] = ()
+    compactor: JsonObject = field(default_factory=dict[str, Any])
     type: Literal["agent_started"] = "agent_started"
 
 
@@ -83,7 +87,7 @@ class AgentChanged(EventBase):
         system_prompt: The agent's own system prompt.
         tools: The names of its tools.
         options: The request options that are set.
-        model_source: How the model was found; see `Model.source`.
+        model_source: How the model was found; see `planck_nb.ai.model_source`.
     """
 
     model: str

@@ -15,7 +15,7 @@ from typing import Any
 
 from planck_nb.ai import discovery
 from planck_nb.ai.auth import Auth
-from planck_nb.ai.models import Model, PriceStep, Pricing
+from planck_nb.ai.models import Model, PriceStep, Pricing, as_found
 from planck_nb.ai.providers import api_of, is_first_party, provider
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.base.aio import run_in_thread
@@ -174,6 +174,7 @@ def get_model(
             identifier=identifier or described.identifier,
             auth=auth or described.auth,
             has_api_key=has_api_key and bool(described.has_api_key or api_key or identifier),
+            found=replace(described, found=None),
         )
     if model_id is None:
         provider_name, _, model_id = provider_name.partition(":")
@@ -192,7 +193,18 @@ def get_model(
         has_api_key=has_api_key,
         auth=auth,
     )
-    return model if is_first_party(model) else replace(model, pricing=None)
+    return as_found(model if is_first_party(model) else replace(model, pricing=None))
+
+
+def with_alias(alias: str, own: Iterable[Model] = ()) -> Model | None:
+    """The own model with this alias, None if there is none.
+
+    Args:
+        alias: The alias.
+        own: Own models to look for before those of `add_models`.
+    """
+    described = {**_own, **by_name(own)}.get(alias)
+    return None if described is None or described.alias != alias else as_found(described)
 
 
 def catalogued(provider_name: str, model_id: str) -> Model:

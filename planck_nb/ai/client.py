@@ -40,6 +40,7 @@ from planck_nb.ai.status_errors import is_about_thinking, truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
 from planck_nb.base.errors import (
     AuthenticationError,
+    ConfigError,
     MissingCredentialError,
     ModelError,
     PlanckError,
@@ -165,6 +166,7 @@ class Client:
         Raises:
             ModelError: The model or its wire format cannot express a part of the request.
         """
+        _require_available(model)
         options = (options or Options()).over(model.options)
         if local_model(model) is not None:
             return RequestPreview("", None, {}, canonical_request(model, context, options))
@@ -250,6 +252,7 @@ class Client:
             ModelError: The model cannot be used as asked.
             ProviderError: The server, or the connection to it, failed.
         """
+        _require_available(model)
         if (local := local_model(model)) is not None:
             replies = local.stream(model, context, options)
             try:
@@ -422,6 +425,12 @@ class _PendingRequest:
     def _request(self, messages: Sequence[Message]) -> WireRequest:
         context = self._context if messages is self._context.messages else replace(self._context, messages=messages)
         return self.wire.request(self.model, context, self._options, self.key)
+
+
+def _require_available(model: Model) -> None:
+    """Raise for a model that was not found again. `ConfigError`, because no fallback may be used in its place."""
+    if model.unavailable is not None:
+        raise ConfigError(model.unavailable.reason)
 
 
 def _is_unauthorized(error: ProviderError) -> bool:

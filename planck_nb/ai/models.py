@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.messages import Usage
 from planck_nb.ai.request import Options
 from planck_nb.base.errors import ConfigError
+from planck_nb.base.json_types import JsonObject
 
 Modality: TypeAlias = Literal["text", "image", "pdf"]
 """A kind of content that a model may accept."""
@@ -92,6 +92,19 @@ class Pricing:
 
 
 @dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Why a model of a stored session cannot be used in this process.
+
+    Args:
+        reason: One sentence that says what to do.
+        source: How the model was found when the session was written; see `planck_nb.ai.model_source`.
+    """
+
+    reason: str
+    source: JsonObject = field(default_factory=dict[str, object], repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """A model, with what is known about it; `get_model` makes one. None means unknown.
 
@@ -114,6 +127,8 @@ class Model:
         options: Options that apply where a request sets none.
         alias: The short name that its user gave it.
         auth: A function that returns the credentials of each request in place of a key; never stored.
+        unavailable: Why it cannot be used, None if it can.
+        found: The model as it was looked up, before any of its facts was replaced; None if it was not looked up.
 
     Raises:
         ConfigError: `api_key` is not a string.
@@ -137,6 +152,8 @@ class Model:
     options: Options = field(default_factory=Options, repr=False)
     alias: str = ""
     auth: Auth | None = field(default=None, repr=False)
+    unavailable: Unavailable | None = None
+    found: Model | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         key: object = self.api_key
@@ -148,25 +165,6 @@ class Model:
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.id}"
-
-    @property
-    def source(self) -> dict[str, object]:
-        """How the model was found, as JSON data without any secret: what it takes to look it up again.
-
-        Always with `api`; `alias`, `base_url`, `identifier` and `has_api_key` only if they are set. A name, password
-        or query in the URL is left out.
-        """
-        found: dict[str, object] = {"api": self.api}
-        if self.alias:
-            found["alias"] = self.alias
-        if self.base_url:
-            parts = urlsplit(self.base_url)
-            found["base_url"] = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
-        if self.identifier:
-            found["identifier"] = self.identifier
-        if not self.has_api_key:
-            found["has_api_key"] = False
-        return found
 
     def cost(self, usage: Usage | None) -> float | None:
         """Compute the cost of one request.
@@ -189,3 +187,8 @@ class Model:
             Whether it does; True if that is unknown.
         """
         return self.modalities is None or modality in self.modalities
+
+
+def as_found(model: Model) -> Model:
+    """The model as the result of a lookup: its present facts are those that can be looked up again."""
+    return replace(model, found=replace(model, found=None))

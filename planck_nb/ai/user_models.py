@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from planck_nb.ai.catalogue import catalogued
-from planck_nb.ai.models import Modality, Model, PriceStep, Pricing
+from planck_nb.ai.models import Modality, Model, PriceStep, Pricing, as_found
 from planck_nb.ai.providers import api_of, base_url_of, dialect, is_first_party, key_variables_of, needs_server
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.request import Options
@@ -58,7 +58,7 @@ def read_models(data: object, where: str = "the models file") -> UserModels:
         if model.alias in models:
             warnings.append(f"{label} was left out: another one has this id.")
         else:
-            models[model.alias] = model
+            models[model.alias] = as_found(model)
     return UserModels(tuple(models.values()), tuple(warnings))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 import duckdb
@@ -60,6 +60,17 @@ order by first_id
 # What gives power is read from `data` after its signature was verified, never from columns or by SQL.
 
 
+_LAST_REPLIES = """
+select
+    agent_id,
+    arg_max(provider || ':' || model, id) as model,
+    arg_max(coalesce(data->>'$.api', ''), id) as api,
+    arg_max(input_tokens is not null, id) as has_usage,
+    arg_max(cost_usd is not null, id) as has_cost
+from store.all_messages where role = 'assistant' and stop_reason not in ('error', 'aborted') group by agent_id
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
     """One agent of a session as it was last: what it takes to create it again.
@@ -67,7 +78,7 @@ class AgentRecord:
     Args:
         identity: Its id, name, type, role, team and parent.
         model: The model as "provider:model".
-        model_source: How the model was found; see `Model.source`.
+        model_source: How the model was found; see `planck_nb.ai.model_source`.
         system_prompt: Its own system prompt.
         description: What it is for.
         grants: What it may give to the agents that it starts.
@@ -81,6 +92,8 @@ class AgentRecord:
         first_id: The id of its first row in the session.
         authentic: Whether its user has signed the rows that this is read from, in this session. Without that, tools
             that a program or a notebook defines, the address of a model and grants may be another person's words.
+        grant_sources: How the models of its grants were found, in their order; empty if that was not stored.
+        compactor: What shortened its conversation; see `Compactor.description`.
     """
 
     identity: AgentIdentity
@@ -98,6 +111,25 @@ class AgentRecord:
     cost: float | None
     first_id: int = 0
     authentic: bool = False
+    grant_sources: tuple[JsonObject, ...] = ()
+    compactor: JsonObject = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class LastReply:
+    """The last reply of an agent, which shows where its model was.
+
+    Args:
+        model: The model as "provider:model".
+        api: The name of the wire format, empty if it was not stored.
+        has_usage: Whether the provider reported token counts.
+        has_cost: Whether its price was known.
+    """
+
+    model: str
+    api: str
+    has_usage: bool
+    has_cost: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +182,25 @@ async def read_members(session: Session) -> SessionMembers:
     )
 
 
+async def read_last_replies(session: Session) -> dict[str, LastReply]:
+    """Read the last complete reply of each agent of a session.
+
+    Args:
+        session: The session, which must be flushed first if it is being written.
+
+    Returns:
+        The replies by agent id.
+
+    Raises:
+        QueryError: The session cannot be read.
+    """
+    rows = await query_into(session.directory, _LAST_REPLIES, _records, only=session.info)
+    return {
+        row["agent_id"]: LastReply(row["model"] or "", row["api"] or "", row["has_usage"], row["has_cost"])
+        for row in rows
+    }
+
+
 def _records(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
     return [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()]
 
@@ -168,7 +219,7 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
             started.text("parent_id") or None,
         ),
         model=state.text("model"),
-        model_source=state.table("model_source"),
+        model_source=_source(state.data.get("model_source", {})),
         system_prompt=state.text("system_prompt"),
         description=started.text("description"),
         grants=Grants(*(_texts(started.table("grants").get(key)) for key in ("tools", "skills", "models"))),
@@ -181,6 +232,8 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
         cost=None if row["cost"] is None else float(row["cost"]),
         first_id=int(row["first_id"]),
         authentic=started.authentic and state.authentic,
+        grant_sources=tuple(map(_source, _list(started.data.get("grant_sources")))),
+        compactor=_source(started.data.get("compactor", {})),
     )
 
 
@@ -221,3 +274,12 @@ def _decoded(text: str) -> JsonObject:
 
 def _texts(values: object) -> tuple[str, ...]:
     return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
+
+
+def _source(stored: object) -> JsonObject:
+    """A stored description; one that is damaged describes nothing that can be found again."""
+    return stored if isinstance(stored, dict) else {"left_out": ["description"], "name": "?"}
+
+
+def _list(stored: object) -> list[object]:
+    return stored if isinstance(stored, list) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planck_nb.ai.dialects.demo import Call, Reply
-from planck_nb.ai.models import Model
+from planck_nb.ai.models import Model, as_found
 
 __all__ = ["Call", "Reply", "scripted_model"]
 
@@ -33,10 +33,12 @@ def scripted_model(script: Sequence[Reply | str | dict[str, object]], *, pace: f
         >>> asyncio.run(ai.complete(model, ai.Context(messages=[ai.UserMessage("hi")]))).text
         'Hello.'
     """
-    return Model(
-        provider="demo",
-        id="script",
-        api="demo",
-        has_api_key=False,
-        settings={"script": tuple(map(Reply.parse, script)), "pace": pace},
+    return as_found(
+        Model(
+            provider="demo",
+            id="script",
+            api="demo",
+            has_api_key=False,
+            settings={"script": tuple(map(Reply.parse, script)), "pace": pace},
+        )
     )

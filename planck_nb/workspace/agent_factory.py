@@ -66,6 +66,7 @@ class AgentFactory:
         parent_id: str | None = None,
         grants: Grants | None = None,
         available_models: Sequence[Model] = (),
+        on_compact: Compactor | Callable[..., object] | None = None,
     ) -> Agent:
         """Create an agent.
 
@@ -82,12 +83,14 @@ class AgentFactory:
             parent_id: The agent that started it.
             grants: The tools and rights that it may give to the agents that it starts.
             available_models: The models that it may give to them.
+            on_compact: Shortens its conversation; by default a compactor that has the model write a summary.
 
         Returns:
             The agent, registered.
 
         Raises:
-            AgentError: The name is taken.
+            AgentError: The name is taken, or the workspace is changing to another session.
+            UsageError: `on_compact` is neither a compactor nor a function of the messages.
         """
         return self._add(
             AgentIdentity("", name, type, role, team_id, parent_id),
@@ -98,10 +101,17 @@ class AgentFactory:
             description=description,
             grants=grants,
             available_models=available_models,
+            on_compact=on_compact,
         )
 
     def restore(
-        self, record: AgentRecord, *, model: Model, tools: Iterable[Tool], available_models: Sequence[Model] = ()
+        self,
+        record: AgentRecord,
+        *,
+        model: Model,
+        tools: Iterable[Tool],
+        available_models: Sequence[Model] = (),
+        on_compact: Compactor | None = None,
     ) -> Agent:
         """Create an agent of the session again, with its identity, history and usage.
 
@@ -110,6 +120,7 @@ class AgentFactory:
             model: The model that answers from now on.
             tools: Those of its tools that still exist.
             available_models: Those models of its grants that still exist.
+            on_compact: Shortens its conversation; by default a compactor that has the model write a summary.
 
         Returns:
             The agent, registered.
@@ -127,6 +138,7 @@ class AgentFactory:
             description=record.description,
             grants=record.grants,
             available_models=available_models,
+            on_compact=on_compact,
             usage=record.usage,
             cost=record.cost,
             turn=record.turn,
@@ -143,6 +155,7 @@ class AgentFactory:
         description: str,
         grants: Grants | None,
         available_models: Sequence[Model] = (),
+        on_compact: Compactor | Callable[..., object] | None = None,
         usage: Usage | None = None,
         cost: float | None = None,
         turn: int = -1,
@@ -173,7 +186,7 @@ class AgentFactory:
             client=self.client,
             observers=self.observers,
             fallbacks=self.fallbacks(),
-            on_compact=Compactor.build(ratio=self.compact_ratio),
+            on_compact=on_compact or Compactor.build(ratio=self.compact_ratio),
         )
         self.registry.add(agent)
         return agent

@@ -12,6 +12,8 @@ class AgentRegistry:
     """Agents in the order they were added."""
 
     def __init__(self) -> None:
+        self.closed = ""
+        """Why no agent can be added at the moment, as a sentence; empty if agents can be added."""
         self._agents: dict[str, Agent] = {}
         self._by_name: dict[str | None, dict[str, Agent]] = {}
 
@@ -43,7 +45,9 @@ class AgentRegistry:
         return dict(self._by_name.get(team_id, {}))
 
     def require_free(self, name: str, team_id: str | None = None) -> None:
-        """Raise `AgentError` if an agent of the team has this name."""
+        """Raise `AgentError` if an agent of the team has this name, or no agent can be added at the moment."""
+        if self.closed:
+            raise AgentError(self.closed)
         if name in self._by_name.get(team_id, {}):
             raise AgentError(f"An agent named {name} exists already; choose another name.")
 

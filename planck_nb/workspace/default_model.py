@@ -49,4 +49,5 @@ def paced(model: Model, config: Config) -> Model:
     """The model; a demo model streams at the configured pace."""
     if model.provider != "demo" or not config.demo_pace:
         return model
-    return replace(model, settings={"pace": config.demo_pace, **model.settings})
+    settings = {"pace": config.demo_pace, **model.settings}
+    return replace(model, settings=settings, found=model.found and replace(model.found, settings=settings))

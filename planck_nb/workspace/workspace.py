@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
@@ -15,6 +15,7 @@ from planck_nb.agent.agent import Agent, append_message
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.ai.cassettes import Cassette
@@ -23,10 +24,9 @@ from planck_nb.ai.client import Client
 from planck_nb.ai.messages import UserMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
+from planck_nb.base.aio import LoopLock
 from planck_nb.base.errors import (
     AgentError,
-    ConfigError,
-    ModelError,
     SessionError,
     SessionLockedError,
     SessionNotFoundError,
@@ -44,11 +44,13 @@ from planck_nb.sessions import (
     query_async,
     read_members,
 )
+from planck_nb.sessions.members import read_last_replies
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_model import choose_model, paced
 from planck_nb.workspace.session_settings import SessionSettings, limited, read_rules
+from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent, name_of
 from planck_nb.workspace.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -95,6 +97,10 @@ class Workspace:
         self._factory: AgentFactory | None = None
         self._session_settings = SessionSettings()
         self._model: Model | None = None
+        self._former: dict[str, LiveAgent] = {}
+        """What removed agents of this session had, for a rewind or a return to a branch that restores them."""
+        self._changing = LoopLock()
+        """Held while the agents are replaced, so that two such changes do not mix."""
         self._reserve()
 
     async def __aenter__(self) -> Self:
@@ -257,6 +263,7 @@ class Workspace:
         tools: Iterable[Tool | Callable[..., object]] = (),
         options: Options | None = None,
         description: str = "",
+        on_compact: Compactor | Callable[..., object] | None = None,
     ) -> Agent:
         """Create an agent whose messages are stored in the session.
 
@@ -267,12 +274,15 @@ class Workspace:
             tools: Tools, or Python functions to convert to tools.
             options: Request options.
             description: What the agent is for, in a sentence.
+            on_compact: Shortens the conversation before it outgrows the context window: a `Compactor` or a function;
+                by default the model writes a summary. A function is not stored, so it is needed again after `resume`.
 
         Returns:
             The agent.
 
         Raises:
-            AgentError: The name is taken.
+            AgentError: The name is taken, or the workspace is changing to another session at the moment.
+            UsageError: `on_compact` is neither a compactor nor a function of the messages.
         """
         return self.agent_factory.create(
             name,
@@ -281,6 +291,7 @@ class Workspace:
             tools=tools,
             options=options,
             description=description,
+            on_compact=on_compact,
         )
 
     def agent(self, name: str, *, team_id: str | None = None) -> Agent:
@@ -307,17 +318,25 @@ class Workspace:
         Raises:
             AgentError: There is no agent of this name.
         """
-        await self._remove(self.agent(name))
+        async with self._changing:
+            await self._remove(self.agent(name))
 
-    async def resume(self, id_or_name: str | None = None, *, find: ToolResolver | None = None) -> list[str]:
+    async def resume(
+        self, id_or_name: str | None = None, *, find: ToolResolver | None = None, model: Model | str | None = None
+    ) -> list[str]:
         """Continue a stored session with its agents, their history, usage and tools, and the remembered approvals.
 
         The agents of the present session are stopped first. An agent whose last turn was interrupted gets a message
         about it, once. If the session cannot be opened, nothing changes.
 
+        Each agent continues with the model that it had: the same alias, server and key variable. Nothing is resumed,
+        and no request is sent anywhere, if that is not found again or its key is missing; then pass `model`.
+
         Args:
             id_or_name: The session; by default the newest one that is not open.
             find: Finds a tool by name, before the workspace's own tools are searched.
+            model: The model to use in place of those that are not found again or, if all are found, of all: a `Model`,
+                or its name. With it, the session may be the one that is open already.
 
         Returns:
             A sentence about each agent, tool and model that could not be restored.
@@ -325,12 +344,18 @@ class Workspace:
         Raises:
             SessionNotFoundError: There is no such session.
             SessionLockedError: The session is open elsewhere.
-            AgentError: The session is open in this workspace.
+            AgentError: The session is open in this workspace, and no `model` is given.
+            ModelError: A model is not found again as it was, or there is no model of the name `model`.
         """
-        if self._factory and id_or_name in (self._factory.session.id, self._factory.session.name):
-            raise AgentError(f"Session {id_or_name} is already open here.")
-        session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
-        return await self._move_to(session, find)
+        chosen = self.model(model) if isinstance(model, str) else model
+        async with self._changing:
+            if self._factory and id_or_name in (self._factory.session.id, self._factory.session.name):
+                if chosen is None:
+                    raise AgentError(f"Session {id_or_name} is already open here.")
+                self._choose_model(chosen)
+                return []
+            session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
+            return await self._move_to(session, find, model=chosen, strict=True)
 
     async def rewind(self, message_id: int, *, find: ToolResolver | None = None) -> list[str]:
         """Return all agents to the point before a message. The messages from there on become a branch.
@@ -348,8 +373,9 @@ class Workspace:
         Raises:
             SessionError: There is no such message, or the session cannot be written.
         """
-        await self.session.truncate_after(message_id)
-        return await self._follow(await read_members(self.session), find)
+        async with self._changing:
+            await self.session.truncate_after(message_id)
+            return await self._follow_session(find)
 
     async def return_to(self, branch_id: int, *, find: ToolResolver | None = None) -> list[str]:
         """Return to a branch: the conversation as it was before `rewind`, with the agents that it had.
@@ -364,8 +390,9 @@ class Workspace:
         Raises:
             SessionError: There is no such branch, or the session cannot be written.
         """
-        await self.session.return_to(branch_id)
-        return await self._follow(await read_members(self.session), find)
+        async with self._changing:
+            await self.session.return_to(branch_id)
+            return await self._follow_session(find)
 
     async def fork(
         self, name: str | None = None, *, before: int | None = None, find: ToolResolver | None = None
@@ -383,7 +410,10 @@ class Workspace:
         Raises:
             SessionError: There is no such message, or the new session cannot be written.
         """
-        return await self._move_to(self.session.fork(name=name, before=before, owner=self.owner), find)
+        async with self._changing:
+            live = {**self._former, **{agent.id: LiveAgent.of(agent) for agent in self._registry}}
+            session = self.session.fork(name=name, before=before, owner=self.owner)
+            return await self._move_to(session, find, live=live)
 
     def subscribe(
         self, *, session_id: str | None = None, agent_id: str | None = None, since: int | None = None
@@ -475,7 +505,8 @@ class Workspace:
 
     async def close(self) -> None:
         """Stop all agents and close the session. Its messages are already on disk."""
-        await self._leave()
+        async with self._changing:
+            await self._leave()
         self._events.close()
         if self._owns_client:
             await self._client.aclose()
@@ -508,80 +539,127 @@ class Workspace:
         self.toolbox = Toolbox(self.config, self.changes)
         """The tools, skills and instructions for agents."""
 
-    async def _move_to(self, session: Session, find: ToolResolver | None) -> list[str]:
-        """Replace the open session by `session`, and restore its agents."""
+    async def _move_to(
+        self,
+        session: Session,
+        find: ToolResolver | None,
+        *,
+        live: Mapping[str, LiveAgent] | None = None,
+        model: Model | None = None,
+        strict: bool = False,
+    ) -> list[str]:
+        """Replace the open session by `session`, and restore its agents. If that fails, nothing changes."""
         try:
-            found = await read_members(session)
+            members = await read_members(session)
             settings = SessionSettings.read(session.get_metadata())
+            finder = await self._finder(session, members, settings, live or {}, model)
+            found = finder.find(_staying(members), strict=strict)
             await self._leave()
         except BaseException:
             session.close()
             raise
-        spent = sum((member.usage.total_tokens for member in found.members), 0)
-        self._open(session, SessionSpend(spent, sum(member.cost or 0.0 for member in found.members)))
+        # Without an await from here on until all agents exist, so that no other task takes one of their names.
+        spent = sum((member.usage.total_tokens for member in members.members), 0)
+        self._open(session, SessionSpend(spent, sum(member.cost or 0.0 for member in members.members)))
         self._session_settings = settings
-        self.approvals.policy = self.approvals.policy.with_rules(_remembered(found, settings))
-        problems = await self._follow(found, find)
+        self._former = dict(live or {})
+        self.approvals.policy = self.approvals.policy.with_rules(_remembered(members, settings))
+        problems = await self._restore(found, find)
         await (
             self.save_session_settings()
         )  # rules of version 0.1.0 are for the agents that it recorded, and for no later one
         return problems
 
-    async def _follow(self, found: SessionMembers, find: ToolResolver | None) -> list[str]:
-        """Stop the agents that are not among the members, and restore the members that are missing.
+    async def _follow_session(self, find: ToolResolver | None) -> list[str]:
+        """Stop the agents that the session does not have any more, and restore those that it has again.
 
         Returns a sentence about each agent that was stopped, and about all that could not be restored.
         """
-        staying = {member.identity.id: member for member in found.members if not member.removed}
-        gone = [agent for agent in self._registry if agent.id not in staying]
+        before = list(self._registry)  # an agent that is added from now on belongs to the session as it is now
+        members = await read_members(self.session)
+        staying = {member.identity.id: member for member in _staying(members)}
+        gone = [agent for agent in before if agent.id not in staying and agent.id in self._registry]
         for agent in gone:
             await self._remove(agent)
         problems = [f"{agent.name} does not belong to this conversation and was stopped." for agent in gone]
-        missing = [member for member in staying.values() if member.identity.id not in self._registry]
-        known = self.toolbox.tools() if missing else {}  # which reads files, so once for all agents
-        for member in missing:
-            problems.extend(await self._restore(member, find, known))
-        return problems
+        finder = await self._finder(self.session, members, self._session_settings, self._former, None)
+        missing = [member for agent_id, member in staying.items() if agent_id not in self._registry]
+        return problems + await self._restore(finder.find(missing), find)
 
-    async def _restore(self, member: AgentRecord, find: ToolResolver | None, known: Mapping[str, Tool]) -> list[str]:
-        """Create an agent of the session again. Returns a sentence about each part that could not be restored."""
-        identity, factory, problems = member.identity, self.agent_factory, list[str]()
-        name = identity.name or identity.id
-        tools, missing = _granted(member, find, known, self.toolbox)
-        if missing:
-            problems.append(f"{name} lacks {', '.join(missing)}; pass them again with `--tools`.")
-        model = await self._model_of(member, problems)
-        available = [found for reference in member.grants.models if (found := self._model_or_none(reference))]
-        try:
-            agent = factory.restore(member, model=model, tools=tools, available_models=available)
-        except AgentError:
-            return [f"A second agent named {name} was left out."]
-        if member.unfinished:
+    async def _finder(
+        self,
+        session: Session,
+        members: SessionMembers,
+        settings: SessionSettings,
+        live: Mapping[str, LiveAgent],
+        model: Model | None,
+    ) -> AgentFinder:
+        old = any(not member.model_source for member in members.members)
+        return AgentFinder(
+            session.name,
+            tuple(self.config.models),
+            finish=lambda found: paced(found, self.config),
+            require_key=self._require_key,
+            base_urls=settings.base_urls,
+            replies=await read_last_replies(session) if old else {},
+            live=live,
+            model=model,
+        )
+
+    def _require_key(self, model: Model) -> None:
+        """Raise `ModelError` if the key of the model is missing and answers do not come from a recording."""
+        if self.cassette is None or self.cassette.mode != "replay":
+            self._client.key_for(model)
+
+    async def _restore(self, found: Sequence[FoundAgent], find: ToolResolver | None) -> list[str]:
+        """Create agents of the session again. Returns a sentence about each part that could not be restored."""
+        problems: list[str] = []
+        unfinished: list[Agent] = []
+        known = self.toolbox.tools() if found else {}  # which reads files, so once for all agents
+        for each in found:
+            name = name_of(each.record)
+            tools, missing = _granted(each, find, known, self.toolbox)
+            try:
+                agent = self.agent_factory.restore(
+                    each.record,
+                    model=each.model,
+                    tools=tools,
+                    available_models=each.available_models,
+                    on_compact=each.compactor,
+                )
+            except AgentError:
+                problems.append(f"A second agent named {name} was left out.")
+                continue
+            if missing:
+                problems.append(f"{name} lacks {', '.join(missing)}; pass them again with `--tools`.")
+            problems += each.problems
+            if each.record.unfinished:
+                unfinished.append(agent)
+        for agent in unfinished:
             await append_message(agent, UserMessage(INTERRUPTED))
         return problems
 
-    def _model_or_none(self, reference: str) -> Model | None:
-        with suppress(ConfigError, ModelError):
-            return self.model(reference)
-        return None
+    def _choose_model(self, model: Model) -> None:
+        """Let the agents whose model was not found again continue with this one or, if all were found, all agents."""
+        agents = list(self._registry)
+        for agent in [agent for agent in agents if agent.model.unavailable] or agents:
+            agent.model = model
 
     async def _remove(self, agent: Agent) -> None:
+        self._former[agent.id] = LiveAgent.of(agent)
         self._registry.remove(agent)
         await agent.stop(removed=True)
 
-    async def _model_of(self, member: AgentRecord, problems: list[str]) -> Model:
-        try:
-            return self.model(member.model, base_url=self._session_settings.base_urls.get(member.model))
-        except (ConfigError, ModelError) as error:
-            model, _ = await self.default_model()
-            problems.append(f"{member.identity.name} continues with {model}: {error}")
-            return model
-
     async def _leave(self) -> None:
         """Stop all agents, close the session, and drop its settings."""
-        for agent in self._registry:
-            await agent.stop()
+        self._registry.closed = "The workspace is changing to another session; add the agent when that is done."
+        try:
+            for agent in self._registry:
+                await agent.stop()
+        finally:
+            self._registry.closed = ""
         self._registry.clear()
+        self._former = {}
         if self._factory is not None:
             self._factory.session.close()
             self._factory = None
@@ -603,14 +681,26 @@ class Workspace:
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
 
 
+def _staying(members: SessionMembers) -> list[AgentRecord]:
+    return [member for member in members.members if not member.removed]
+
+
 def _granted(
-    member: AgentRecord, find: ToolResolver | None, known: Mapping[str, Tool], toolbox: Toolbox
+    found: FoundAgent, find: ToolResolver | None, known: Mapping[str, Tool], toolbox: Toolbox
 ) -> tuple[list[Tool], list[str]]:
-    """The tools that the agent had, and the names of those that were not found."""
-    given = {
-        name: (find(name) if find else None) or known.get(name) or toolbox.find_installed(name) for name in member.tools
-    }
+    """The tools that the agent had, and the names of those that were not found.
+
+    A function that this process still has is used as it is; a tool of the workspace is that of the present session.
+    """
+    given = {name: _own_tool(found, name, known) or (find(name) if find else None) for name in found.record.tools}
+    given = {name: tool or known.get(name) or toolbox.find_installed(name) for name, tool in given.items()}
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
+
+
+def _own_tool(found: FoundAgent, name: str, known: Mapping[str, Tool]) -> Tool | None:
+    """The tool that the agent of this process has, unless it is one of the workspace, None if there is none."""
+    tool = found.live.tools.get(name)
+    return tool if tool is not None and (tool.function is not None or name not in known) else None
 
 
 def _remembered(found: SessionMembers, settings: SessionSettings) -> Iterator[Rule]:

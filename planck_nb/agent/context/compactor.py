@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -22,9 +22,11 @@ from planck_nb.agent.context.tokens import estimate
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message, SummaryMessage, Usage
+from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import CompactionError, ConfigError, UsageError
+from planck_nb.base.json_types import JsonObject
 
 RATIO = 0.8
 """How full the context window may be before the conversation is compacted, as in Planck."""
@@ -91,6 +93,32 @@ class Compactor(ABC):
     def foresees(self) -> bool:
         """Whether `should` is overridden, so that the conversation can be compacted in the background after a turn."""
         return type(self).should is not Compactor.should
+
+    @property
+    def description(self) -> JsonObject:
+        """What a session stores about the compactor: its name, or all that `from_description` needs."""
+        return {"name": type(self).__qualname__}
+
+    @staticmethod
+    def from_description(description: Mapping[str, Any], model: Model | None = None) -> Compactor:
+        """Make a compactor that `build` made before.
+
+        Args:
+            description: The description of that compactor.
+            model: The model that writes the summary, None for the agent's own.
+
+        Returns:
+            The compactor.
+
+        Raises:
+            ConfigError: It was made by the user's own code, or the description is damaged.
+        """
+        if name := description.get("name"):
+            raise ConfigError(f"its compactor {name} is a function or class that is not stored")
+        try:
+            return Compactor.build(model, ratio=description["ratio"], keep_recent=description["keep_recent"])
+        except (KeyError, TypeError, ConfigError):
+            raise ConfigError("what the session stored about its compactor is damaged") from None
 
     @abstractmethod
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
@@ -179,6 +207,13 @@ class _Summarising(Compactor):
         self._ratio = ratio
         self._keep_recent = keep_recent
 
+    @property
+    def description(self) -> JsonObject:
+        own: JsonObject = {}
+        if self._model is not None:
+            own = {"model": str(self._model), "model_source": model_source(self._model)}
+        return {"ratio": self._ratio, "keep_recent": self._keep_recent, **own}
+
     def should(self, context_usage: ContextUsage) -> bool:
         limit = self._limit(context_usage)
         return limit is not None and context_usage.tokens >= limit
@@ -235,6 +270,10 @@ class _WithFallback(Compactor):
         self._second = second
         self._timeout = timeout
 
+    @property
+    def description(self) -> JsonObject:
+        return self._first.description
+
     def should(self, context_usage: ContextUsage) -> bool:
         return self._second.should(context_usage)
 
@@ -252,6 +291,10 @@ class _FromFunction(Compactor):
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
         self._argument_count = _argument_count(function)
+
+    @property
+    def description(self) -> JsonObject:
+        return {"name": str(getattr(self._function, "__qualname__", type(self._function).__qualname__))}
 
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         arguments = (messages, context_usage)[: self._argument_count]

@@ -11,7 +11,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.kinds import SESSION
+from planck_nb.jupyter.kinds import MODEL, SESSION
 from planck_nb.jupyter.namespace import is_function
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
@@ -117,12 +117,17 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     SUBJECT,
     "continue a stored session",
     Parameter("session", SESSION, "the session, by default the newest that is not open", optional=True),
+    Option("model", "m", MODEL, "the model in place of those that are not found again or, if all are, of all"),
+    Option("base-url", None, Kind("URL"), "the address of that model's server, if not the usual one"),
     example="resume calm-fox",
 )
-async def resume(notebook: Notebook, session: str | None) -> Text:
+async def resume(notebook: Notebook, session: str | None, model: str | None, base_url: str | None) -> Text:
     """Resume the session."""
     workspace = notebook.workspace
-    notices = await workspace.resume(session, find=_tool_resolver(notebook))
+    if base_url and not model:
+        raise UsageError("--base-url needs --model: it is the address of that model's server.")
+    chosen = workspace.model(model, base_url=base_url) if model else None
+    notices = await workspace.resume(session, find=_tool_resolver(notebook), model=chosen)
     notebook.controller.choose_current()
     agents = _listed(workspace.agents.values())
     return Text("\n".join([f"This notebook continues {workspace.session.name} with {agents}.", *notices]))

@@ -1,0 +1,259 @@
+"""Finds what the agents of a stored session had: their models, compactors and functions.
+
+A model is used only if it is found again exactly as it was; see `planck_nb.ai.model_source`. No other server and no
+other key takes its place unless the user names a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from planck_nb.agent.agent import Agent, compactor_of
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.context.compactor import Compactor
+from planck_nb.ai.catalogue import catalogued
+from planck_nb.ai.model_source import find_again, model_source, unavailable
+from planck_nb.ai.models import Model
+from planck_nb.ai.providers import is_first_party, is_loopback, provider
+from planck_nb.base.errors import ConfigError, ModelError, PlanckError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.sessions.members import AgentRecord, LastReply
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAgent:
+    """What an agent of this process has that no session stores.
+
+    Args:
+        models: Its model, and those that it may give to the agents that it starts.
+        tools: Its tools by name.
+        compactor: What shortens its conversation.
+    """
+
+    models: tuple[Model, ...] = ()
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    compactor: Compactor | None = None
+
+    @classmethod
+    def of(cls, agent: Agent) -> LiveAgent:
+        """What this agent has."""
+        return cls(
+            (agent.model, *agent.available_models), {tool.name: tool for tool in agent.tools}, compactor_of(agent)
+        )
+
+
+NOT_LIVE = LiveAgent()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAgent:
+    """What was found of one stored agent.
+
+    Args:
+        record: The agent as it is stored.
+        model: Its model. If that was not found again, one that is `unavailable`.
+        available_models: The models that it may give to the agents that it starts.
+        compactor: What shortens its conversation, None for the workspace's default.
+        live: What this process still has of it.
+        problems: A sentence about each part that was not found.
+        lost: Why the model or the compactor was not found, as a clause; empty if both were.
+    """
+
+    record: AgentRecord
+    model: Model
+    available_models: tuple[Model, ...]
+    compactor: Compactor | None
+    live: LiveAgent
+    problems: tuple[str, ...]
+    lost: str
+
+
+def _everything(_record: AgentRecord) -> bool:
+    return True
+
+
+def name_of(record: AgentRecord) -> str:
+    """The name of a stored agent for messages."""
+    return record.identity.name or record.identity.id
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFinder:
+    """Finds what the agents of one stored session had.
+
+    Args:
+        session: The name of the session, for messages.
+        own: The user's own models.
+        finish: Applies the configuration to a model.
+        require_key: Raises `PlanckError` if the key of a model is missing.
+        base_urls: The addresses that version 0.1.0 stored, by "provider:model".
+        replies: The last replies of agents whose model's source is not stored, by agent id.
+        live: What this process still has of agents, by agent id.
+        model: A model to use in place of those that are not found again or, if all are, of all; None for none.
+        trusts: Whether the addresses, key variables and functions that a record names may be used.
+    """
+
+    session: str
+    own: tuple[Model, ...]
+    finish: Callable[[Model], Model]
+    require_key: Callable[[Model], object]
+    base_urls: Mapping[str, str] = field(default_factory=dict[str, str])
+    replies: Mapping[str, LastReply] = field(default_factory=dict[str, LastReply])
+    live: Mapping[str, LiveAgent] = field(default_factory=dict[str, LiveAgent])
+    model: Model | None = None
+    trusts: Callable[[AgentRecord], bool] = _everything
+
+    def find(self, records: Iterable[AgentRecord], *, strict: bool = False) -> list[FoundAgent]:
+        """Find what these agents had.
+
+        Args:
+            records: The agents.
+            strict: Whether to raise if a model or a compactor of an agent is not found and `model` is None.
+
+        Returns:
+            What was found, in the order of the records.
+
+        Raises:
+            ModelError: With `strict`; one sentence about all that was not found.
+        """
+        found = [self._find(record) for record in records]
+        refused = [agent for agent in found if agent.lost and self.trusts(agent.record)]
+        if strict and refused and self.model is None:
+            reasons = "; ".join(f"{name_of(agent.record)} ({agent.record.model}): {agent.lost}" for agent in refused)
+            raise ModelError(f"{self.session} cannot be resumed as it was: {reasons}. {self._way_on()}")
+        if self.model is None:
+            return found
+        only_lost = any(agent.model.unavailable for agent in found)
+        return [self._with_chosen(agent) if agent.model.unavailable or not only_lost else agent for agent in found]
+
+    def _find(self, record: AgentRecord) -> FoundAgent:
+        problems: list[str] = []
+        lost: list[str] = []
+        live = self.live.get(record.identity.id, NOT_LIVE)
+        source = self._source(record)
+        try:
+            model = self._model(record.model, source, record, live)
+        except PlanckError as error:
+            lost.append(str(error))
+            sentence = f"{name_of(record)} has no model, because {record.model} cannot be used as it was: {error}."
+            model = unavailable(record.model, source, f"{sentence} {self._way_on()}")
+            if self.model is None:
+                problems.append(f"{sentence} {self._way_on()}")
+        try:
+            compactor = self._compactor(record, live)
+        except PlanckError as error:
+            compactor = None
+            if self.model is None:
+                lost.append(str(error))
+            problems.append(f"{name_of(record)} continues with the built-in compactor: {error}.")
+        available = self._available(record, live, problems)
+        return FoundAgent(record, model, available, compactor, live, tuple(problems), " and ".join(lost))
+
+    def _with_chosen(self, agent: FoundAgent) -> FoundAgent:
+        assert self.model is not None  # noqa: S101 - for the type checker
+        return FoundAgent(
+            agent.record, self.model, agent.available_models, agent.compactor, agent.live, agent.problems, agent.lost
+        )
+
+    def _way_on(self) -> str:
+        return (
+            f"Choose a model with `%planck resume {self.session} --model MODEL`, "
+            f"in Python with workspace.resume({self.session!r}, model=…)."
+        )
+
+    def _source(self, record: AgentRecord) -> JsonObject:
+        """How the model was found, as far as an earlier version has stored it or the session shows it."""
+        if record.model_source:
+            return record.model_source
+        if url := self.base_urls.get(record.model):
+            return {"base_url": url, "key": "unknown"}
+        reply = self.replies.get(record.identity.id)
+        if reply is not None and reply.model == record.model and self._was_elsewhere(reply):
+            return {"left_out": ["base_url"]}
+        return {}
+
+    def _was_elsewhere(self, reply: LastReply) -> bool:
+        """Whether a reply that version 0.1.0 stored came from another server than the vendor's."""
+        if reply.has_cost:
+            return False
+        provider_name, _, model_id = reply.model.partition(":")
+        try:
+            known = provider(provider_name)
+            facts = catalogued(provider_name, model_id)
+        except PlanckError:
+            return False  # which is reported as such
+        if known.foreign_api is not None and reply.api == known.foreign_api:
+            return True
+        priced = facts.pricing is not None and reply.has_usage
+        return priced or any(str(model) == reply.model and not is_first_party(model) for model in self.own)
+
+    def _model(self, reference: str, source: JsonObject, record: AgentRecord, live: LiveAgent) -> Model:
+        """The model as it was. Raises `PlanckError` with a clause."""
+        for model in live.models:
+            if model.unavailable is None and str(model) == reference and model_source(model) == source:
+                return model
+        if not self.trusts(record):
+            source = _harmless(source)
+        elif source.get("key") == "unknown":
+            return self._of_0_1_0(reference, str(source["base_url"]))
+        model = self.finish(find_again(reference, source, own=self.own))
+        if model.base_url is not None:
+            try:
+                self.require_key(model)
+            except ModelError as error:
+                raise ModelError(str(error).rstrip(".")) from error
+        return model
+
+    def _of_0_1_0(self, reference: str, base_url: str) -> Model:
+        """A model of which only the address is known: without a key, or as the user's own models describe it."""
+        described = [model for model in self.own if str(model) == reference and model.base_url == base_url]
+        if len(described) == 1:
+            source = model_source(described[0])
+        elif is_loopback(base_url) and not described:
+            source = {"base_url": base_url, "has_api_key": False}
+        else:
+            raise ModelError(f"version 0.1.0 did not store which key its server {base_url} gets")
+        model = find_again(reference, source, own=self.own)
+        self.require_key(model)
+        return model
+
+    def _available(self, record: AgentRecord, live: LiveAgent, problems: list[str]) -> tuple[Model, ...]:
+        found: list[Model] = []
+        names, sources = record.grants.models, record.grant_sources
+        if len(sources) != len(names):  # of an earlier version
+            sources = tuple({"left_out": ["base_url"]} if name in self.base_urls else {} for name in names)
+        for reference, source in zip(names, sources, strict=True):
+            try:
+                found.append(self._model(reference, source, record, live))
+            except PlanckError as error:
+                problems.append(f"{name_of(record)} cannot give {reference} to agents that it starts: {error}.")
+        return tuple(found)
+
+    def _compactor(self, record: AgentRecord, live: LiveAgent) -> Compactor | None:
+        """The compactor as it was. Raises `PlanckError` with a clause."""
+        description = record.compactor
+        if live.compactor is not None and live.compactor.description == description:
+            return live.compactor
+        if not description or not self.trusts(record):
+            return None
+        model = None
+        if reference := description.get("model"):
+            try:
+                model = self._model(str(reference), dict(description.get("model_source") or {}), record, live)
+            except PlanckError as error:
+                raise ConfigError(f"the model {reference} of its compactor: {error}") from error
+        return Compactor.from_description(description, model)
+
+
+def _harmless(source: JsonObject) -> JsonObject:
+    """The source of a record that somebody else may have written, or an error if it names a place.
+
+    An alias is the user's own, wherever it was read. Prices, settings and options are left out.
+    """
+    if "alias" not in source and ("base_url" in source or "identifier" in source):
+        raise ModelError(
+            f"this session was not written by you on this machine, so the server and the key that it names "
+            f"({source.get('base_url') or source.get('identifier')}) are not used"
+        )
+    return {key: value for key, value in source.items() if key not in {"overrides", "handmade"}}
