@@ -27,6 +27,8 @@ export interface AgentStarted extends EventBase {
   readonly description: string;
   readonly grants?: Grants;
   readonly model_source?: Readonly<Record<string, unknown>>;
+  readonly grant_sources?: readonly (Readonly<Record<string, unknown>>)[];
+  readonly compactor?: Readonly<Record<string, unknown>>;
   readonly type: 'agent_started';
 }
 
@@ -48,6 +50,8 @@ export interface Queued extends EventBase {
   readonly prompt_id: string;
   readonly text: string;
   readonly steer: boolean;
+  readonly content?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly output?: Readonly<Record<string, unknown>> | null;
   readonly type: 'queued';
   readonly display?: QueuedDisplay;
 }

@@ -94,7 +94,7 @@ class AgentRunner:
         run: Run[Any] = Run(new_id(), prompt, self.stop_run, output, steer=steer)
         if self.is_busy:
             self._queue.put(run)
-            self._recorder.emit_to([run.events], ev.Queued, run.id, run.prompt.text, steer)
+            self._emit_queued(run)
         else:
             self._start_turn([run])
         return run
@@ -103,7 +103,7 @@ class AgentRunner:
         """Replace the content of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
         run = self.find_queued(prompt_id)
         run.prompt = UserMessage(content)
-        self._recorder.emit_to([run.events], ev.Queued, run.id, run.prompt.text, run.steer)
+        self._emit_queued(run)
 
     def find_queued(self, prompt_id: str) -> Run[Any]:
         """The run of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
@@ -182,6 +182,13 @@ class AgentRunner:
             self.emit_changed()
         if self._queue and self._task is None:  # a turn may still run if nothing was taken back
             self._start_next_turn()
+
+    def _emit_queued(self, run: Run[Any]) -> None:
+        """Publish a waiting prompt with all that is needed to send it again after a crash."""
+        prompt = run.prompt
+        content = () if prompt.content == UserMessage(prompt.text).content else prompt.content
+        schema = None if run.output_spec is None else run.output_spec.schema
+        self._recorder.emit_to([run.events], ev.Queued, run.id, prompt.text, run.steer, content, schema)
 
     def _measure(self) -> ContextUsage:
         setup = self._setup

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.identity import Grants, Role
-from planck_nb.ai.messages import AssistantMessage, Usage
+from planck_nb.ai.messages import AssistantMessage, Usage, UserPart
 from planck_nb.ai.messages import Message as ConversationMessage
 from planck_nb.base.json_types import JsonObject
 
@@ -118,11 +118,15 @@ class Queued(EventBase):
         prompt_id: The id of the prompt. If the same id is queued again, the waiting prompt was edited.
         text: The text of the prompt.
         steer: Whether it may enter the running turn.
+        content: The whole prompt if it is more than its text, such as a picture; otherwise empty.
+        output: The JSON Schema that the answer must match, None for text.
     """
 
     prompt_id: str
     text: str
     steer: bool = False
+    content: tuple[UserPart, ...] = ()
+    output: JsonObject | None = None
     type: Literal["queued"] = "queued"
 
 

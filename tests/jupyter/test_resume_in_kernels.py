@@ -160,10 +160,15 @@ def test_what_is_missing_is_said_and_comes_back_where_it_is_there(place: Place) 
     said(first, "%unload_ext planck_nb")
 
     second = place.kernel(tools=False)
-    lines = said(second, f"%planck resume {name}").splitlines()
-    assert lines[0] == f"This notebook continues {name} with planck (2 messages)."
-    assert "planck lacks add, work; pass them again with `--tools`." in lines
-    assert any(line.startswith("planck continues with demo:demo: There is no provider 'closed'.") for line in lines)
+    refused = second.run(f"%planck resume {name}").error
+    assert f"ModelError: {name} cannot be resumed as it was: planck (closed:down): There is no provider" in refused
+    assert f"`%planck resume {name} --model MODEL`" in refused
+    lines = said(second, f"%planck resume {name} --model demo:demo").splitlines()
+    assert lines == [
+        f"This notebook continues {name} with planck (2 messages).",
+        "planck lacks add, work; pass them again with `--tools`.",
+    ]
+    assert value(second, "str(agent().model)") == "demo:demo"
     assert value(second, "[tool.name for tool in agent().tools]") == ["read"]
     said(second, TOOLS)
     assert "`add` returned `3`." in said(second, "%planck --tools add,work add 1 and 2 with add")

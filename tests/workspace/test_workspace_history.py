@@ -17,7 +17,7 @@ from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import AgentEvent, ApprovalRequest
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.ai.request import Options
-from planck_nb.base.errors import AgentError, SessionLockedError, SessionNotFoundError
+from planck_nb.base.errors import AgentError, ModelError, SessionLockedError, SessionNotFoundError
 from planck_nb.sessions import query
 from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.workspace.workspace import INTERRUPTED
@@ -354,7 +354,7 @@ async def test_a_removed_agent_does_not_come_back_and_twins_do(tmp_path: Path) -
         assert list(place.agents) == ["ann", "bob"]
 
 
-async def test_a_model_that_is_gone_gives_way_to_the_default_one(tmp_path: Path) -> None:
+async def test_a_model_that_is_gone_is_never_replaced_unasked(tmp_path: Path) -> None:
     async with workspace(tmp_path, default_model="demo:demo") as place:
         ann = place.add_agent("ann", model=scripted_model(["one"]))
         await ann.prompt("A")
@@ -363,8 +363,12 @@ async def test_a_model_that_is_gone_gives_way_to_the_default_one(tmp_path: Path)
 
         ann.model = replace(scripted_model([]), provider="vanished", id="model")
     async with workspace(tmp_path, default_model="demo:demo") as place:
-        (problem,) = await place.resume(session_id)
-        assert problem.startswith("ann continues with demo:demo: ")
+        present = place.add_agent("bob", model=scripted_model(["one"]))
+        with pytest.raises(ModelError, match="ann .vanished:model.: There is no provider 'vanished'.*--model MODEL"):
+            await place.resume(session_id)
+        assert place.agents == {"bob": present}
+        assert present.state.stopped is False
+        assert await place.resume(session_id, model="demo:demo") == []
         assert str(place.agent("ann").model) == "demo:demo"
 
 

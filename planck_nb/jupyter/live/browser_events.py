@@ -87,6 +87,7 @@ OMITTED: Mapping[type[object], frozenset[str]] = {
     ev.EventBase: frozenset({"session_id"}),
     ev.AgentStarted: _not_shown(ev.AgentStarted),
     ev.AgentChanged: _not_shown(ev.AgentChanged),
+    ev.Queued: frozenset({"content", "output"}),
     ev.ToolStart: frozenset({"args"}),
     ev.ToolProgress: frozenset({"text"}),
     ev.ApprovalRequest: frozenset({"args", "touches", "reason"}),
