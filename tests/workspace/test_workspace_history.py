@@ -364,7 +364,7 @@ async def test_a_model_that_is_gone_is_never_replaced_unasked(tmp_path: Path) ->
         ann.model = replace(scripted_model([]), provider="vanished", id="model")
     async with workspace(tmp_path, default_model="demo:demo") as place:
         present = place.add_agent("bob", model=scripted_model(["one"]))
-        with pytest.raises(ModelError, match="ann .vanished:model.: There is no provider 'vanished'.*--model MODEL"):
+        with pytest.raises(ModelError, match=r"ann .vanished:model.: There is no provider 'vanished'.*--model MODEL"):
             await place.resume(session_id)
         assert place.agents == {"bob": present}
         assert present.state.stopped is False
