@@ -18,6 +18,7 @@ from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.config.env_file import parse_env_file
 from planck_nb.config.settings import RULES, SETTINGS, Setting
 from planck_nb.config.settings_files import SettingsFile, WrittenSettings, home_folder, read_settings, settings_files
+from planck_nb.tools.sandbox import SandboxMode
 
 if TYPE_CHECKING:
     from planck_nb.ai.models import Model
@@ -56,6 +57,7 @@ class Config:
         compact_ratio: How full a context window may be before it is compacted, above 0 and at most 1.
         skills_dirs: Folders of skills.
         tools_dirs: Folders of tools that a TOOL.json describes.
+        sandbox: Whether commands run in a sandbox: "auto" if one works on this system, "off" never, "required" always.
         demo_pace: Seconds between two words of the demo model; None is 0, and a natural pace in a notebook.
         cassette: File that model traffic is recorded to or replayed from.
         cassette_mode: What the cassette is used for.
@@ -86,6 +88,7 @@ class Config:
     env_file: Path | None = None
     env_variables: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    sandbox: SandboxMode = "auto"
 
     @classmethod
     def load(

@@ -13,6 +13,8 @@ from planck_nb.agent.approval import Action, Rule
 from planck_nb.agent.limits import Limits
 from planck_nb.ai.cassettes import MODES, Mode
 from planck_nb.base.errors import ConfigError, PlanckError
+from planck_nb.tools.sandbox import MODES as SANDBOX_MODES
+from planck_nb.tools.sandbox import SandboxMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,12 @@ def _mode(written: object, _directory: Path) -> Mode:
     return cast("Mode", written)
 
 
+def _sandbox(written: object, _directory: Path) -> SandboxMode:
+    if written not in SANDBOX_MODES:
+        raise ValueError(f"must be one of {', '.join(SANDBOX_MODES)}")
+    return written
+
+
 def _words(written: object, _directory: Path) -> tuple[str, ...]:
     return tuple(_items(written, ","))
 
@@ -216,6 +224,7 @@ SETTINGS = (
         _folders("tools"),
         os.pathsep,
     ),
+    Setting("sandbox", "PLANCK_NB_SANDBOX", "run commands in a sandbox: auto, off or required", _sandbox, "auto"),
     Setting("demo_pace", "PLANCK_NB_DEMO_PACE", "seconds between two words of the demo model", _seconds),
     Setting("cassette", "PLANCK_NB_CASSETTE", "file that model traffic is recorded to or replayed from", _path),
     Setting("cassette_mode", "PLANCK_NB_CASSETTE_MODE", "off, record, replay or auto", _mode),

@@ -11,7 +11,8 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
 from planck_nb.tools.files import Files
 from planck_nb.tools.files import files as shared_files
-from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder
+from planck_nb.tools.sandbox import SandboxMode
+from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, run_shell
 
 _PATH: JsonObject = {
     "type": "string",
@@ -132,7 +133,9 @@ class BuiltinTools:
         )
 
     @classmethod
-    def bash(cls, *, cwd: str | Path | None = None, allow_env: Iterable[str] = ()) -> Tool:
+    def bash(
+        cls, *, cwd: str | Path | None = None, allow_env: Iterable[str] = (), sandbox: SandboxMode = "auto"
+    ) -> Tool:
         """Return the tool `bash(command, cwd=None, timeout=30000)`: run a command with /bin/sh, `timeout` in ms.
 
         Args:
@@ -140,16 +143,25 @@ class BuiltinTools:
                 at the time of the call.
             allow_env: Names of environment variables that commands get although they look like secrets, by their
                 names or because they contain an address with a password.
+            sandbox: "auto" runs commands in a sandbox if one works on this system, "required" runs none without one,
+                "off" uses none. In the sandbox a command changes only files below `cwd`, and has no network unless it
+                declares that it needs it.
 
         Returns:
-            The tool. It touches the command line.
+            The tool. It touches the command line, and what the command needs beyond the sandbox.
         """
         folder, allowed = _folder(cwd), tuple(allow_env)
 
         async def execute(args: JsonObject, context: ToolContext) -> str:
             timeout = args.get("timeout", DEFAULT_TIMEOUT)
             return await run_shell(
-                args["command"], context, cwd=folder, within=args.get("cwd"), milliseconds=timeout, allow_env=allowed
+                args["command"],
+                context,
+                cwd=folder,
+                within=args.get("cwd"),
+                milliseconds=timeout,
+                allow_env=allowed,
+                sandbox=sandbox,
             )
 
         return Tool(
@@ -165,8 +177,8 @@ class BuiltinTools:
             ),
             execute_fn=execute,
             timeout=None,
-            touches=lambda args: [Effect("execute", with_folder(args["command"], folder, args.get("cwd")))],
-            at=None if folder else lambda folder: cls.bash(cwd=folder, allow_env=allowed),
+            touches=lambda args: command_effects(args["command"], folder, args.get("cwd"), sandbox),
+            at=None if folder else lambda folder: cls.bash(cwd=folder, allow_env=allowed, sandbox=sandbox),
             guidance=(
                 "Use `bash` to search, build, test and run programs. Change files with `edit` and `write` instead, "
                 "which can be undone."
@@ -175,7 +187,12 @@ class BuiltinTools:
 
     @classmethod
     def all(
-        cls, *, cwd: str | Path | None = None, files: Files | None = None, allow_env: Iterable[str] = ()
+        cls,
+        *,
+        cwd: str | Path | None = None,
+        files: Files | None = None,
+        allow_env: Iterable[str] = (),
+        sandbox: SandboxMode = "auto",
     ) -> tuple[Tool, ...]:
         """Return the tools `read`, `write`, `edit` and `bash`.
 
@@ -184,6 +201,7 @@ class BuiltinTools:
                 directory at the time of the call.
             files: What agents have read and changed, shared with other tools; by default one for the whole process.
             allow_env: Names of environment variables that commands get although they look like secrets.
+            sandbox: Whether commands run in a sandbox, as for `bash`.
 
         Returns:
             The four tools.
@@ -192,7 +210,7 @@ class BuiltinTools:
             cls.read(cwd=cwd, files=files),
             cls.write(cwd=cwd, files=files),
             cls.edit(cwd=cwd, files=files),
-            cls.bash(cwd=cwd, allow_env=allow_env),
+            cls.bash(cwd=cwd, allow_env=allow_env, sandbox=sandbox),
         )
 
 

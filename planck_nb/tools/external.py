@@ -10,10 +10,10 @@ from typing import Any
 
 from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
-from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, run_shell, with_folder
+from planck_nb.tools.sandbox import SandboxMode
+from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, run_shell
 from planck_nb.tools.template import Template
 
 _REQUIRED = ("name", "description", "command", "parameters")
@@ -57,12 +57,15 @@ class ExternalTool:
     """
 
     @classmethod
-    def load_all(cls, dirs: Iterable[str | Path], *, cwd: str | Path | None = None) -> LoadReport:
+    def load_all(
+        cls, dirs: Iterable[str | Path], *, cwd: str | Path | None = None, sandbox: SandboxMode = "auto"
+    ) -> LoadReport:
         """Load the tools of all `<dir>/<name>/TOOL.json`.
 
         Args:
             dirs: The folders, with `~` for the home folder. One that does not exist has no tools.
             cwd: The folder in which the commands run, as for `BuiltinTools.bash`.
+            sandbox: Whether they run in a sandbox, as for `BuiltinTools.bash`.
 
         Returns:
             The tools, and the files that could not be used with the reasons.
@@ -77,19 +80,27 @@ class ExternalTool:
                 continue
             for path in candidates:
                 try:
-                    tools.append(cls.from_file(path, cwd=cwd))
+                    tools.append(cls.from_file(path, cwd=cwd, sandbox=sandbox))
                 except ConfigError as error:
                     skipped.append(LoadFailure(path, str(error)))
         return LoadReport(tuple(tools), tuple(skipped))
 
     @classmethod
-    def from_file(cls, path: str | Path, *, cwd: str | Path | None = None, allow_env: Iterable[str] = ()) -> Tool:
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        cwd: str | Path | None = None,
+        allow_env: Iterable[str] = (),
+        sandbox: SandboxMode = "auto",
+    ) -> Tool:
         """Load the tool that a TOOL.json describes.
 
         Args:
             path: The file.
             cwd: The folder in which the command runs, as for `BuiltinTools.bash`.
             allow_env: Names of environment variables that the command gets although they look like secrets.
+            sandbox: Whether the command runs in a sandbox, as for `BuiltinTools.bash`.
 
         Returns:
             The tool.
@@ -102,10 +113,12 @@ class ExternalTool:
             template = Template.parse(data["command"])
         except ConfigError as error:
             raise ConfigError(f"TOOL.json at {path}: {error}") from error
-        return _tool(data, template, None if cwd is None else Path(cwd), tuple(allow_env))
+        return _tool(data, template, None if cwd is None else Path(cwd), tuple(allow_env), sandbox)
 
 
-def _tool(data: Mapping[str, Any], template: Template, folder: Path | None, allow_env: tuple[str, ...]) -> Tool:
+def _tool(
+    data: Mapping[str, Any], template: Template, folder: Path | None, allow_env: tuple[str, ...], sandbox: SandboxMode
+) -> Tool:
     async def execute(args: JsonObject, context: ToolContext) -> str:
         return await run_shell(
             template.fill(args),
@@ -114,6 +127,7 @@ def _tool(data: Mapping[str, Any], template: Template, folder: Path | None, allo
             within=_text(args.get("cwd")),
             milliseconds=_milliseconds(args.get("timeout")),
             allow_env=allow_env,
+            sandbox=sandbox,
         )
 
     return Tool(
@@ -122,8 +136,8 @@ def _tool(data: Mapping[str, Any], template: Template, folder: Path | None, allo
         parameters=_with_call_properties(data["parameters"]),
         execute_fn=execute,
         timeout=None,
-        touches=lambda args: [Effect("execute", with_folder(template.fill(args), folder, _text(args.get("cwd"))))],
-        at=None if folder else lambda folder: _tool(data, template, folder, allow_env),
+        touches=lambda args: command_effects(template.fill(args), folder, _text(args.get("cwd")), sandbox),
+        at=None if folder else lambda folder: _tool(data, template, folder, allow_env, sandbox),
     )
 
 

@@ -1,8 +1,8 @@
 """One shell command from its start to its end, with everything it started.
 
 Blocking, so that it does not depend on any event loop: it is run in a thread, and ended by an event. What the command
-leaves in its process group when its shell ends is ended with it; on timeout and cancellation also what it moved into
-other groups. A watchdog does the same when this process dies.
+leaves running when its shell ends is ended with it: by the process namespace of the sandbox, or by a launcher that
+adopts orphans. A watchdog does the same when this process dies.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import IO, Literal, TypeAlias
 
 from planck_nb.base.errors import ToolError
 from planck_nb.base.secrets import is_secret_variable
+from planck_nb.tools import launcher
 from planck_nb.tools.output_capture import Capture
 from planck_nb.tools.watchdog import ProcessTree, send
 from planck_nb.tools.watchdog_process import MARK, watchdog_process
@@ -35,8 +37,14 @@ _DRAIN = 0.3
 
 _STDERR_SHARE = 0.25
 
-_ENTRY = 'echo "+$$" >&0; exec </dev/null; exec /bin/sh -c "$0"'
+_ENTRY = 'echo "+$$" >&0; exec </dev/null; exec "$@"'
 """The group reports itself to the watchdog before the command begins, so that it is watched at every moment."""
+
+_HAS_LAUNCHER: bool = sys.platform == "linux"
+"""Other systems do not let a process adopt orphans."""
+
+_HIGHEST_EXIT = 128
+"""A sandbox ends with this plus the number of the signal that ended the command in it."""
 
 Ending: TypeAlias = Literal["exited", "timeout", "cancelled"]
 
@@ -67,25 +75,38 @@ def run_command(
     timeout: float,
     cancelled: threading.Event,
     progress: Callable[[str], None],
+    sandbox: Sequence[str] = (),
 ) -> Finished:
     """Run `command` with /bin/sh and give what it wrote; `timeout` in seconds. Raises `ToolError` if it cannot start.
 
-    Ends within about `GRACE` seconds after `cancelled` is set.
+    `sandbox` are the words that go before a command to run it in a sandbox, if there is one. Ends within about `GRACE`
+    seconds after `cancelled` is set.
     """
-    process, mark = _start(command, cwd, environment)
+    process, mark = _start(command, cwd, environment, sandbox)
     try:
-        return _Command(process, mark, progress).run(time.monotonic() + timeout, cancelled)
+        return _Command(process, mark, progress, sandboxed=bool(sandbox)).run(time.monotonic() + timeout, cancelled)
     finally:
         watchdog_process.end_group(process.pid)
 
 
-def _start(command: str, cwd: Path, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], str]:
+def _words(command: str, sandbox: Sequence[str]) -> list[str]:
+    """The words that run a command."""
+    if sandbox:
+        return [*sandbox, "/bin/sh", "-c", command]
+    if _HAS_LAUNCHER:
+        return [sys.executable, "-I", "-S", str(launcher.__file__), command]
+    return ["/bin/sh", "-c", command]
+
+
+def _start(
+    command: str, cwd: Path, environment: Mapping[str, str], sandbox: Sequence[str]
+) -> tuple[subprocess.Popen[bytes], str]:
     if os.name != "posix":
         raise ToolError("Commands need /bin/sh, which this system does not have; run the notebook on Linux or macOS.")
     try:
         pipe, mark = watchdog_process.begin_group()
         process = subprocess.Popen(  # noqa: S603 - what the model asked for, as it asked for it
-            ["/bin/sh", "-c", _ENTRY, command],
+            ["/bin/sh", "-c", _ENTRY, "sh", *_words(command, sandbox)],
             cwd=cwd,
             env={**environment, MARK: mark},
             stdin=pipe,
@@ -103,8 +124,11 @@ def _start(command: str, cwd: Path, environment: Mapping[str, str]) -> tuple[sub
 class _Command:
     """A running command."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], mark: str, progress: Callable[[str], None], *, sandboxed: bool
+    ) -> None:
         self._process = process
+        self._sandboxed = sandboxed
         self._tree = ProcessTree(mark.encode())
         self._progress = progress
         self._selector = selectors.DefaultSelector()
@@ -119,14 +143,20 @@ class _Command:
             except BaseException:
                 self._signal(signal.SIGKILL, everything=True)
                 raise
-            self._end(everything=ending != "exited")
+            # A command can kill the launcher, which then ends nothing any more.
+            self._end(everything=ending != "exited" or self._process.returncode == -signal.SIGKILL)
             self._drain()
             try:
                 output = self._output()
             finally:
                 for capture in self._captures:
                     capture.close()
-            return Finished(ending, self._process.wait(), output)
+            return Finished(ending, self._status(), output)
+
+    def _status(self) -> int:
+        status = self._process.wait()
+        signalled = self._sandboxed and _HIGHEST_EXIT < status < _HIGHEST_EXIT + signal.NSIG
+        return _HIGHEST_EXIT - status if signalled else status
 
     def _until_over(self, deadline: float, cancelled: threading.Event) -> Ending:
         while self._process.poll() is None:
@@ -169,6 +199,9 @@ class _Command:
         roots = [shell] if self._process.returncode is None else []
         if everything and number == signal.SIGKILL:
             self._tree.kill([shell], roots)
+        elif self._sandboxed and number == signal.SIGTERM:
+            # The sandbox's own process ends with the command; if it ended first, all in it would be killed at once.
+            send(number, [], [process for process in self._tree.running(roots) if process != shell])
         else:
             send(number, [shell], self._tree.running(roots) if everything else [])
 

@@ -6,16 +6,20 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from shlex import quote
 
 from planck_nb.agent.calling.tool import ToolContext
+from planck_nb.agent.effect import Effect
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
+from planck_nb.tools.grants import Grants, grants_of
+from planck_nb.tools.output_capture import spill_folder
 from planck_nb.tools.process import Finished, child_environment, run_command
+from planck_nb.tools.sandbox import Sandbox, SandboxMode, denial, find_sandbox, require_sandbox, why_none
 
 DEFAULT_TIMEOUT = 30_000
 """Milliseconds that a command may take unless the call says otherwise."""
@@ -39,6 +43,7 @@ async def run_shell(
     within: str | None = None,
     milliseconds: float = DEFAULT_TIMEOUT,
     allow_env: Iterable[str] = (),
+    sandbox: SandboxMode = "auto",
 ) -> str:
     """Run a command with /bin/sh. Cancelling ends it and everything it started before this returns.
 
@@ -49,6 +54,7 @@ async def run_shell(
         within: The folder in which the command runs.
         milliseconds: How long it may take.
         allow_env: Names of environment variables that it gets although they look like secrets.
+        sandbox: "auto" runs it in a sandbox if one works here, "required" fails without one, "off" uses none.
 
     Returns:
         What it wrote to stdout, and after a line "STDERR:" what it wrote to stderr.
@@ -57,24 +63,44 @@ async def run_shell(
         ToolError: It cannot be started, its exit status is not 0, or it takes too long; the output is in the message.
     """
     cancelled = threading.Event()
-    folder = _folder(cwd, within)
+    folder, writable = _folder(cwd, within), _folder(cwd, None)
+    grants = grants_of(command)
+    hint = ""
 
     def run() -> Finished:
-        return run_command(
+        nonlocal hint
+        environment = child_environment(os.environ, allow_env)
+        found = _sandbox(sandbox, context.progress)
+        around = _around(found, folder, writable, grants, environment)
+        finished = run_command(
             command,
             cwd=folder,
-            environment=child_environment(os.environ, allow_env),
+            environment=environment,
             timeout=milliseconds / 1_000,
             cancelled=cancelled,
             progress=context.progress,
+            sandbox=around,
         )
+        if found is not None and finished.status:
+            hint = denial(finished.output, writable, grants)
+        return finished
 
     finished = await _run_until_cancelled(run, cancelled)
     if finished.ending == "timeout":
-        raise ToolError(_with(f"Process timed out after {milliseconds:g}ms", finished.output))
+        raise ToolError(_with(f"Process timed out after {milliseconds:g}ms", finished.output, hint))
     if finished.status:
-        raise ToolError(_with(_status(finished.status), finished.output))
+        raise ToolError(_with(_status(finished.status), finished.output, hint))
     return finished.output or "(no output)"
+
+
+def command_effects(command: str, cwd: Path | None, within: str | None, sandbox: SandboxMode) -> list[Effect]:
+    """Return the effects of a command: that it runs, and what it gets beyond the sandbox.
+
+    Raises:
+        OSError: The folder cannot be resolved.
+    """
+    beyond = [] if sandbox == "off" else grants_of(command).effects()
+    return [Effect("execute", with_folder(command, cwd, within)), *beyond]
 
 
 def with_folder(command: str, cwd: Path | None, within: str | None) -> str:
@@ -85,6 +111,30 @@ def with_folder(command: str, cwd: Path | None, within: str | None) -> str:
     """
     folder = resolve(within or "", cwd)
     return command if folder == resolve("", cwd) else f"cd {quote(str(folder))} && {command}"
+
+
+_NOTICE = threading.Lock()
+"""Held for ever once it was said that there is no sandbox."""
+
+
+def _sandbox(mode: SandboxMode, progress: Callable[[str], None]) -> Sandbox | None:
+    if mode == "off":
+        return None
+    if mode == "required":
+        return require_sandbox()
+    found = find_sandbox()
+    if found is None and _NOTICE.acquire(blocking=False):
+        progress(f"Commands run without a sandbox: {why_none()}.\n")
+    return found
+
+
+def _around(
+    sandbox: Sandbox | None, folder: Path, writable: Path, grants: Grants, environment: Mapping[str, str]
+) -> list[str]:
+    """The words before the command; none without a sandbox, and in a folder that does not exist, which is reported."""
+    if sandbox is None or not folder.is_dir():
+        return []
+    return sandbox.arguments(folder, writable, grants, environment, readable=[spill_folder(), folder.resolve()])
 
 
 async def _run_until_cancelled(run: Callable[[], Finished], cancelled: threading.Event) -> Finished:
@@ -119,5 +169,6 @@ def _status(status: int) -> str:
     return f"Process was ended by {name} ({-status})"
 
 
-def _with(sentence: str, output: str) -> str:
-    return f"{sentence}\n{output}" if output else sentence
+def _with(sentence: str, output: str, hint: str) -> str:
+    text = f"{sentence}\n{output}" if output else sentence
+    return f"{text.rstrip()}\n{hint}" if hint else text

@@ -42,7 +42,9 @@ class Toolbox:
     @cached_property
     def builtin(self) -> dict[str, Tool]:
         """The built-in tools by name."""
-        return {tool.name: tool for tool in BuiltinTools.all(cwd=self._config.root, files=self._files)}
+        config = self._config
+        tools = BuiltinTools.all(cwd=config.root, files=self._files, sandbox=config.sandbox)
+        return {tool.name: tool for tool in tools}
 
     @cached_property
     def _groups(self) -> dict[str, tuple[str, ...]]:
@@ -51,7 +53,7 @@ class Toolbox:
 
     def tools(self) -> dict[str, Tool]:
         """All tools by name, except those of packages. A tool of a TOOL.json file replaces a built-in one."""
-        found = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root)
+        found = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root, sandbox=self._config.sandbox)
         external = {tool.name: tool for tool in reversed(found.tools)}
         return {**self.builtin, **external, **{tool.name: tool for tool in self._skill_tools}}
 

@@ -62,6 +62,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         compact_ratio = 1
         skills_dirs = ["skills", "/skills"]
         tools_dirs = []
+        sandbox = "required"
         demo_pace = 0.5
         cassette = "c.jsonl"
         cassette_mode = "replay"

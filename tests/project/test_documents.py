@@ -18,7 +18,7 @@ PAGES = [
     ROOT / "labextension" / "README.md",
 ]
 REPOSITORY = "https://github.com/planck-nb/planck-nb/blob/main/"
-NOT_SETTINGS = {"PLANCK_NB_COMMAND"}
+NOT_SETTINGS = {"PLANCK_NB_COMMAND", "PLANCK_NB_SANDBOX_ALLOW"}
 FOR_TESTS = {"PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK", "PLANCK_NB_TESTDATA"}
 
 

@@ -22,6 +22,7 @@ import pytest
 from planck_nb import Agent, BuiltinTools, ExternalTool, Tool, ToolError
 from planck_nb.agent.events import AgentEvent
 from planck_nb.testing import Call, Reply, scripted_model
+from planck_nb.tools.sandbox import SandboxMode
 from planck_nb.tools.watchdog_process import watchdog_process
 
 FAMILY = """
@@ -96,12 +97,12 @@ def described(folder: Path) -> Path:
     return path
 
 
-@pytest.fixture(params=["bash", "TOOL.json"])
+@pytest.fixture(params=["bash", "TOOL.json", "bash without a sandbox"])
 def family(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Tool, dict[str, object]]:
     """A tool that begins a family in the folder, and the arguments to call it with."""
-    if request.param == "bash":
-        return BuiltinTools.bash(cwd=tmp_path), {"command": FAMILY}
-    return ExternalTool.from_file(described(tmp_path), cwd=tmp_path), {}
+    if request.param == "TOOL.json":
+        return ExternalTool.from_file(described(tmp_path), cwd=tmp_path), {}
+    return BuiltinTools.bash(cwd=tmp_path, sandbox="auto" if request.param == "bash" else "off"), {"command": FAMILY}
 
 
 async def test_a_timeout_keeps_the_output_and_ends_the_family(
@@ -135,14 +136,22 @@ def test_what_gave_up_its_environment_ends_with_the_kernel(tmp_path: Path) -> No
     assert eventually(lambda: not processes_in(tmp_path))
 
 
-async def test_what_is_left_in_the_background_ends_with_the_command(tmp_path: Path) -> None:
-    assert await bash(tmp_path, "sleep 300 & (trap '' TERM; sleep 301) & echo ready") == "ready\n"
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+async def test_what_is_left_in_the_background_ends_with_the_command(tmp_path: Path, sandbox: SandboxMode) -> None:
+    tool = BuiltinTools.bash(cwd=tmp_path, sandbox=sandbox)
+
+    async def output(command: str) -> str:
+        return (await tool.run({"command": command, "timeout": 10_000})).text
+
+    assert await output("sleep 300 & (trap '' TERM; sleep 301) & echo ready") == "ready\n"
     assert processes_in(tmp_path) == []
-    assert await bash(tmp_path, "mkfifo p; setsid sh -c 'echo > p; sleep 302' & cat p") == "\n"
-    escaped = processes_in(tmp_path)
-    assert escaped
-    for process in escaped:
-        process.kill()
+    assert await output("mkfifo p; setsid sh -c 'echo > p; sleep 302' & cat p") == "\n"
+    assert processes_in(tmp_path) == []
+    forked_twice = """mkfifo q; D=$PWD
+    (cd / && exec setsid env -i sh -c '(setsid sleep 303 &); trap "" TERM; echo > '$D'/q; sleep 304') & cat q"""
+    assert await output(forked_twice) == "\n"
+    lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    assert not [line for line in lines if line in (["sleep", "303"], ["sleep", "304"])]
 
 
 @pytest.mark.parametrize("how", ["abort", "stop", "cancel"])

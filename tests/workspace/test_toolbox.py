@@ -135,6 +135,7 @@ async def test_every_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         ("PLANCK_NB_TOOLS_DIRS", "/a", "tools_dirs", (Path("/a"),)),
         ("PLANCK_NB_CASSETTE", "/a/talk.jsonl", "cassette", Path("/a/talk.jsonl")),
         ("PLANCK_NB_CASSETTE_MODE", "replay", "cassette_mode", "replay"),
+        ("PLANCK_NB_SANDBOX", "required", "sandbox", "required"),
     ],
 )
 def test_each_setting_has_a_variable(tmp_path: Path, variable: str, text: str, field: str, value: object) -> None:
@@ -157,6 +158,7 @@ def test_each_setting_has_a_variable(tmp_path: Path, variable: str, text: str, f
         ("PLANCK_NB_APPROVAL_DEADLINE", "inf", "a number of seconds"),
         ("PLANCK_NB_DENY", "@write", "names nothing before '@'"),
         ("PLANCK_NB_CASSETTE_MODE", "sometimes", "must be one of"),
+        ("PLANCK_NB_SANDBOX", "no", "must be one of auto, off, required"),
     ],
 )
 def test_an_invalid_setting_is_one_sentence(tmp_path: Path, variable: str, text: str, said_so: str) -> None:

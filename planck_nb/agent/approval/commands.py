@@ -81,7 +81,7 @@ class CommandPattern:
 
     def catches(self, command: str) -> bool:
         """Whether the pattern certainly matches the command or one inside it."""
-        found = _commands_in(command) if len(command) <= LONGEST else ()
+        found = commands_in(command) if len(command) <= LONGEST else ()
         return self._fits(command.strip(BLANKS)) or any(map(self._fits, found))
 
     def may_catch(self, command: str) -> bool:
@@ -129,7 +129,7 @@ def _literal_parts(pattern: str) -> Iterator[re.Pattern[str]]:
         yield re.compile(before + re.escape(found[2]) + after)
 
 
-def _commands_in(command: str) -> Iterator[str]:
+def commands_in(command: str) -> Iterator[str]:
     """The commands in the text, each as its words without quotes, as well as they can be found."""
     for words in _word_lists(command):
         for argv in _invocations(words):

@@ -49,7 +49,8 @@ class Policy:
 
     If several rules match, deny beats allow and allow beats ask, in any order. If it is uncertain whether a deny rule
     matches, the call needs approval, even if another rule allows it. An ask rule does not override a default of "deny".
-    If a call has several effects, the strictest decision counts.
+    If a call has several effects, the strictest decision counts. A rule that allows a command by its text also allows
+    the network to it, unless another rule denies it.
 
     Args:
         rules: The rules; their order does not matter.
@@ -157,7 +158,9 @@ class Policy:
         Returns:
             What to do, and why.
         """
-        verdicts = [self._judge(tool_name, touch) for touch in touches] or [self._judge_undeclared(tool_name, args)]
+        effects = tuple(touches)
+        verdicts = [self._judge(tool_name, touch) for touch in effects] or [self._judge_undeclared(tool_name, args)]
+        verdicts = _with_network(effects, verdicts)
         return max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action))
 
     def remembering(self, tool_name: str, touches: Iterable[Effect]) -> Rule:
@@ -265,6 +268,21 @@ class Policy:
     @property
     def _resolved_root(self) -> Path | None:
         return None if self.root is None else resolved(str(self.root), None)
+
+
+def _with_network(effects: tuple[Effect, ...], verdicts: list[Verdict]) -> list[Verdict]:
+    """The verdicts on the effects; a command that is allowed by a rule with its text may use the network."""
+    commands = [verdict for effect, verdict in zip(effects, verdicts, strict=False) if effect.kind == "execute"]
+    named = commands and all(each.action == "allow" and each.rule and each.rule.pattern for each in commands)
+    return [
+        commands[0] if named and effect == Effect("network") and _is_mere_question(verdict) else verdict
+        for effect, verdict in zip(effects, verdicts, strict=False)
+    ] or verdicts
+
+
+def _is_mere_question(verdict: Verdict) -> bool:
+    """Whether a person would be asked, and not because a rule that denies may match."""
+    return verdict.action == "ask" and (verdict.rule is None or verdict.rule.action == "ask")
 
 
 def _by_default(action: Action, doing: str) -> str:

@@ -1,0 +1,147 @@
+"""What a command needs beyond the sandbox, as can be seen from its text: shown for approval, then granted to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from planck_nb.agent.approval.commands import LONGEST, commands_in
+from planck_nb.agent.effect import Effect
+
+VARIABLE = "PLANCK_NB_SANDBOX_ALLOW"
+"""An assignment to it at the beginning of a command requests what the command needs."""
+
+_REQUEST = re.compile(rf"""\s*{VARIABLE}=(?:"([^"$`\\]*)"|'([^']*)'|([^\s"'$`\\;&|<>()]*))(?=\s|$)""")
+
+_ALWAYS = frozenset(
+    "aria2c aws axel az conda dig doctl docker ftp gcloud gh glab gsutil helm hf host http https huggingface-cli hub "
+    "kaggle kubectl lftp mamba micromamba nc ncat netcat nslookup npx ping pipx pnpm podman rsync rclone scp sftp ssh "
+    "ssh-copy-id telnet terraform tracepath traceroute twine uvx wget whois yarn curl bunx flyctl heroku ollama "
+    "skopeo".split()
+)
+"""Programs that use the network whatever their arguments."""
+
+_SUBCOMMANDS = {
+    "git": "clone fetch pull push ls-remote submodule remote archive lfs",
+    "pip": "install download wheel index",
+    "uv": "add sync lock pip tool run publish python",
+    "poetry": "add install lock publish self update",
+    "pdm": "add install lock publish sync update",
+    "hatch": "env publish run",
+    "npm": "add audit ci create exec i info init install install-test it outdated ping publish search update view",
+    "bun": "add create i install update x",
+    "deno": "add cache install run",
+    "cargo": "add build check fetch install publish run search test update",
+    "go": "build get install mod run test",
+    "gem": "fetch install push search update",
+    "bundle": "add install update",
+    "composer": "install require update",
+    "apt": "download install update upgrade full-upgrade dist-upgrade source",
+    "apk": "add fetch update upgrade",
+    "dnf": "install update upgrade download",
+    "yum": "install update upgrade",
+    "brew": "fetch install update upgrade",
+    "mvn": "",
+    "gradle": "",
+}
+"""Programs that use the network with some subcommands, all of them if there is no list."""
+
+_SAME_AS = {"pip3": "pip", "apt-get": "apt", "gradlew": "gradle", "mvnw": "mvn"}
+_WITH_VALUE = frozenset({"-C", "-c", "--prefix", "--directory", "--project", "--proxy", "--manifest-path"})
+_PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*")
+_VERSIONED = re.compile(r"pip[\d.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What a command gets beyond the sandbox.
+
+    Args:
+        network: Whether it has the network.
+        read: Paths that it sees although they are hidden otherwise.
+        write: Paths that it may change.
+    """
+
+    network: bool = False
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+
+    def effects(self) -> list[Effect]:
+        """Return the effects that have to be approved before the command gets this."""
+        return [
+            *([Effect("network")] if self.network else []),
+            *(Effect("read", str(path)) for path in self.read),
+            *(Effect("write", str(path)) for path in self.write),
+        ]
+
+
+def grants_of(command: str) -> Grants:
+    """Return what a command needs: the network if it runs a program that uses it, and what it requests itself.
+
+    A request is an assignment at its beginning, such as `PLANCK_NB_SANDBOX_ALLOW="network write:/opt/venv"`. A path is
+    granted only as it is written, absolute or with `~` and without links, so that what is approved is what is granted.
+
+    Example:
+        >>> grants_of("pip install httpx").network
+        True
+        >>> grants_of("PLANCK_NB_SANDBOX_ALLOW=network python fetch.py").network
+        True
+        >>> grants_of("grep -r curl .")
+        Grants(network=False, read=(), write=())
+    """
+    words = _requested(command)
+    network = "network" in words or any(map(_uses_network, _commands(command)))
+    return Grants(network, tuple(_paths(words, "read:")), tuple(_paths(words, "write:")))
+
+
+def _requested(command: str) -> list[str]:
+    found = _REQUEST.match(command)
+    return re.split(r"[\s,]+", next((text for text in found.groups() if text), "")) if found else []
+
+
+def _paths(words: list[str], prefix: str) -> Iterator[Path]:
+    for word in words:
+        if word.startswith(prefix):
+            try:
+                path = Path(word.removeprefix(prefix)).expanduser()
+                if path.is_absolute() and path.exists() and path.resolve() == path:
+                    yield path
+            except (OSError, RuntimeError):  # a loop of links; no such user
+                continue
+
+
+def _commands(command: str) -> Iterator[list[str]]:
+    if len(command) <= LONGEST:
+        for text in commands_in(command):
+            yield text.split()
+
+
+def _uses_network(words: list[str]) -> bool:
+    """Whether the program of these words uses the network, as far as its name and subcommand say."""
+    if not words:
+        return False
+    program, rest = words[0].rpartition("/")[2], words[1:]
+    if _PYTHON.fullmatch(program) and "-m" in rest[:-1]:
+        at = rest.index("-m")
+        program, rest = rest[at + 1], rest[at + 2 :]
+    if _VERSIONED.fullmatch(program):
+        program = "pip"
+    program = _SAME_AS.get(program, program)
+    if program in _ALWAYS:
+        return True
+    if program not in _SUBCOMMANDS:
+        return False
+    known = _SUBCOMMANDS[program].split()
+    return not known or _subcommand(rest) in known
+
+
+def _subcommand(words: list[str]) -> str:
+    """The first word that is neither an option nor the value of one."""
+    before = ""
+    for word in words:
+        if not word.startswith("-") and before not in _WITH_VALUE:
+            return word
+        before = word
+    return ""

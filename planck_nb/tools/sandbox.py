@@ -1,0 +1,159 @@
+"""The operating system's sandbox for commands: bubblewrap, if it works on this system.
+
+In it a command sees the file system read-only except for its working directory, has a `/tmp` and caches of its own,
+sees no other processes, and has no network. Files that contain secrets are hidden. What was granted to the command is
+added.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from planck_nb.base.errors import ToolError
+from planck_nb.tools.grants import VARIABLE, Grants
+from planck_nb.tools.sandbox_mounts import mounts
+
+SandboxMode: TypeAlias = Literal["auto", "off", "required"]
+
+MODES: tuple[SandboxMode, ...] = get_args(SandboxMode)
+
+_PROBE_SECONDS = 10.0
+
+_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+"""What root needs in a folder that belongs to another user, as in many containers."""
+
+_ISOLATED = (
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--die-with-parent",
+    "--new-session",
+)
+_PROC = ("--proc", "/proc", "--remount-ro", "/proc")
+"""As root the settings of the kernel in /proc/sys could be written otherwise."""
+
+_DENIED_FILES = re.compile(r"Read-only file ?system|\[Errno 30\]|\bEROFS\b", re.IGNORECASE)
+_DENIED_NETWORK = re.compile(
+    r"Network is unreachable|Could not resolve|Temporary failure in name resolution|Name or service not known"
+    r"|nodename nor servname|\bENETUNREACH\b|\bEAI_AGAIN\b|\bENOTFOUND\b|dns error|no such host"
+    r"|Connection refused|ECONNREFUSED",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Bubblewrap as it works on this system.
+
+    Args:
+        program: The path of `bwrap`.
+        options: The options that create the namespaces.
+    """
+
+    program: str
+    options: tuple[str, ...]
+
+    def arguments(
+        self,
+        cwd: Path,
+        writable: Path,
+        grants: Grants,
+        environment: Mapping[str, str],
+        *,
+        readable: Sequence[Path] = (),
+    ) -> list[str]:
+        """Return the words that go before a command to run it in the sandbox.
+
+        Args:
+            cwd: The folder in which the command runs.
+            writable: The folder that it may change.
+            grants: What was granted to this command.
+            environment: Its environment.
+            readable: Paths that it may read although they are in a folder that is empty in the sandbox.
+        """
+        network = () if grants.network else ("--unshare-net",)
+        begin = [self.program, "--ro-bind", "/", "/", "--dev", "/dev", *self.options, *network]
+        return [*begin, *mounts(writable.resolve(), grants, environment, readable), "--chdir", str(cwd.resolve()), "--"]
+
+
+def find_sandbox() -> Sandbox | None:
+    """Return the sandbox that works here, None if none does. It is tried once per process."""
+    program = shutil.which("bwrap") if sys.platform == "linux" else None
+    return _tried(program, os.geteuid()) if program and Path(program).is_absolute() else None
+
+
+def require_sandbox() -> Sandbox:
+    """Return the sandbox that works here.
+
+    Raises:
+        ToolError: None does.
+    """
+    found = find_sandbox()
+    if found is None:
+        raise ToolError(f"The command was not run: sandbox is 'required', but {why_none()}.")
+    return found
+
+
+def why_none() -> str:
+    """Return why there is no sandbox, and what to do, as the end of a sentence."""
+    if sys.platform != "linux":
+        return "there is none for this system; set sandbox to 'auto' to run commands without one"
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed; install it, or set sandbox to 'auto'"
+    return (
+        "bubblewrap does not work here, because user namespaces are not allowed; allow them, or set sandbox to 'auto'"
+    )
+
+
+def denial(output: str, writable: Path, grants: Grants) -> str:
+    """Return a sentence for the output of a failed command if the sandbox may be the reason, else ""."""
+    files, network = _DENIED_FILES.search(output), not grants.network and _DENIED_NETWORK.search(output)
+    if not files and not network:
+        return ""
+    limits = f"writes only below {writable} and in its own /tmp" + ("" if grants.network else ", and has no network")
+    more = "write:/absolute/folder" if files else "network"
+    request = f"begin the command with {VARIABLE}={more} to request more"
+    return f"This may be due to the sandbox: a command in it {limits}; {request}."
+
+
+@lru_cache(maxsize=8)
+def _tried(program: str, user: int) -> Sandbox | None:
+    """The first combination of options with which the program works. In a container, `--proc` may be refused."""
+    new_user = ("--unshare-user", "--cap-drop", "ALL")
+    own = ("--cap-drop", "ALL", *(word for name in _CAPABILITIES for word in ("--cap-add", name)))
+    identities = [(*new_user, "--disable-userns"), new_user]
+    if user == 0:
+        identities.insert(0, own)
+    for proc in (_PROC, ()):
+        for identity in identities:
+            found = Sandbox(program, (*_ISOLATED, *identity, *proc))
+            if _works(found):
+                return found
+    return None
+
+
+def _works(sandbox: Sandbox) -> bool:
+    words = sandbox.arguments(Path("/"), Path("/tmp"), Grants(), {})  # noqa: S108 - it writes nothing
+    try:
+        done = subprocess.run(  # noqa: S603 - the program was found in PATH
+            [*words, "/bin/sh", "-c", ":"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0

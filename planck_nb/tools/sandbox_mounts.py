@@ -1,0 +1,103 @@
+"""What a command in the sandbox sees of the file system: options of bubblewrap."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from planck_nb.tools.grants import Grants
+from planck_nb.tools.hidden_paths import hidden_paths
+
+_TEMPORARY = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - each is replaced by an empty folder
+"""Folders that are empty in the sandbox. /run has the sockets of services."""
+
+_CACHES = (".cache", ".npm", ".conda/pkgs")
+"""Folders of caches below the home folder: empty in the sandbox, and what is written there is dropped."""
+
+_NEEDED = ("/etc/resolv.conf", "/run/current-system", "/run/opengl-driver")
+"""Paths that programs need and that may lie, links followed, in a folder that is empty in the sandbox."""
+
+_GRAPHICS = ("nvidia*", "dri", "kfd")
+"""Devices that programs compute with."""
+
+_OWN = ".planck"
+"""The folder of settings, tools and sessions in a project: a command that changed them could run something later."""
+
+
+def mounts(writable: Path, grants: Grants, environment: Mapping[str, str], readable: Sequence[Path]) -> list[str]:
+    """Return the options for all mounts over a read-only root.
+
+    A mount covers what was mounted below it before, so the deepest come last. If two are for the same path, the later
+    of these replaces the other: empty folders, what is readable in them, caches, the writable folder, hidden paths,
+    grants.
+    """
+    home = _folder(environment.get("HOME"))
+    empty = list(_empty(environment))
+    found: dict[Path, tuple[str, ...]] = {path: ("--tmpfs", str(path)) for path in empty}
+    for path in (*_programs(home), *readable):
+        if path.exists() and any(path != folder and path.is_relative_to(folder) for folder in empty):
+            found[path] = _bind("--ro-bind", path)
+    caches = list(_caches(home, environment))
+    found |= {path: ("--tmpfs", str(path)) for path in caches}
+    if writable != Path("/"):
+        found[writable] = _bind("--bind", writable)
+    own = writable / _OWN
+    if own.is_dir() and not own.is_symlink():
+        found[own] = _bind("--ro-bind", own)
+    found |= _hidden(home, environment, writable)
+    found |= {path: _bind("--ro-bind", path) for path in grants.read}
+    found |= {path: _bind("--bind", path) for path in grants.write}
+    # Without a folder for caches, programs would try to create one in the read-only home folder.
+    variable = [] if caches else ["--setenv", "XDG_CACHE_HOME", "/tmp/.cache"]  # noqa: S108 - the private one
+    devices = [word for path in _devices() for word in ("--dev-bind", str(path), str(path))]
+    deepest_last = sorted(found, key=lambda path: len(path.parts))
+    return [*devices, *variable, *(word for path in deepest_last for word in found[path])]
+
+
+def _bind(option: str, path: Path) -> tuple[str, ...]:
+    return option, str(path), str(path)
+
+
+def _folder(path: str | None) -> Path | None:
+    """The folder, links followed, None if there is none."""
+    folder = Path(path) if path else None
+    return folder.resolve() if folder is not None and folder.is_absolute() and folder.is_dir() else None
+
+
+def _empty(environment: Mapping[str, str]) -> Iterator[Path]:
+    for name in (*_TEMPORARY, environment.get("TMPDIR")):
+        folder = _folder(name)
+        if folder is not None and folder != Path("/"):
+            yield folder
+
+
+def _programs(home: Path | None) -> Iterator[Path]:
+    """The home folder, the folders of this Python, and what other programs need."""
+    if home is not None:
+        yield home
+    for name in (sys.prefix, sys.base_prefix, *_NEEDED):
+        yield Path(name).resolve()
+
+
+def _caches(home: Path | None, environment: Mapping[str, str]) -> Iterator[Path]:
+    named = environment.get("XDG_CACHE_HOME")
+    below_home = [] if home is None else [str(home / name) for name in _CACHES]
+    for name in (named, *below_home):
+        folder = _folder(name)
+        if folder is not None and folder not in (home, Path("/")):
+            yield folder
+
+
+def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -> dict[Path, tuple[str, ...]]:
+    """Empty folders and unreadable files in place of secrets, except for a folder that the command works in."""
+    return {
+        path: ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", os.devnull, str(path))
+        for path in hidden_paths(home, environment)
+        if not writable.is_relative_to(path)
+    }
+
+
+def _devices() -> list[Path]:
+    return [path for pattern in _GRAPHICS for path in Path("/dev").glob(pattern)]
