@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -90,7 +91,7 @@ class Compactor(ABC):
         return True
 
     @property
-    def foresees(self) -> bool:
+    def compacts_ahead(self) -> bool:
         """Whether `should` is overridden, so that the conversation can be compacted in the background after a turn."""
         return type(self).should is not Compactor.should
 
@@ -119,6 +120,12 @@ class Compactor(ABC):
             return Compactor.build(model, ratio=description["ratio"], keep_recent=description["keep_recent"])
         except (KeyError, TypeError, ConfigError):
             raise ConfigError("what the session stored about its compactor is damaged") from None
+
+    @property
+    def foresees(self) -> bool:
+        """Deprecated name of `compacts_ahead`."""
+        warnings.warn("Compactor.foresees is now Compactor.compacts_ahead.", DeprecationWarning, stacklevel=2)
+        return self.compacts_ahead
 
     @abstractmethod
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
@@ -163,7 +170,7 @@ class Compactor(ABC):
             UsageError: If `first` is not a compactor.
 
         Example:
-            >>> Compactor.build(ratio=0.5).foresees
+            >>> Compactor.build(ratio=0.5).compacts_ahead
             True
         """
         if not 0 < ratio <= 1:

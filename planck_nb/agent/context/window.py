@@ -66,7 +66,7 @@ class ContextWindow:
 
     def prepare_ahead(self) -> None:
         """Compact the conversation in the background, if the next request would need it."""
-        if self._compactor is None or self._task is not None or not self._compactor.foresees:
+        if self._compactor is None or self._task is not None or not self._compactor.compacts_ahead:
             return
         usage = self._measure()
         if self._is_due(self._compactor, usage):
@@ -131,12 +131,12 @@ class ContextWindow:
 
     async def _compact(self, compactor: Compactor, usage: ContextUsage) -> bool:
         entries = _without_open_calls(sent(self._recorder.settled.messages))
-        if compactor.foresees:
+        if compactor.compacts_ahead:
             self._recorder.emit(ev.Compacting, len(entries), usage.tokens)
         messages = [entry.message for entry in entries]
         try:
             found = checked(await compactor.compact(messages, usage), messages)
-            if found is None and not compactor.foresees:
+            if found is None and not compactor.compacts_ahead:
                 return False
             if found is None:
                 return self._unchanged(usage, "There is nothing to shorten.")
@@ -157,7 +157,7 @@ class ContextWindow:
         found: Compact,
         usage: ContextUsage,
     ) -> bool:
-        if not compactor.foresees:
+        if not compactor.compacts_ahead:
             self._recorder.emit(ev.Compacting, len(entries), usage.tokens)
         kept = [entries[place].id for place in places(found.kept, messages) or ()]
         newest = max((entry.id for entry in entries), default=0)

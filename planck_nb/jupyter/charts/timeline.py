@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from planck_nb.jupyter.charts import svg
 from planck_nb.jupyter.charts.activity import Span, spans_of
-from planck_nb.jupyter.charts.chart import Picture
+from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
 from planck_nb.jupyter.charts.time_scale import EXACT, TimeScale, elapsed
 from planck_nb.workspace import Workspace
@@ -57,7 +57,7 @@ ORDER BY kind, id
 """
 
 
-async def timeline_picture(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Picture:
+async def timeline_chart(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Chart:
     """Draw the agents of a session on a time axis: when the model wrote, tools ran, and calls waited.
 
     Times differ from run to run: in a notebook that is a test, the cell needs the comment `# NBVAL_IGNORE_OUTPUT`.
@@ -82,12 +82,12 @@ async def timeline_picture(workspace: Workspace, *, session: str | None = None, 
     return draw_timeline(spans_of(records(frame), running=running))
 
 
-def draw_timeline(spans: Sequence[Span]) -> Picture:
+def draw_timeline(spans: Sequence[Span]) -> Chart:
     """Draw these spans, which include one of the kind "turn" for each turn."""
     frame = _frame(spans)
     if not spans:
         body = svg.text(0, 20, NOTHING)
-        return Picture(svg.document(32, "Timeline", NOTHING, body), frame, summary=NOTHING, description=NOTHING)
+        return Chart(svg.document(32, "Timeline", NOTHING, body), frame, summary=NOTHING, description=NOTHING)
     by_agent: dict[str, list[Span]] = {}
     for span in sorted(spans, key=lambda span: (span.begin, span.agent)):
         by_agent.setdefault(span.agent_id, []).append(span)
@@ -108,7 +108,7 @@ def draw_timeline(spans: Sequence[Span]) -> Picture:
     turns = sum(span.kind == "turn" for span in spans)
     agents = f"{len(by_agent)} agent{'s' * (len(by_agent) > 1)}"
     summary = f"Timeline: {agents}, {turns} turn{'s' * (turns > 1)}"
-    return Picture(
+    return Chart(
         svg.document(y + 24, "Timeline", description, "".join(parts)), frame, summary=summary, description=description
     )
 

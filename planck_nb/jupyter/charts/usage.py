@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planck_nb.jupyter.charts import svg
-from planck_nb.jupyter.charts.chart import Picture
+from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
 from planck_nb.jupyter.formatting import count, dollars
 from planck_nb.workspace import Workspace
@@ -63,7 +63,7 @@ ORDER BY turn NULLS LAST, agent, model, agent_id
 Row = Mapping[str, Any]
 
 
-async def usage_picture(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Picture:
+async def usage_chart(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Chart:
     """Draw the tokens and the cost of a session, by agent, by model and by turn.
 
     The same conversation gives the same chart.
@@ -85,12 +85,12 @@ async def usage_picture(workspace: Workspace, *, session: str | None = None, age
     return draw_usage(frame)
 
 
-def draw_usage(frame: pd.DataFrame) -> Picture:
-    """Draw rows as `usage_picture` queries them."""
+def draw_usage(frame: pd.DataFrame) -> Chart:
+    """Draw rows as `usage_chart` queries them."""
     rows = records(frame)
     if not rows:
         body = svg.text(0, 20, NOTHING)
-        return Picture(svg.document(32, "Usage", NOTHING, body), frame, summary=NOTHING, description=NOTHING)
+        return Chart(svg.document(32, "Usage", NOTHING, body), frame, summary=NOTHING, description=NOTHING)
     total = _sum("Total", "", rows)
     sections = _sections(rows)
     parts = _legend()
@@ -113,7 +113,7 @@ def draw_usage(frame: pd.DataFrame) -> Picture:
     names = len({row["agent_id"] for row in rows})
     summary = f"Usage: {names} agent{'s' * (names > 1)}, {_tokens(total)} tokens, {_cost(total, 'cost not known')}"
     document = svg.document(y + 12, "Usage", description, "".join(parts))
-    return Picture(document, frame, summary=summary, description=description)
+    return Chart(document, frame, summary=summary, description=description)
 
 
 @dataclass(slots=True)

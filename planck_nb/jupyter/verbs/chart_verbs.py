@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planck_nb.jupyter.charts import Picture, timeline_picture, usage_picture
+from planck_nb.jupyter.charts import Chart, timeline_chart, usage_chart
 from planck_nb.jupyter.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Option, Parameter
@@ -26,15 +26,15 @@ _TOKENS = ["replies", "input_tokens", "output_tokens", "cache_read_tokens", "cac
     "draw tokens and cost by agent, model and turn",
     _SESSION,
     _AGENT,
-    Option("table", "t", None, "a table of agents and models instead of the picture"),
+    Option("table", "t", None, "a table of agents and models instead of the chart"),
     example="usage calm-fox --table",
 )
-async def usage(notebook: Notebook, session: str | None, agent: str | None, table: bool) -> Picture | pd.DataFrame:
-    """Return a picture of the usage, or a table of it."""
-    picture = await usage_picture(notebook.workspace, session=session, agents=_only(agent))
+async def usage(notebook: Notebook, session: str | None, agent: str | None, table: bool) -> Chart | pd.DataFrame:
+    """Return a chart of the usage, or a table of it."""
+    chart = await usage_chart(notebook.workspace, session=session, agents=_only(agent))
     if not table:
-        return picture
-    by_agent = picture.frame.groupby(["agent_id", "agent", "model"], sort=False, dropna=False)
+        return chart
+    by_agent = chart.frame.groupby(["agent_id", "agent", "model"], sort=False, dropna=False)
     sums = by_agent[[*_TOKENS, "cost_usd"]].sum(min_count=1).reset_index().drop(columns="agent_id")
     return sums.sort_values(["agent", "model"], ignore_index=True)
 
@@ -47,9 +47,9 @@ async def usage(notebook: Notebook, session: str | None, agent: str | None, tabl
     _AGENT,
     example="timeline --agent analyst",
 )
-async def timeline(notebook: Notebook, session: str | None, agent: str | None) -> Picture:
-    """Return a picture of the session's time."""
-    return await timeline_picture(notebook.workspace, session=session, agents=_only(agent))
+async def timeline(notebook: Notebook, session: str | None, agent: str | None) -> Chart:
+    """Return a chart of the session's time."""
+    return await timeline_chart(notebook.workspace, session=session, agents=_only(agent))
 
 
 def _only(agent: str | None) -> tuple[str, ...]:

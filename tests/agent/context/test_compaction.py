@@ -240,8 +240,10 @@ async def test_functions_of_every_shape_are_compactors() -> None:
     assert len((await compacted(as_compactor(optional), messages)).kept) == 3
     assert (await compacted(as_compactor(lambda messages: (SummaryMessage("said"), [])), messages)).summary == "said"
     assert as_compactor(plain).should(context_usage(0))
-    assert not as_compactor(plain).foresees
-    assert Compactor.build().foresees
+    assert not as_compactor(plain).compacts_ahead
+    assert Compactor.build().compacts_ahead
+    with pytest.warns(DeprecationWarning, match="compacts_ahead"):
+        assert Compactor.build().foresees
 
 
 @pytest.mark.parametrize("candidate", [None, "build", 5, Compactor, ContextUsage, lambda: None, lambda a, b, c: None])
@@ -295,7 +297,7 @@ async def test_where_another_compactor_fails_the_model_is_asked() -> None:
 
     for first in (broken, hanging, garbage):
         compactor = Compactor.build(first=first, timeout=0.05)
-        assert compactor.foresees
+        assert compactor.compacts_ahead
         assert not compactor.should(context_usage(799))
         assert (await compacted(compactor, talk(30))).summary == "In short."
 

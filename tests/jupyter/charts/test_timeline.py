@@ -13,7 +13,7 @@ from planck_nb import Config, Workspace
 from planck_nb.agent import events
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, Usage, UserMessage
 from planck_nb.base.errors import SessionNotFoundError, UsageError
-from planck_nb.jupyter.charts import Picture, timeline_picture
+from planck_nb.jupyter.charts import Chart, timeline_chart
 from planck_nb.jupyter.charts.activity import Kind, Span, spans_of
 from planck_nb.jupyter.charts.time_scale import TimeScale, elapsed
 from planck_nb.jupyter.charts.timeline import NOTHING, draw_timeline
@@ -28,8 +28,8 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(Config.load(environment={}, directory=tmp_path))
 
 
-def words(picture: Picture) -> list[str]:
-    return [str(text.text) for text in ET.fromstring(picture.svg).iter(f"{SVG}text")]
+def words(chart: Chart) -> list[str]:
+    return [str(text.text) for text in ET.fromstring(chart.svg).iter(f"{SVG}text")]
 
 
 def span(
@@ -69,12 +69,12 @@ async def test_a_turn_is_model_tool_and_model_again(workspace: Workspace) -> Non
         await converse(workspace.session)
         log.record(events.TurnEnd("a1", workspace.session.id, 0, 9, START + 6, AssistantMessage((), "stop"), Usage()))
         await workspace.session.flush()
-        picture = await timeline_picture(workspace)
-    assert seconds(picture.frame) == [("turn", 0, 6), ("model", 0, 1), ("model", 4, 5), ("tool", 1, 3)]
-    assert picture.frame.began[0] == pd.Timestamp(START, unit="s")
-    assert (picture.frame.name[3], picture.frame.detail[3]) == ("weather", "Łódź")
-    assert {"Ada", "weather Łódź", "0 s", "model", "tool"} <= set(words(picture))
-    assert not {"failed", "stopped", "no end known", "waits for you"} & set(words(picture))
+        chart = await timeline_chart(workspace)
+    assert seconds(chart.frame) == [("turn", 0, 6), ("model", 0, 1), ("model", 4, 5), ("tool", 1, 3)]
+    assert chart.frame.began[0] == pd.Timestamp(START, unit="s")
+    assert (chart.frame.name[3], chart.frame.detail[3]) == ("weather", "Łódź")
+    assert {"Ada", "weather Łódź", "0 s", "model", "tool"} <= set(words(chart))
+    assert not {"failed", "stopped", "no end known", "waits for you"} & set(words(chart))
 
 
 async def test_waiting_for_approval_stands_before_the_call_it_held_up(workspace: Workspace) -> None:
@@ -91,11 +91,11 @@ async def test_waiting_for_approval_stands_before_the_call_it_held_up(workspace:
         log.record(events.ApprovalDecision(*head, START + 33, "c", "edit", True, "user"))
         log.record(events.ToolEnd(*head, START + 38, "c", "edit", "done", False))
         await session.flush()
-        picture = await timeline_picture(workspace)
-    assert ("hold", 3, 33) in seconds(picture.frame)
-    assert ("tool", 33, 38) in seconds(picture.frame)
-    assert {"waits for you", "edit report.md", "no end known"} <= set(words(picture))
-    assert picture.svg.count('class="pk-hold"') == 2, "the legend and the bar"
+        chart = await timeline_chart(workspace)
+    assert ("hold", 3, 33) in seconds(chart.frame)
+    assert ("tool", 33, 38) in seconds(chart.frame)
+    assert {"waits for you", "edit report.md", "no end known"} <= set(words(chart))
+    assert chart.svg.count('class="pk-hold"') == 2, "the legend and the bar"
 
 
 async def test_a_turn_that_crashed_is_drawn_to_its_last_event_and_marked(workspace: Workspace) -> None:
@@ -106,24 +106,24 @@ async def test_a_turn_that_crashed_is_drawn_to_its_last_event_and_marked(workspa
             await log.append(UserMessage("go"), turn=0, time=at)
             await log.append(AssistantMessage((ToolCallPart("1", "bash", {}),), "tool_use"), turn=0, time=at + 7)
         await workspace.session.flush()
-        picture = await timeline_picture(workspace, agents=["a"])
-        assert set(picture.frame.agent) == {"a"}
-        assert seconds(picture.frame) == [("turn", 0, 7), ("model", 0, 7), ("tool", 7, 7)]
-        assert "no end known" in words(picture)
+        chart = await timeline_chart(workspace, agents=["a"])
+        assert set(chart.frame.agent) == {"a"}
+        assert seconds(chart.frame) == [("turn", 0, 7), ("model", 0, 7), ("tool", 7, 7)]
+        assert "no end known" in words(chart)
         with pytest.raises(UsageError, match="nothing of an agent c"):
-            await timeline_picture(workspace, agents=["c"])
+            await timeline_chart(workspace, agents=["c"])
 
 
 async def test_sessions_by_name_and_without_a_turn(workspace: Workspace) -> None:
     async with workspace:
         with Session.create(workspace.sessions_dir, name="it-s-old") as old:
             await converse(old)
-        nothing = await timeline_picture(workspace)
+        nothing = await timeline_chart(workspace)
         assert (words(nothing), repr(nothing), len(nothing.frame)) == ([NOTHING], NOTHING, 0)
         for known in (old.name, old.id):
-            assert "Ada" in words(await timeline_picture(workspace, session=known))
+            assert "Ada" in words(await timeline_chart(workspace, session=known))
         with pytest.raises(SessionNotFoundError, match="Did you mean it-s-old"):
-            await timeline_picture(workspace, session="it-s-ol")
+            await timeline_chart(workspace, session="it-s-ol")
 
 
 async def test_a_real_run_is_drawn_while_it_goes_on(workspace: Workspace) -> None:
@@ -131,15 +131,15 @@ async def test_a_real_run_is_drawn_while_it_goes_on(workspace: Workspace) -> Non
 
         async def look(place: str) -> str:
             """Look."""
-            picture = await timeline_picture(workspace)
-            assert set(picture.frame.outcome) <= {"running", ""}
-            assert "no end known" not in words(picture)
-            return repr(picture)
+            chart = await timeline_chart(workspace)
+            assert set(chart.frame.outcome) <= {"running", ""}
+            assert "no end known" not in words(chart)
+            return repr(chart)
 
         model = scripted_model([{"calls": [{"name": "look", "arguments": {"place": "here"}}]}, "It is {result}."])
         agent = workspace.add_agent("ann", model=model, tools=[look])
         assert (await agent.prompt("go")).text == "It is Timeline: 1 agent, 1 turn."
-        done = await timeline_picture(workspace)
+        done = await timeline_chart(workspace)
     assert done.frame.outcome[0] == "turn_end"
     assert (done.frame.ended >= done.frame.began).all()
 
@@ -192,7 +192,7 @@ def test_calls_side_by_side_have_lanes_and_many_share_the_last() -> None:
     few = draw_timeline([turn("a", 0, 10), *(span("a", "tool", 1, 9, "f", call=str(n)) for n in range(2))])
     many = draw_timeline([turn("a", 0, 10), *(span("a", "tool", 1, 9, "f", call=str(n)) for n in range(50))])
     one = draw_timeline([turn("a", 0, 10), span("a", "tool", 1, 9, "f", call="1")])
-    heights = [float(ET.fromstring(picture.svg).attrib["height"]) for picture in (one, few, many)]
+    heights = [float(ET.fromstring(chart.svg).attrib["height"]) for chart in (one, few, many)]
     assert heights == [heights[0], heights[0] + 14, heights[0] + 28]
     assert len(many.frame) == 51
 
@@ -208,24 +208,24 @@ def test_bounded_however_much_there_is() -> None:
             spans.append(
                 span(f"worker {agent}", "tool", begin, begin + dice.random() * 9, "f", outcome=failed, call=str(call))
             )
-    picture = draw_timeline(spans)
-    assert len(picture.frame) == 10_040
-    assert len(picture.svg) < 200_000
-    assert float(ET.fromstring(picture.svg).attrib["height"]) < 900
-    assert "and 28 more agents" in words(picture)
+    chart = draw_timeline(spans)
+    assert len(chart.frame) == 10_040
+    assert len(chart.svg) < 200_000
+    assert float(ET.fromstring(chart.svg).attrib["height"]) < 900
+    assert "and 28 more agents" in words(chart)
     crowd = draw_timeline([turn("a", 0, 1), *(span("a", "tool", n / 1e4, 1, "f", call=str(n)) for n in range(10_000))])
     assert len(crowd.svg) < 5_000
 
 
 @pytest.mark.parametrize("name", ["<script>&\"'", "a\x00b\x1b[31m\x85", "x" * 3000, "\u202eevil", "漢字" * 90, ""])
 def test_any_name_gives_well_formed_text_that_fits(name: str) -> None:
-    picture = draw_timeline([turn(name, 0, 9), span(name, "tool", 1, 8, name, call="c")])
-    root = ET.fromstring(picture.svg.encode())
+    chart = draw_timeline([turn(name, 0, 9), span(name, "tool", 1, 8, name, call="c")])
+    root = ET.fromstring(chart.svg.encode())
     assert root.attrib["role"] == "img"
     assert root[0].tag == f"{SVG}title"
     assert root[1].tag == f"{SVG}desc"
-    assert not {"\x00", "\x1b", "\u202e"} & set(picture.svg)
-    assert max(map(len, words(picture))) < 90
+    assert not {"\x00", "\x1b", "\u202e"} & set(chart.svg)
+    assert max(map(len, words(chart))) < 90
 
 
 def test_marks_say_how_a_turn_ended() -> None:
