@@ -11,8 +11,10 @@ import duckdb
 
 T = TypeVar("T")
 
-# Nothing may be fetched from the network, printed into a cell, or picked up from a caller's variables.
+# Nothing may be fetched from the network, printed into a cell, or picked up from a caller's variables. Stored times are in
+# UTC without a zone, so that `now()` and `current_date` can be compared with them only in this zone.
 _SETTINGS = (
+    "TimeZone = 'UTC'",
     "autoinstall_known_extensions = false",
     "autoload_known_extensions = false",
     "enable_progress_bar = false",
@@ -28,6 +30,17 @@ def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     for setting in _SETTINGS:
         connection.execute(f"set {setting}")
     return connection
+
+
+def create_local_time(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the macro `local(ts)`, which converts a time in UTC to the time zone of this computer."""
+    connection.execute("reset TimeZone")
+    found = connection.execute("select current_setting('TimeZone')").fetchone()
+    zone = found[0] if found else "UTC"
+    connection.execute("set TimeZone = 'UTC'")
+    connection.execute(
+        f"create macro local(ts, zone := {sql_literal(zone)}) as timezone(zone, timezone('UTC', ts::timestamp))"
+    )
 
 
 def sql_literal(value: str | Path) -> str:

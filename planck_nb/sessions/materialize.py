@@ -7,6 +7,7 @@ from the journal.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
@@ -17,24 +18,33 @@ from pathlib import Path
 
 import duckdb
 
-from planck_nb.base.errors import SessionError
+from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions import tables as schema
+from planck_nb.sessions.codec import parse_line
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import connect, is_busy, is_refused, retry_while_busy, sql_literal
-from planck_nb.sessions.segments import Position, read_rows
+from planck_nb.sessions.segments import Position, read_before, read_last_lines, read_rows
 
 _log = logging.getLogger(__name__)
 
 _BUSY_TIMEOUT = 3.0
+_DIGESTED = 64 * 1024
+"""Bytes of a line that its digest covers; the id and the time of the row are at its beginning."""
+_LAST_LINE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class MaterializedPosition:
-    """The end of what a DuckDB file holds: a place in the journal and the id of the last line before it."""
+    """The end of what a DuckDB file holds: a place in the journal, the id of the last line before it, and that line.
+
+    The line is known by its size and its digest, which files of version 0.1.0 do not have.
+    """
 
     session_id: str
     last_id: int
     position: Position
+    line_bytes: int = 0
+    digest: str = ""
 
 
 class _UnusableError(Exception):
@@ -46,10 +56,42 @@ def parse_position(meta: dict[str, str]) -> MaterializedPosition | None:
     try:
         if meta["format"] == str(schema.VERSION):
             position = Position(int(meta["folded_segment"]), int(meta["folded_bytes"]))
-            return MaterializedPosition(meta["session_id"], int(meta["folded_id"]), position)
+            line = int(meta.get("folded_line_bytes", 0)), meta.get("folded_digest", "")
+            return MaterializedPosition(meta["session_id"], int(meta["folded_id"]), position, *line)
     except (KeyError, ValueError):
         pass
     return None
+
+
+def is_made_from(journal: Path, progress: MaterializedPosition, read_times: Callable[[], set[str]]) -> bool:
+    """Return whether a DuckDB file was made from a journal, which someone may have replaced or cut off.
+
+    This compares the last line that the file has. For a file without a digest, `read_times` returns the times of its
+    last row as ISO 8601.
+    """
+    if progress.position.offset == 0:
+        return True
+    try:
+        if progress.digest:
+            line = read_before(journal, progress.position, progress.line_bytes, most=_DIGESTED)
+            return _digest(line) == progress.digest
+        lines, _ = read_last_lines(journal, progress.position, _LAST_LINE)
+    except (OSError, EOFError, SessionFormatError):
+        return False
+    record = parse_line(lines[-1]) if lines else None
+    if record is None:
+        return not lines  # one line that is longer than what was read
+    return record["id"] == progress.last_id and (record["kind"] == "session" or record["ts"] in read_times())
+
+
+def times_sql(tables: Callable[[str], str], last_id: int) -> str:
+    """Return SQL for the times of the row with an id; `tables` returns the SQL of a table by its name."""
+    parts = [f"select ts from {tables(name)} where id = {last_id:d}" for name in schema.TABLES]  # noqa: S608 - our own
+    return f"select strftime(ts, '%Y-%m-%dT%H:%M:%S.%fZ') from ({' union all '.join(parts)})"  # noqa: S608
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.blake2b(line[:_DIGESTED], digest_size=16).hexdigest()
 
 
 def materialize(session: SessionInfo, *, end: Position) -> None:
@@ -83,6 +125,8 @@ def _materialize(session: SessionInfo, end: Position) -> None:
         session.database.chmod(0o600)
         progress = _read_or_create(connection, session, end)
         for lines, position in read_rows(session.path, start=progress.position, end=end):
+            if not lines:
+                continue
             schema.stage_lines(connection, {"": lines})
             connection.execute("begin")
             schema.insert_staged(connection, "file")
@@ -90,8 +134,7 @@ def _materialize(session: SessionInfo, end: Position) -> None:
                 "update file.meta set value = coalesce((select max(id) from line)::varchar, value)"
                 " where key = 'folded_id'"
             )
-            for key, value in (("folded_segment", position.segment), ("folded_bytes", position.offset)):
-                connection.execute("update file.meta set value = $2 where key = $1", [key, str(value)])
+            _save_position(connection, position, lines[-1])
             connection.execute("commit")
         connection.execute("detach file")
 
@@ -103,7 +146,31 @@ def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo,
     progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
     if progress is None or progress.session_id != session.id or progress.position > end:
         raise _UnusableError("it does not belong to this journal")
+    times = times_sql("file.{}".format, progress.last_id)
+    if not is_made_from(
+        session.path, progress, lambda: {time for (time,) in connection.execute(times).fetchall()}
+    ):
+        raise _UnusableError("the journal has another history")
+    if not progress.digest and progress.position.offset:
+        lines, _ = read_last_lines(session.path, progress.position, _LAST_LINE)
+        if lines:
+            _save_position(connection, progress.position, lines[-1])
     return progress
+
+
+def _save_position(connection: duckdb.DuckDBPyConnection, position: Position, last_line: bytes) -> None:
+    values = {
+        "folded_segment": str(position.segment),
+        "folded_bytes": str(position.offset),
+        "folded_line_bytes": str(len(last_line)),
+        "folded_digest": _digest(last_line),
+    }
+    keys = ", ".join(f"'{key}'" for key in values)
+    connection.execute(f"delete from file.meta where key in ({keys})")  # noqa: S608 - our own
+    connection.execute(
+        f"insert into file.meta values {', '.join(['(?, ?)'] * len(values))}",  # noqa: S608
+        [text for entry in values.items() for text in entry],
+    )
 
 
 def _create(connection: duckdb.DuckDBPyConnection, session: SessionInfo) -> None:

@@ -24,7 +24,7 @@ from planck_nb.sessions import codec
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal
-from planck_nb.sessions.materialize import parse_position
+from planck_nb.sessions.materialize import is_made_from, parse_position, times_sql
 from planck_nb.sessions.segments import START, Position, read_last_lines, read_rows
 
 T = TypeVar("T")
@@ -200,6 +200,10 @@ def _full_snapshot(
     if connection is not None:
         progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
         if progress is None or progress.session_id != session.id or progress.position > end:
+            raise _UnusableFileError
+        times = times_sql("file.{}".format, progress.last_id)
+        attached = connection
+        if not is_made_from(session.path, progress, lambda: {time for (time,) in attached.execute(times).fetchall()}):
             raise _UnusableFileError
         start, materialized_id = progress.position, progress.last_id
     lines = (line for lines, _ in read_rows(session.path, start=start, end=end) for line in lines)

@@ -28,9 +28,9 @@ from planck_nb.base.errors import QueryError, SessionFormatError, did_you_mean
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
 from planck_nb.sessions.directory import SessionInfo, list_sessions
-from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal
+from planck_nb.sessions.duckdb import connect, create_local_time, retry_while_busy, sql_literal
 from planck_nb.sessions.journal_file import CHUNK
-from planck_nb.sessions.materialize import MaterializedPosition, parse_position
+from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, times_sql
 from planck_nb.sessions.segments import START, Position, journal_end, read_rows
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ class Query:
                 tables = _tables_read(connection, self._sql)
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
                 _prepare(connection, sessions, _views_named(self._sql), trust_files=trust_files)
+                if "local" in self._sql.lower():
+                    create_local_time(connection)
                 if self._session is not None:
                     connection.execute(f"set variable session = {sql_literal(self._session)}")
                 for name, frame in self._frames_named(tables).items():
@@ -361,7 +363,9 @@ def _prepare(
     """Create the views over the sessions as they are at this moment."""
     files = _attach([s.database for s in sessions if s.database.exists()] if trust_files else [], connection)
     progress = _read_progress(connection, files)
-    sources = [_Source(session, _usable(progress.get(session.database), session)) for session in sessions]
+    sources = [
+        _Source(session, _usable(progress.get(session.database), session, files, connection)) for session in sessions
+    ]
     files = files.only({source.session.database for source in sources if source.progress is not None})
     connection.execute("create schema store")
     connection.execute(
@@ -441,7 +445,12 @@ def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[P
     return {file: progress for file, progress in parsed.items() if progress is not None}
 
 
-def _usable(progress: MaterializedPosition | None, session: SessionInfo) -> MaterializedPosition | None:
+def _usable(
+    progress: MaterializedPosition | None,
+    session: SessionInfo,
+    files: _SessionFiles,
+    connection: duckdb.DuckDBPyConnection,
+) -> MaterializedPosition | None:
     if progress is None or progress.session_id != session.id:
         return None
     try:
@@ -450,7 +459,17 @@ def _usable(progress: MaterializedPosition | None, session: SessionInfo) -> Mate
             written = journal_end(session.path)
     except (OSError, SessionFormatError):
         return None
-    return progress if progress.position <= written else None
+    if progress.position > written:
+        return None
+
+    def read_times() -> set[str]:
+        try:
+            sql = times_sql(lambda table: files.rows(session.database, table), progress.last_id)
+            return {time for (time,) in connection.execute(sql).fetchall()}
+        except duckdb.Error:
+            return set()
+
+    return progress if is_made_from(session.path, progress, read_times) else None
 
 
 def _load_tails(connection: duckdb.DuckDBPyConnection, sources: Collection[_Source]) -> None:
@@ -491,6 +510,11 @@ class _SessionFiles:
 
     attached: dict[Path, str]
     others: list[Path]
+
+    def rows(self, file: Path, table: str) -> str:
+        """Return SQL for the rows of a table in one of the files."""
+        name = self.attached.get(file)
+        return _read_duckdb([file], table) if name is None else _attached_rows(file, name, table)
 
     def only(self, files: Collection[Path]) -> _SessionFiles:
         """Keep those among `files`."""

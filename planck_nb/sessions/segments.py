@@ -90,6 +90,22 @@ def read_last_lines(journal: Path, end: Position, size: int) -> tuple[list[bytes
     return lines, False
 
 
+def read_before(journal: Path, position: Position, size: int, *, most: int) -> bytes:
+    """Read the `size` bytes before a position, or the first `most` of them. Raises OSError if that is not possible."""
+    with journal.open("rb") as active:
+        if decode_header(active.readline()).segment == position.segment:
+            return _read_at(active, position.offset - size, min(size, most))
+    with _open_old(journal, position.segment) as old:
+        return _read_at(old, position.offset - size, min(size, most))
+
+
+def _read_at(file: BinaryIO, offset: int, size: int) -> bytes:
+    if offset < 0:
+        return b""
+    file.seek(offset)
+    return file.read(size)
+
+
 def journal_end(journal: Path) -> Position:
     """Return the position after the last line that is complete at this moment."""
     with journal.open("rb") as active:

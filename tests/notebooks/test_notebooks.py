@@ -29,6 +29,16 @@ def test_it_shows_what_is_saved_also_beside_the_sessions_of_a_run_before(noteboo
         assert done.returncode == 0, f"{time}:\n{done.stdout[-5_000:]}"
 
 
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+@pytest.mark.timeout(180)
+def test_the_history_is_shown_alike_in_every_time_zone(zone: str, tmp_path: Path) -> None:
+    copy = shutil.copy(ROOT / "notebooks" / "03_history.ipynb", tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--nbval", str(copy)]
+    environment = {**os.environ, "PLANCK_NB_DEMO_PACE": "0", "TZ": zone}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5_000:]
+
+
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_its_outputs_are_saved_and_hold_nothing_of_a_machine(notebook: Path) -> None:
     document = nbformat.read(notebook, as_version=4)

@@ -30,7 +30,7 @@ EXAMPLES = (
     "SELECT name, count(*) AS calls, avg(duration_s) AS seconds FROM tool_calls GROUP BY name ORDER BY calls DESC",
     "SELECT model, sum(output_tokens) AS tokens, sum(cost_usd) AS usd FROM usage GROUP BY model",
     "--limit 5 SELECT session_name, prompt, duration_s FROM turns ORDER BY duration_s DESC NULLS LAST",
-    "-o spent SELECT ts::DATE AS day, sum(cost_usd) AS usd FROM messages GROUP BY day ORDER BY day",
+    "-o spent SELECT local(ts)::DATE AS day, sum(cost_usd) AS usd FROM messages GROUP BY day ORDER BY day",
 )
 """What may follow `%planck sql`, shown where nothing does."""
 
@@ -99,6 +99,7 @@ async def _views(notebook: Notebook) -> Text:
                 *(f"  {view}\n{wrap.fill(columns[view])}" for view in VIEWS),
                 "DataFrames of the notebook are tables, too, by their names, unless one above has the name.",
                 "getvariable('session') is the id of this notebook's session.",
+                "local(ts) is a time in the time zone of the kernel; local(ts, zone := 'Asia/Tokyo') in another one.",
                 "",
                 *(f"%planck sql {example}" for example in EXAMPLES),
             ]
