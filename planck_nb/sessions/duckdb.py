@@ -11,8 +11,8 @@ import duckdb
 
 T = TypeVar("T")
 
-# Nothing may be fetched from the network, printed into a cell, or picked up from a caller's variables. Stored times are in
-# UTC without a zone, so that `now()` and `current_date` can be compared with them only in this zone.
+# Nothing may be fetched from the network, printed into a cell, or picked up from a caller's variables. Stored times are
+# in UTC without a zone, so `now()` and `current_date` can be compared with them only in this zone.
 _SETTINGS = (
     "TimeZone = 'UTC'",
     "autoinstall_known_extensions = false",

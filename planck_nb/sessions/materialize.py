@@ -147,9 +147,7 @@ def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo,
     if progress is None or progress.session_id != session.id or progress.position > end:
         raise _UnusableError("it does not belong to this journal")
     times = times_sql("file.{}".format, progress.last_id)
-    if not is_made_from(
-        session.path, progress, lambda: {time for (time,) in connection.execute(times).fetchall()}
-    ):
+    if not is_made_from(session.path, progress, lambda: {time for (time,) in connection.execute(times).fetchall()}):
         raise _UnusableError("the journal has another history")
     if not progress.digest and progress.position.offset:
         lines, _ = read_last_lines(session.path, progress.position, _LAST_LINE)
