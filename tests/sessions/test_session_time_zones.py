@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pytest
 
 from planck_nb.agent import events
-from planck_nb.ai.messages import AssistantMessage, TextPart, UserMessage
+from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, UserMessage
 from planck_nb.sessions import Session
 
 ZONES = ("Asia/Tokyo", "America/New_York", "UTC")
@@ -84,7 +84,7 @@ async def _converse(session: Session) -> None:
         await log.append(UserMessage("spring forward"), turn=turn, time=moment)
         reply = AssistantMessage((TextPart("done"),), "stop")
         await log.append(reply, turn=turn, time=moment + 0.5)
-        log.record(events.TurnEnd("a", session.id, turn, 0, moment + 1, message=reply, usage=None))
+        log.record(events.TurnEnd("a", session.id, turn, 0, moment + 1, message=reply, usage=Usage()))
 
 
 def test_queries_return_the_same_rows_in_every_time_zone(answers: dict[str, list[str]]) -> None:
