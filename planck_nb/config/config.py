@@ -17,7 +17,14 @@ from planck_nb.ai.cassettes import Mode
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.config.env_file import parse_env_file
 from planck_nb.config.settings import RULES, SETTINGS, Setting
-from planck_nb.config.settings_files import SettingsFile, WrittenSettings, home_folder, read_settings, settings_files
+from planck_nb.config.settings_files import (
+    SettingsFile,
+    WrittenSettings,
+    home_folder,
+    read_settings,
+    settings_files,
+    user_folder,
+)
 from planck_nb.tools.sandbox import SandboxMode
 
 if TYPE_CHECKING:
@@ -67,6 +74,7 @@ class Config:
         env_variables: What `env_file` contains. Variables of the process go before these.
         sources: Where values come from, by the name of the setting; "default" for those that are not in it.
         warnings: A sentence about everything that was left out because it cannot be used.
+        home: The user's home folder, None for that of the process.
     """
 
     sessions_dir: Path
@@ -89,6 +97,7 @@ class Config:
     env_variables: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     sandbox: SandboxMode = "auto"
+    home: Path | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def load(
@@ -145,6 +154,7 @@ class Config:
             warnings=(*warnings, *own.warnings),
             env_variables=variables,
             sources=sources,
+            home=home,
         )
 
     def settings(self) -> tuple[SettingValue, ...]:
@@ -153,6 +163,11 @@ class Config:
             SettingValue(setting, self._value(setting), self.sources.get(setting.field, DEFAULT))
             for setting in SETTINGS
         )
+
+    @property
+    def user_folder(self) -> Path | None:
+        """The user's own folder for planck_nb, which no project can write; None if the user has no home folder."""
+        return user_folder(self.home)
 
     def environment(self) -> Mapping[str, str]:
         """Return the variables of the process, always current, and behind them those of `env_file`."""

@@ -118,6 +118,12 @@ def home_folder() -> Path | None:
         return None
 
 
+def user_folder(home: Path | None = None) -> Path | None:
+    """Return the user's own folder for planck_nb, in `home` or else the process's home; None if there is none."""
+    folder = home or home_folder()
+    return None if folder is None else folder / SETTINGS_FILE.parent
+
+
 def _folder_of(scope: str, directory: Path | None, home: Path | None) -> Path:
     match scope:
         case "project":

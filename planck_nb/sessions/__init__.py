@@ -17,6 +17,7 @@ from planck_nb.sessions.paging import Page, Row
 from planck_nb.sessions.queries import VIEWS, Query, query, query_async, query_into
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.session import Session, SessionLog
+from planck_nb.sessions.signing import Signer
 from planck_nb.sessions.text_search import search, search_async, terms
 from planck_nb.sessions.vacuum import compact_store
 
@@ -33,6 +34,7 @@ __all__ = [
     "SessionLog",
     "SessionMembers",
     "SessionReader",
+    "Signer",
     "compact_store",
     "delete_session",
     "export_session",

@@ -13,7 +13,9 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
-_KEY = "choices"
+KEY = "choices"
+"""The key of the session's metadata."""
+
 _VERSION = 2
 """Since 2, rules without an agent or role apply to all agents of the session; 1 was not numbered."""
 
@@ -40,9 +42,8 @@ class SessionSettings:
         return cls(tuple(rules), base_urls)
 
     @classmethod
-    def read(cls, metadata: JsonObject) -> SessionSettings:
-        """The settings in a session's metadata, without the parts that this version cannot read."""
-        stored = metadata.get(_KEY)
+    def of_stored(cls, stored: object) -> SessionSettings:
+        """The settings in the value of the metadata's key, without the parts that this version cannot read."""
         if not isinstance(stored, dict):
             return cls()
         rules, base_urls = stored.get("rules"), stored.get("base_urls")
@@ -54,10 +55,10 @@ class SessionSettings:
             for_recorded_agents="version" not in stored and bool(rules),
         )
 
-    def metadata(self) -> JsonObject:
-        """The settings as metadata, which `read` reads."""
+    def stored(self) -> JsonObject:
+        """The value of the metadata's key, which `of_stored` reads."""
         rules = [[rule.action, str(rule)] for rule in self.rules]
-        return {_KEY: {"version": _VERSION, "rules": rules, "base_urls": dict(self.base_urls)}}
+        return {"version": _VERSION, "rules": rules, "base_urls": dict(self.base_urls)}
 
     def rules_for(self, agent_ids: Sequence[str]) -> Iterator[Rule]:
         """The rules to follow in a session that has these agents."""

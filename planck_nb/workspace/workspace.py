@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from glob import escape
 from pathlib import Path
 from types import TracebackType
@@ -27,18 +30,20 @@ from planck_nb.ai.request import Options
 from planck_nb.base.aio import LoopLock
 from planck_nb.base.errors import (
     AgentError,
+    ConfigError,
     SessionError,
     SessionLockedError,
     SessionNotFoundError,
 )
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
-from planck_nb.config import Config
+from planck_nb.config import Config, user_key
 from planck_nb.sessions import (
     AgentRecord,
     Session,
     SessionInfo,
     SessionMembers,
+    Signer,
     list_sessions,
     query,
     query_async,
@@ -49,8 +54,9 @@ from planck_nb.tools.changes import Changes
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_model import choose_model, paced
-from planck_nb.workspace.session_settings import SessionSettings, limited, read_rules
+from planck_nb.workspace.session_settings import KEY, SessionSettings
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent, name_of
+from planck_nb.workspace.stored_power import StoredPower, left_out_sentence, read_power
 from planck_nb.workspace.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -96,6 +102,7 @@ class Workspace:
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
         self._factory: AgentFactory | None = None
         self._session_settings = SessionSettings()
+        self._trusts_session = False
         self._model: Model | None = None
         self._former: dict[str, LiveAgent] = {}
         """What removed agents of this session had, for a rewind or a return to a branch that restores them."""
@@ -139,7 +146,7 @@ class Workspace:
         """Creates agents of the session, those of teams included; creates the session if there is none yet."""
         if self._factory is None:
             session_id, name = self._reserved
-            self._open(Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner))
+            self._open(self._start(session_id, name))
         assert self._factory is not None  # noqa: S101 - for the type checker
         return self._factory
 
@@ -178,7 +185,7 @@ class Workspace:
         rules = [rule for rule in self.approvals.policy.rules if rule not in settings]
         session_settings = SessionSettings.of(rules, (agent.model for agent in self._registry))
         if session_settings != self._session_settings:
-            await self._factory.session.save_metadata(session_settings.metadata())
+            await self._factory.session.save_signed_metadata(KEY, session_settings.stored())
             self._session_settings = session_settings
 
     @property
@@ -322,9 +329,17 @@ class Workspace:
             await self._remove(self.agent(name))
 
     async def resume(
-        self, id_or_name: str | None = None, *, find: ToolResolver | None = None, model: Model | str | None = None
+        self,
+        id_or_name: str | None = None,
+        *,
+        find: ToolResolver | None = None,
+        model: Model | str | None = None,
+        trust: bool = False,
     ) -> list[str]:
         """Continue a stored session with its agents, their history, usage and tools, and the remembered approvals.
+
+        A session that the user did not write, or that was edited, continues without the rules, addresses, grants and
+        functions in it, unless `trust` is set.
 
         The agents of the present session are stopped first. An agent whose last turn was interrupted gets a message
         about it, once. If the session cannot be opened, nothing changes.
@@ -337,25 +352,31 @@ class Workspace:
             find: Finds a tool by name, before the workspace's own tools are searched.
             model: The model to use in place of those that are not found again or, if all are found, of all: a `Model`,
                 or its name. With it, the session may be the one that is open already.
+            trust: Whether to restore everything that is in the session, as if the user had written all of it. With it,
+                too, the session may be the one that is open already.
 
         Returns:
-            A sentence about each agent, tool and model that could not be restored.
+            A sentence about each agent, tool and model that could not be restored, and about what was left out.
 
         Raises:
             SessionNotFoundError: There is no such session.
             SessionLockedError: The session is open elsewhere.
-            AgentError: The session is open in this workspace, and no `model` is given.
+            AgentError: The session is open in this workspace, and neither `model` nor `trust` is given.
             ModelError: A model is not found again as it was, or there is no model of the name `model`.
         """
         chosen = self.model(model) if isinstance(model, str) else model
         async with self._changing:
             if self._factory and id_or_name in (self._factory.session.id, self._factory.session.name):
-                if chosen is None:
+                if trust:
+                    id_or_name = self._factory.session.id
+                    await self._leave()
+                elif chosen is None:
                     raise AgentError(f"Session {id_or_name} is already open here.")
-                self._choose_model(chosen)
-                return []
+                else:
+                    self._choose_model(chosen)
+                    return []
             session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
-            return await self._move_to(session, find, model=chosen, strict=True)
+            return await self._move_to(session, find, model=chosen, strict=True, trusted=trust)
 
     async def rewind(self, message_id: int, *, find: ToolResolver | None = None) -> list[str]:
         """Return all agents to the point before a message. The messages from there on become a branch.
@@ -413,7 +434,7 @@ class Workspace:
         async with self._changing:
             live = {**self._former, **{agent.id: LiveAgent.of(agent) for agent in self._registry}}
             session = self.session.fork(name=name, before=before, owner=self.owner)
-            return await self._move_to(session, find, live=live)
+            return await self._move_to(session, find, live=live, trusted=self._trusts_session)
 
     def subscribe(
         self, *, session_id: str | None = None, agent_id: str | None = None, since: int | None = None
@@ -547,12 +568,13 @@ class Workspace:
         live: Mapping[str, LiveAgent] | None = None,
         model: Model | None = None,
         strict: bool = False,
+        trusted: bool = False,
     ) -> list[str]:
         """Replace the open session by `session`, and restore its agents. If that fails, nothing changes."""
         try:
-            members = await read_members(session)
-            settings = SessionSettings.read(session.get_metadata())
-            finder = await self._finder(session, members, settings, live or {}, model)
+            power = await self._read_power(session, trusted=trusted)
+            members = power.members
+            finder = await self._finder(session, power, live or {}, model)
             found = finder.find(_staying(members), strict=strict)
             await self._leave()
         except BaseException:
@@ -561,10 +583,12 @@ class Workspace:
         # Without an await from here on until all agents exist, so that no other task takes one of their names.
         spent = sum((member.usage.total_tokens for member in members.members), 0)
         self._open(session, SessionSpend(spent, sum(member.cost or 0.0 for member in members.members)))
-        self._session_settings = settings
+        self._session_settings, self._trusts_session = power.signed_settings, trusted
         self._former = dict(live or {})
-        self.approvals.policy = self.approvals.policy.with_rules(_remembered(members, settings))
+        self.approvals.policy = self.approvals.policy.with_rules(power.rules)
         problems = await self._restore(found, find)
+        if power.left_out:
+            problems.insert(0, left_out_sentence(session.name, power.left_out, self._signing.problem))
         await (
             self.save_session_settings()
         )  # rules of version 0.1.0 are for the agents that it recorded, and for no later one
@@ -576,34 +600,36 @@ class Workspace:
         Returns a sentence about each agent that was stopped, and about all that could not be restored.
         """
         before = list(self._registry)  # an agent that is added from now on belongs to the session as it is now
-        members = await read_members(self.session)
-        staying = {member.identity.id: member for member in _staying(members)}
+        power = await self._read_power(self.session, trusted=self._trusts_session)
+        staying = {member.identity.id: member for member in _staying(power.members)}
         gone = [agent for agent in before if agent.id not in staying and agent.id in self._registry]
         for agent in gone:
             await self._remove(agent)
         problems = [f"{agent.name} does not belong to this conversation and was stopped." for agent in gone]
-        finder = await self._finder(self.session, members, self._session_settings, self._former, None)
+        finder = await self._finder(self.session, power, self._former, None)
         missing = [member for agent_id, member in staying.items() if agent_id not in self._registry]
         return problems + await self._restore(finder.find(missing), find)
 
+    async def _read_power(self, session: Session, *, trusted: bool) -> StoredPower:
+        """Read what the session may give its agents."""
+        known = self.toolbox.tools()
+        members = await read_members(session)
+        return read_power(session, members, trusted=trusted, is_workspace_tool=known.__contains__)
+
     async def _finder(
-        self,
-        session: Session,
-        members: SessionMembers,
-        settings: SessionSettings,
-        live: Mapping[str, LiveAgent],
-        model: Model | None,
+        self, session: Session, power: StoredPower, live: Mapping[str, LiveAgent], model: Model | None
     ) -> AgentFinder:
-        old = any(not member.model_source for member in members.members)
+        old = any(not member.model_source for member in power.members.members)
         return AgentFinder(
             session.name,
             tuple(self.config.models),
             finish=lambda found: paced(found, self.config),
             require_key=self._require_key,
-            base_urls=settings.base_urls,
+            base_urls=power.base_urls,
             replies=await read_last_replies(session) if old else {},
             live=live,
             model=model,
+            trusts=lambda record: record.authentic,
         )
 
     def _require_key(self, model: Model) -> None:
@@ -664,11 +690,20 @@ class Workspace:
             self._factory.session.close()
             self._factory = None
             self._session_settings = SessionSettings()
+            self._trusts_session = False
             self._reserve()
         self.approvals.policy = self.policy()
 
+    def _start(self, session_id: str, name: str) -> Session:
+        signer = self._signing.signer
+        return Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner, signer=signer)
+
     def _open_stored(self, id_or_name: str) -> Session:
-        return Session.open(self.sessions_dir, id_or_name, owner=self.owner)
+        return Session.open(self.sessions_dir, id_or_name, owner=self.owner, signer=self._signing.signer)
+
+    @cached_property
+    def _signing(self) -> _Signing:
+        return _Signing.of(self.config.user_folder)
 
     def _open_newest(self) -> Session:
         for info in reversed(self.sessions()):
@@ -692,6 +727,8 @@ def _granted(
 
     A function that this process still has is used as it is; a tool of the workspace is that of the present session.
     """
+    if not found.record.authentic:  # its tools are those of the workspace
+        return [known[name] for name in found.record.tools if name in known], []
     given = {name: _own_tool(found, name, known) or (find(name) if find else None) for name in found.record.tools}
     given = {name: tool or known.get(name) or toolbox.find_installed(name) for name, tool in given.items()}
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
@@ -703,14 +740,23 @@ def _own_tool(found: FoundAgent, name: str, known: Mapping[str, Tool]) -> Tool |
     return tool if tool is not None and (tool.function is not None or name not in known) else None
 
 
-def _remembered(found: SessionMembers, settings: SessionSettings) -> Iterator[Rule]:
-    """The rules of a stored session. Rules of version 0.1.0 apply only to the agents that the session has."""
-    ids = [member.identity.id for member in found.members]
-    yield from settings.rules_for(ids)
-    for rule in found.rules:
-        before = [member.identity.id for member in found.members if member.first_id < rule.id]
-        parsed = read_rules([("allow", rule.text)])
-        yield from parsed if rule.scope else limited(parsed, before)
+@dataclass(frozen=True, slots=True)
+class _Signing:
+    """The signer of sessions, and a sentence about the user's key if it cannot be used."""
+
+    signer: Signer
+    problem: str = ""
+
+    @classmethod
+    def of(cls, folder: Path | None) -> _Signing:
+        problem = "There is no home folder for the key of your sessions; set HOME."
+        if folder is not None:
+            try:
+                return cls(Signer(user_key(folder)))
+            except ConfigError as error:
+                problem = str(error)
+        # With a key of its own, a fork or a return to a branch still finds what this process has written.
+        return cls(Signer(secrets.token_bytes(32)), problem)
 
 
 def _cassette(config: Config) -> Cassette | None:

@@ -91,7 +91,7 @@ def root(tmp_path: Path) -> Path:
 async def resumed(directory: Path, root: Path, name: str) -> AsyncIterator[Workspace]:
     """A workspace that goes on with a session."""
     async with observing.workspace(directory, root) as workspace:
-        assert await workspace.resume(name, find=notebook_function) == []
+        assert await workspace.resume(name, find=notebook_function, trust=True) == []
         yield workspace
 
 
@@ -151,11 +151,28 @@ def test_what_is_stored_is_read_after_compaction(directory: Path) -> None:
 @pytest.mark.parametrize("name", SESSIONS)
 async def test_a_session_is_resumed_with_its_agents_rules_and_changes(name: str, directory: Path, root: Path) -> None:
     info = next(info for info in list_sessions(directory) if info.name == name)
-    found = await observing.resumed(directory, root, info)
+    found = await observing.resumed(directory, root, info, trust=True)
     allowed = [text for action, text in found["rules"] if action == "allow"]
     assert all(text.startswith("agent_id=") for text in allowed)
     found["rules"] = list(map(list, dict.fromkeys((action, without_agent(text)) for action, text in found["rules"])))
     assert list(missing(golden("resumed")[name], found)) == []
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+async def test_a_session_is_resumed_without_what_it_was_given_unless_it_is_trusted(
+    name: str, directory: Path, root: Path
+) -> None:
+    """0.1.0 signed nothing, so its sessions may be of any hand."""
+    async with observing.workspace(directory, root) as workspace:
+        configured = workspace.policy().rules
+        problems = await workspace.resume(name, find=notebook_function)
+        agents = list(workspace.agents.values())
+        assert set(golden("resumed")[name]["agents"]) == {agent.name for agent in agents}
+        added = [rule for rule in workspace.approvals.policy.rules if rule not in configured]
+        assert [rule for rule in added if rule.action == "allow"] == []
+        assert not any(agent.options.extra for agent in agents)
+        assert {tool.name for agent in agents for tool in agent.tools} <= set(workspace.toolbox.tools())
+        assert all("not written by you" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("name", SESSIONS)
@@ -288,7 +305,7 @@ def test_the_magics_go_on_with_a_session(directory: Path, root: Path) -> None:
     cells = [
         "%load_ext planck_nb",
         CONVERT,
-        f"%planck resume {OF_NOTEBOOK}",
+        f"%planck resume {OF_NOTEBOOK} --trust",
         "sessions = %planck sessions\nprint(*sorted(sessions.session))",
         "hits = %planck search euros\nprint(len(hits) > 0)",
         "answer = %planck -q -a planck convert 100 dollars\nprint(answer.text)",

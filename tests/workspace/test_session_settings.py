@@ -64,11 +64,11 @@ def test_an_address_with_a_password_is_not_stored() -> None:
     ],
 )
 def test_what_cannot_be_read_is_left_out(stored: object) -> None:
-    assert SessionSettings.read({"choices": stored}) == SessionSettings()
+    assert SessionSettings.of_stored(stored) == SessionSettings()
 
 
 def test_what_is_written_is_read() -> None:
     session_settings = SessionSettings(
         (Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"a:b": "http://c"}
     )
-    assert SessionSettings.read(session_settings.metadata()) == session_settings
+    assert SessionSettings.of_stored(session_settings.stored()) == session_settings

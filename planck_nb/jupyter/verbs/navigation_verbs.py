@@ -119,15 +119,16 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     Parameter("session", SESSION, "the session, by default the newest that is not open", optional=True),
     Option("model", "m", MODEL, "the model in place of those that are not found again or, if all are, of all"),
     Option("base-url", None, Kind("URL"), "the address of that model's server, if not the usual one"),
+    Option("trust", None, None, "restore the rules, addresses and functions of a session that you did not write"),
     example="resume calm-fox",
 )
-async def resume(notebook: Notebook, session: str | None, model: str | None, base_url: str | None) -> Text:
+async def resume(notebook: Notebook, session: str | None, model: str | None, base_url: str | None, trust: bool) -> Text:
     """Resume the session."""
     workspace = notebook.workspace
     if base_url and not model:
         raise UsageError("--base-url needs --model: it is the address of that model's server.")
     chosen = workspace.model(model, base_url=base_url) if model else None
-    notices = await workspace.resume(session, find=_tool_resolver(notebook), model=chosen)
+    notices = await workspace.resume(session, find=_tool_resolver(notebook), model=chosen, trust=trust)
     notebook.controller.choose_current()
     agents = _listed(workspace.agents.values())
     return Text("\n".join([f"This notebook continues {workspace.session.name} with {agents}.", *notices]))

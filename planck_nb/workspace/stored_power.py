@@ -1,0 +1,145 @@
+"""What a stored session may give its agents: everything that its user wrote, and only words of another hand.
+
+A session may come from another person, another machine or an older version. Its conversation is restored in any case.
+Tools of the notebook and of packages, addresses, grants, additional request fields and remembered rules are restored
+if the rows that hold them are authentic, or if the user trusts the session. Tools of the workspace are restored in any
+case, because the policy decides on each of their calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from planck_nb.agent.approval import Rule
+from planck_nb.agent.identity import Grants
+from planck_nb.sessions import AgentRecord, Session, SessionMembers
+from planck_nb.workspace.session_settings import KEY, SessionSettings, limited, read_rules
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPower:
+    """What a session restores.
+
+    Args:
+        members: The agents of the session and the remembered rules; those that are not authentic without what waits.
+        settings: The rules of the session.
+        signed_settings: The settings as far as they are authentic, to know whether they have to be written.
+        base_urls: The addresses that were stored for agents that do not say themselves where their model is.
+        left_out: What was left out, in a few words for each kind.
+    """
+
+    members: SessionMembers
+    settings: SessionSettings
+    signed_settings: SessionSettings
+    base_urls: Mapping[str, str] = field(default_factory=dict[str, str])
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of the session. What they allow, they do not allow to agents of another hand."""
+        members = self.members.members
+        rules = [*self.settings.rules_for([member.identity.id for member in members])]
+        for rule in self.members.rules:
+            before = [member.identity.id for member in members if member.first_id < rule.id]
+            parsed = read_rules([("allow", rule.text)])
+            rules += parsed if rule.scope else limited(parsed, before)
+        own = [member.identity.id for member in members if member.authentic]
+        return tuple(rules if len(own) == len(members) else _not_for_others(rules, own))
+
+
+def read_power(
+    session: Session, members: SessionMembers, *, trusted: bool, is_workspace_tool: Callable[[str], bool]
+) -> StoredPower:
+    """Decide what of a session is restored.
+
+    Args:
+        session: The session.
+        members: Its agents and rules, as they are stored.
+        trusted: Whether the user has said that it is to be restored as if the user had written it.
+        is_workspace_tool: Whether a tool of this name is one of the workspace: built in, or of a TOOL.json file.
+    """
+    stored = SessionSettings.of_stored(session.get_metadata().get(KEY))
+    signed = SessionSettings.of_stored(session.get_signed_metadata(KEY))
+    if trusted:
+        everything = SessionMembers(
+            tuple(replace(member, authentic=True) for member in members.members),
+            tuple(replace(rule, authentic=True) for rule in members.rules),
+        )
+        return StoredPower(everything, stored, signed, stored.base_urls)
+    denied = (rule for rule in stored.rules if rule.action == "deny")
+    settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))))
+    kept = SessionMembers(
+        tuple(_without_power(member, is_workspace_tool) for member in members.members),
+        tuple(rule for rule in members.rules if rule.authentic),
+    )
+    waiting = [rule for rule in stored.rules if rule not in settings.rules]
+    left_out = _left_out(members, kept, len(waiting), {*stored.base_urls.items()} - {*signed.base_urls.items()})
+    return StoredPower(kept, settings, signed, stored.base_urls, tuple(left_out))
+
+
+def left_out_sentence(session: str, left_out: Iterable[str], reason: str = "") -> str:
+    """What to tell the user about what was left out.
+
+    Args:
+        session: The name of the session.
+        left_out: What was left out.
+        reason: A sentence about the user's key if it cannot be used.
+    """
+    said = (
+        f"Session {session} was not written by you on this machine, so it continues without {_joined(left_out)}. "
+        f"Give the agents what they need with --tools and --model, or everything with `%planck resume {session} "
+        "--trust`."
+    )
+    return f"{said} {reason}".rstrip()
+
+
+def _without_power(member: AgentRecord, is_workspace_tool: Callable[[str], bool]) -> AgentRecord:
+    if member.authentic:
+        return member
+    return replace(
+        member,
+        tools=tuple(name for name in member.tools if is_workspace_tool(name)),
+        grants=Grants(),
+        grant_sources=(),
+        # Additional fields can name servers that the provider calls.
+        options={name: value for name, value in member.options.items() if name != "extra"},
+    )
+
+
+def _not_for_others(rules: Iterable[Rule], own: list[str]) -> Iterable[Rule]:
+    for rule in rules:
+        if rule.action != "allow":
+            yield rule
+        elif rule.agent_ids:
+            ids = tuple(agent_id for agent_id in rule.agent_ids if agent_id in own)
+            yield from (replace(rule, agent_ids=ids),) if ids else ()
+        else:
+            yield from limited([rule], own)
+
+
+def _left_out(stored: SessionMembers, kept: SessionMembers, rules: int, addresses: set[tuple[str, str]]) -> list[str]:
+    pairs = [(a, b) for a, b in zip(stored.members, kept.members, strict=True) if not a.removed]
+    tools = sorted({name for before, after in pairs for name in before.tools if name not in after.tools})
+    servers = {url for _, url in addresses}
+    servers |= {
+        str(url) for before, _ in pairs if not before.authentic and (url := before.model_source.get("base_url"))
+    }
+    rules += len(stored.rules) - len(kept.rules)
+    found = [
+        _counted(rules, "remembered approval rule"),
+        f"the tools {', '.join(tools)}" if tools else "",
+        _counted(len(servers - {""}), "address of a model", "addresses of models"),
+        "the grants of its agents" if any(before.grants != after.grants for before, after in pairs) else "",
+        "additional request fields" if any(before.options != after.options for before, after in pairs) else "",
+    ]
+    return [each for each in found if each]
+
+
+def _counted(number: int, one: str, several: str = "") -> str:
+    return "" if not number else f"{number} {one if number == 1 else several or one + 's'}"
+
+
+def _joined(parts: Iterable[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
