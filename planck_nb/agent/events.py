@@ -18,6 +18,13 @@ from planck_nb.agent.effect import Effect
 from planck_nb.agent.identity import Grants, Role
 from planck_nb.ai.messages import AssistantMessage, Usage, UserPart
 from planck_nb.ai.messages import Message as ConversationMessage
+from planck_nb.ai.numbers import (
+    MOST_TOKENS_TOGETHER,
+    dollars,
+    token_count,
+    usage_counts,
+    with_plausible_numbers,
+)
 from planck_nb.base.json_types import JsonObject
 
 
@@ -518,6 +525,8 @@ AgentEvent: TypeAlias = (
 )
 """Any event of an agent."""
 
+_COUNTS = frozenset({"context_tokens", "tokens", "tokens_before", "tokens_after"})
+
 TRANSIENT = frozenset({"text_delta", "thinking_delta", "tool_args_delta", "tool_progress"})
 """Types of the events that are not stored, because a later event repeats what they contain."""
 
@@ -561,4 +570,21 @@ def decode_event(data: JsonObject) -> AgentEvent:
     Raises:
         pydantic.ValidationError: If `data` is not an encoded event.
     """
-    return cast("AgentEvent", _adapter().validate_python(data))
+    return cast("AgentEvent", _adapter().validate_python(_plausible(data) if isinstance(data, dict) else data))
+
+
+def _plausible(data: JsonObject) -> JsonObject:
+    """The event without numbers that cannot be right, which version 0.1.0 stored as servers sent them."""
+    changes: JsonObject = {}
+    for name in ("delta", "total", "usage"):
+        if name in data and (counts := usage_counts(data[name], most=MOST_TOKENS_TOGETHER) or {}) != data[name]:
+            changes[name] = counts
+    for name in ("cost", "total_cost"):
+        if name in data and (amount := dollars(data[name])) != data[name]:
+            changes[name] = amount
+    for name in _COUNTS & data.keys():
+        if token_count(data[name]) is None:
+            changes[name] = 0
+    if isinstance(message := data.get("message"), dict) and (checked := with_plausible_numbers(message)) is not message:
+        changes["message"] = checked
+    return {**data, **changes} if changes else data

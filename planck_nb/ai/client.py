@@ -36,7 +36,7 @@ from planck_nb.ai.providers import (
 )
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retry import RetryPolicy, Timeouts
-from planck_nb.ai.status_errors import is_about_thinking, truncated
+from planck_nb.ai.status_errors import is_about_thinking, quoted, truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
 from planck_nb.base.errors import (
     AuthenticationError,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from planck_nb.ai.transport import HttpResponse, Transport
 
+_LONGEST_REASON = 200
 _OK = 200
 _UNAUTHORIZED = 401
 _END_PATIENCE = 0.2
@@ -488,9 +489,10 @@ async def _decode(reply: HttpResponse, wire: Dialect, model: Model) -> AsyncGene
             failure = error
             failure.provider, failure.model = model.provider, model.id
             failure.request_id = failure.request_id or _request_id(reply)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             failure = ProviderProtocolError(
-                f"{model.provider} sent an event that its wire format {model.api!r} does not allow ({error!r}); "
+                f"{model.provider} sent an event that its wire format {model.api!r} does not allow "
+                f"({quoted(repr(error)[:_LONGEST_REASON])}); "
                 "check that base_url names the right API.",
                 provider=model.provider,
                 model=model.id,

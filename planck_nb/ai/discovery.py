@@ -17,6 +17,7 @@ from pydantic_core import from_json
 
 from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.models import Modality, Model
+from planck_nb.ai.numbers import context_length
 from planck_nb.ai.providers import auth_of, base_url_of, is_loopback
 from planck_nb.ai.retry import Timeouts
 from planck_nb.base.errors import PlanckError
@@ -33,6 +34,8 @@ _GRACE = 0.5
 
 _AT_ONCE = 8
 _LONGEST = 4 * 1024 * 1024
+_LONGEST_ID = 500
+_LONGEST_NUMBER = 20
 _OK = 200
 
 _UNUSABLE = (PlanckError, OSError, ValueError, KeyError, TypeError, AttributeError)
@@ -97,7 +100,7 @@ async def _models(template: Model, transport: Transport) -> list[Model]:
             if template.api == "ollama":
                 return await _ollama(template, server)
             rows = (await server.get("/models"))["data"]
-            found = [_described(template, row) for row in rows]
+            found = [model for row in rows if (model := _described(template, row)) is not None]
             if template.provider == "llama_cpp" and len(found) == 1:
                 found = [await _running(found[0], server)]
             return found
@@ -107,32 +110,40 @@ async def _models(template: Model, transport: Transport) -> list[Model]:
         await transport.close()
 
 
-def _described(template: Model, row: Any) -> Model:  # noqa: ANN401 - somebody else's JSON
-    """A row of an OpenAI-compatible list; what a server adds to the id has many names."""
-    facts = {**row, **(row.get("meta") or {})}
+def _described(template: Model, row: Any) -> Model | None:  # noqa: ANN401 - any JSON value
+    """A row of an OpenAI-compatible list, None if it has no usable id; what a server adds to the id has many names."""
+    if not isinstance(row, dict) or not _is_id(row.get("id")):
+        return None
+    meta = row.get("meta")
+    facts = {**row, **meta} if isinstance(meta, dict) else row
     windows = (facts.get(name) for name in ("n_ctx_train", "context_window", "context_length", "max_model_len"))
-    window = next((window for window in windows if isinstance(window, int) and window > 0), None)
+    window = next(filter(None, map(context_length, windows)), None)
     return replace(template, id=row["id"], name=row["id"], context_window=window)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isprintable()
 
 
 async def _running(model: Model, server: _Server) -> Model:
     """A llama.cpp model as its server runs it: usually with less context than it was trained for."""
     try:
         props = await server.get("/props")
-        window = props["default_generation_settings"]["n_ctx"]
+        window = context_length(props["default_generation_settings"]["n_ctx"])
         sees = (props.get("modalities") or {}).get("vision")
     except _UNUSABLE:
         return model
     modalities: tuple[Modality, ...] = ("text", "image") if sees else ("text",)
     return replace(
         model,
-        context_window=window if isinstance(window, int) and window > 0 else model.context_window,
+        context_window=window or model.context_window,
         modalities=None if sees is None else modalities,
     )
 
 
 async def _ollama(template: Model, server: _Server) -> list[Model]:
-    names = [row["name"] for row in (await server.get("/api/tags"))["models"]]
+    rows = (await server.get("/api/tags"))["models"]
+    names = [row["name"] for row in rows if isinstance(row, dict) and _is_id(row.get("name"))]
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def show(name: str) -> JsonObject:
@@ -172,13 +183,13 @@ def _window(facts: dict[str, Any]) -> int | None:
     """The context length: the one that the model's own parameters set, else the one it was trained for."""
     for line in str(facts.get("parameters") or "").splitlines():
         name, _, value = line.partition(" ")
-        if name == "num_ctx" and value.strip().isdigit():
-            return int(value)
+        value = value.strip()
+        if name == "num_ctx" and value.isdecimal() and len(value) <= _LONGEST_NUMBER:
+            return context_length(int(value))
     info = facts.get("model_info")
     if not isinstance(info, dict):
         return None
-    window = info.get(f"{info.get('general.architecture')}.context_length")
-    return window if isinstance(window, int) and window > 0 else None
+    return context_length(info.get(f"{info.get('general.architecture')}.context_length"))
 
 
 class _Server:

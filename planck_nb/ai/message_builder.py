@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -17,6 +20,7 @@ from planck_nb.ai.messages import (
     Usage,
 )
 from planck_nb.ai.models import Model
+from planck_nb.ai.numbers import usage_counts
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -88,7 +92,8 @@ class MessageBuilder:
                 case TextChunk() | ThinkingChunk() | ToolArgsChunk() | ToolCallStart() | PartEnd():
                     event.index += self._offset
                 case UsageUpdate():
-                    self._latest = event.usage
+                    _check_usage(event)
+                    self._latest = event.usage if event.is_known else None
                     event.usage += self._usage_before or Usage()
                 case _:
                     pass
@@ -96,17 +101,18 @@ class MessageBuilder:
     def _feed_other(self, event: StreamEvent) -> None:
         match event:
             case ToolCallStart():
-                event.id = self._unique(event.id)
+                event.id, event.name = self._unique(call_id(event.id)), tool_name(event.name)
                 draft = self._parts.setdefault(event.index, _Draft("tool_call"))
                 draft.id, draft.name = event.id, event.name
             case PartEnd():
                 draft = self._parts.setdefault(event.index, _Draft("text"))
                 draft.complete = True
-                draft.state = event.provider_state
+                draft.state = None if event.provider_state is None else _finite(event.provider_state)
             case Finish():
                 self.stop_reason = event.stop_reason
             case UsageUpdate():
-                self.usage = event.usage
+                _check_usage(event)
+                self.usage = event.usage if event.is_known else None
             case StreamRetry():
                 self.usage, self._latest = self._usage_before, None
 
@@ -148,18 +154,20 @@ class MessageBuilder:
         latest = self._model.cost(self._latest)
         return None if latest is None or self._cost_before is None else self._cost_before + latest
 
-    def _unique(self, call_id: str) -> str:
+    def _unique(self, given: str) -> str:
         """The id itself, or one that depends only on the calls before it."""
         number = len(self._ids) + 1
-        unique = call_id or f"call_{number}"
+        unique = given or f"call_{number}"
         while unique in self._ids:
-            unique = f"{call_id or 'call'}_{number}"
+            unique = f"{given or 'call'}_{number}"
             number += 1
         self._ids.add(unique)
         return unique
 
 
 _DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)
+_LONGEST_ID = 512
+_LONGEST_NAME = 128
 _KIND = {TextChunk: "text", ThinkingChunk: "thinking", ToolArgsChunk: "tool_call"}
 
 
@@ -194,10 +202,34 @@ class _Draft:
         return ToolCallPart(self.id, self.name, args or {}, text if args is None else None, self.state)
 
 
+def _check_usage(event: UsageUpdate) -> None:
+    """Mark counts that cannot be right as unknown, which a dialect of another package may have passed on."""
+    counts = usage_counts(asdict(event.usage))
+    if counts is None:
+        event.usage, event.is_known = Usage(), False
+    else:
+        event.usage = Usage(**counts)
+
+
+def call_id(given: object) -> str:
+    """The id of a call as the server sent it; empty, so that one is generated, for what cannot be one."""
+    usable = isinstance(given, str) and len(given) <= _LONGEST_ID and given.isprintable()
+    return given if usable and isinstance(given, str) else ""
+
+
+def tool_name(given: object) -> str:
+    """The name of a tool as the server sent it, without what no name has: then it is the name of no tool."""
+    if not isinstance(given, str):
+        return ""
+    if len(given) <= _LONGEST_NAME and given.isprintable():
+        return given
+    return "".join(each if each.isprintable() else "\ufffd" for each in given[:_LONGEST_NAME])
+
+
 def parse_arguments(text: str) -> JsonObject | None:
     """A call's arguments: an empty text means none; None if the text is not a JSON object.
 
-    The two halves of a surrogate pair are joined; a single half is replaced.
+    The two halves of a surrogate pair are joined; a single half is replaced. A number such as 1e999 is no JSON number.
     """
     if not text.strip():
         return {}
@@ -205,4 +237,15 @@ def parse_arguments(text: str) -> JsonObject | None:
         args = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), allow_inf_nan=False)
     except ValueError:
         return None
-    return args if isinstance(args, dict) else None
+    return args if isinstance(args, dict) and _finite(args) == args else None
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The value with None in the place of infinite numbers, which no journal and no request can hold."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value

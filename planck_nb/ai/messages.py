@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
+from planck_nb.ai.numbers import with_plausible_numbers
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
@@ -384,6 +385,8 @@ def message_json(message: Message) -> bytes:
 def decode_message(data: JsonObject) -> Message:
     """Make the message that `encode_message` converted to `data`.
 
+    Token counts and costs that cannot be right, which version 0.1.0 stored as servers sent them, become unknown.
+
     Args:
         data: A JSON object.
 
@@ -393,7 +396,8 @@ def decode_message(data: JsonObject) -> Message:
     Raises:
         pydantic.ValidationError: The data is not an encoded message.
     """
-    return cast("Message", _adapter().validate_python(data))
+    plausible = with_plausible_numbers(data) if isinstance(data, dict) else data
+    return cast("Message", _adapter().validate_python(plausible))
 
 
 def text_of(parts: Iterable[Part]) -> str:

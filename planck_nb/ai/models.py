@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.messages import Usage
+from planck_nb.ai.numbers import dollars
 from planck_nb.ai.request import Options
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
@@ -173,9 +174,9 @@ class Model:
             usage: The token counts of that request, None if unknown.
 
         Returns:
-            US dollars, None if usage or price is unknown.
+            US dollars, None if usage or price is unknown, or if the result is not an amount.
         """
-        return None if usage is None or self.pricing is None else self.pricing.cost(usage)
+        return None if usage is None or self.pricing is None else dollars(self.pricing.cost(usage))
 
     def takes(self, modality: Modality) -> bool:
         """Check whether the model accepts a kind of content.

@@ -6,6 +6,7 @@ The same for every dialect: a dialect finds the status and the vendor's message,
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from planck_nb.ai.models import Model
+from planck_nb.ai.numbers import LONGEST_WAIT
 from planck_nb.ai.providers import address_of, key_variables_of
 from planck_nb.base.errors import (
     AuthenticationError,
@@ -31,6 +33,7 @@ from planck_nb.base.errors import (
 )
 
 _LONGEST_QUOTE = 300
+_LOOKED_AT = 8 * _LONGEST_QUOTE
 
 _OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|(prompt|input)( is)? too long|max(imum)? context length"
@@ -71,7 +74,7 @@ def status_error(
         "key": (next(iter(key_variables_of(model)), "it")) if model.has_api_key else "whether it needs one",
         "pause": f"{wait:.0f} seconds" if wait else "a while",
     }
-    quote = _quote(words)
+    quote = quoted(words)
     return error_class(
         f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
         status=status,
@@ -175,24 +178,30 @@ def plain_words(body: bytes) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the server asks to wait, None if it does not."""
+    """The seconds that the server asks to wait, at most `LONGEST_WAIT`; None if it does not, or not for a time."""
     try:
         if milliseconds := headers.get("retry-after-ms"):
-            return max(0.0, float(milliseconds) / 1000)
+            return _wait(float(milliseconds) / 1000)
         value = headers.get("retry-after")
         if not value:
             return None
         if value[:1].isdigit():
-            return float(value)
+            return _wait(float(value))
         date = parsedate_to_datetime(value)
-    except ValueError:
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=UTC)
+        return _wait((date - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, OverflowError):
         return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return max(0.0, (date - datetime.now(UTC)).total_seconds())
 
 
-def _quote(words: str) -> str:
+def _wait(value: float) -> float | None:
+    return None if math.isnan(value) else min(max(value, 0.0), LONGEST_WAIT)
+
+
+def quoted(words: str) -> str:
+    """A server's words as a part of a sentence: on one line, without control characters, and not too long."""
+    words = "".join(each if each.isprintable() else " " for each in words[:_LOOKED_AT])
     words = " ".join(words.split()).strip().strip('"').rstrip(".")
     if len(words) <= _LONGEST_QUOTE:
         return words

@@ -92,10 +92,12 @@ class UsageUpdate:
 
     Args:
         usage: The counts, which replace those of the update before.
+        is_known: False if the server sent counts that cannot be right; `usage` is then empty.
     """
 
     usage: Usage
     type: Literal["usage"] = "usage"
+    is_known: bool = True
 
 
 @dataclass(slots=True)

@@ -6,9 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from planck_nb.ai.numbers import MOST_TOKENS
+
+MOST_DOLLARS_PER_MILLION = 1_000_000.0
+"""A higher price than a dollar for a token is a mistake."""
+
 Text = Annotated[str, Field(pattern=r"\S")]
-Tokens = Annotated[int, Field(gt=0)]
-Dollars = Annotated[float, Field(ge=0)]
+Tokens = Annotated[int, Field(gt=0, le=MOST_TOKENS)]
+Dollars = Annotated[float, Field(ge=0, le=MOST_DOLLARS_PER_MILLION, allow_inf_nan=False)]
 
 
 class _Table(BaseModel):
@@ -38,7 +43,7 @@ class Rates(_Table):
 class Step(Rates):
     """The rates of requests with more than `above` input tokens."""
 
-    above: int
+    above: Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
 
 class Price(Rates):
@@ -51,8 +56,8 @@ class DefaultOptions(_Table):
     """The options that may have a default."""
 
     max_tokens: Tokens | None = None
-    temperature: float | None = None
-    top_p: float | None = None
+    temperature: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    top_p: Annotated[float, Field(allow_inf_nan=False)] | None = None
     stop: list[str] = []
     thinking: Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     extra: dict[str, Any] = {}

@@ -11,6 +11,7 @@ import duckdb
 
 from planck_nb.agent.identity import AgentIdentity, Grants, Role
 from planck_nb.ai.messages import Usage
+from planck_nb.ai.numbers import MOST_TOKENS_TOGETHER, dollars, usage_counts
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.queries import query_into
 from planck_nb.sessions.session import Session
@@ -28,9 +29,31 @@ with bounds as (
         max(id) filter (type = 'turn_start') as turn_id,
         min(id) as first_id
     from store.visible_events group by agent_id
+),
+replies as (
+    select
+        agent_id, try_cast(data->>'$.delta.input_tokens' as double) as read,
+        try_cast(data->>'$.delta.output_tokens' as double) as written,
+        coalesce(try_cast(data->>'$.cost' as double), 0) as cost
+    from store.all_events where type = 'usage_delta'
+),
+checked as (
+    select
+        *,
+        coalesce(store.tokens(read) = floor(read), false)
+            and coalesce(store.tokens(written) = floor(written), false) as counted,
+        store.dollars(cost) is not null as paid
+    from replies
+),
+plausible as (
+    select
+        agent_id, bool_and(counted and paid) as all_plausible,
+        sum(read) filter (counted)::bigint as read, sum(written) filter (counted)::bigint as written,
+        sum(cost) filter (counted and paid) as cost
+    from checked group by agent_id
 )
 select
-    agent_id,
+    b.agent_id,
     first_id,
     started,
     state,
@@ -47,13 +70,15 @@ select
         select arg_max(coalesce(e.data->>'$.total_cost', e.data->>'$.cost'), e.id) from store.all_events e
         where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
     ) as cost,
+    coalesce(p.all_plausible, true) as all_plausible, p.read as plausible_read, p.written as plausible_written,
+    p.cost as plausible_cost,
     case when first_id = (select min(first_id) from bounds where started is not null) then (
         select list({'id': e.id, 'agent_id': e.agent_id, 'data': e.data})
         from store.visible_events e
         where e.type = 'approval_decision' and e.data->>'$.by' = 'user' and (e.data->>'$.allowed')::boolean
             and e.data->>'$.rule' <> ''
     ) end as rules
-from bounds b
+from bounds b left join plausible p on p.agent_id = b.agent_id
 where started is not null
 order by first_id
 """
@@ -228,13 +253,34 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
         removed=bool(row["removed"]),
         unfinished=bool(row["unfinished"]),
         turn=-1 if row["turn"] is None else int(row["turn"]),
-        usage=Usage(**json.loads(row["usage"] or "{}")),
-        cost=None if row["cost"] is None else float(row["cost"]),
+        usage=_usage(row),
+        cost=_cost(row),
         first_id=int(row["first_id"]),
         authentic=started.authentic and state.authentic,
         grant_sources=tuple(map(_source, _list(started.data.get("grant_sources")))),
         compactor=_source(started.data.get("compactor", {})),
     )
+
+
+def _usage(row: dict[str, Any]) -> Usage:
+    """The tokens so far. If version 0.1.0 added numbers that cannot be right, they are the sum of the others."""
+    counts = usage_counts(json.loads(row["usage"] or "{}"), most=MOST_TOKENS_TOGETHER)
+    if counts is None or not row["all_plausible"]:
+        return Usage(row["plausible_read"] or 0, row["plausible_written"] or 0)
+    return Usage(**counts)
+
+
+def _cost(row: dict[str, Any]) -> float | None:
+    """The US dollars so far, as `_usage`."""
+    if row["cost"] is None:
+        return None
+    try:
+        total = dollars(float(row["cost"]))
+    except ValueError:
+        total = None
+    if total is None or not row["all_plausible"]:
+        return float(row["plausible_cost"] or 0.0)
+    return total
 
 
 def _rule(session: Session, row: dict[str, Any]) -> RememberedRule:

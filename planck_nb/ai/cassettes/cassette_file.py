@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planck_nb.ai.numbers import seconds, whole_number
 from planck_nb.base.errors import (
     CassetteError,
     ProviderAddressError,
@@ -22,6 +23,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.jsonl import append_line, read_lines
 
 VERSION = 1
+_LOWEST_STATUS = 100
 
 ERRORS: Mapping[str, type[ProviderError]] = {
     kind.__name__: kind
@@ -88,7 +90,7 @@ def read_entries(path: Path) -> Iterator[CassetteEntry]:
 
 
 def _entry(line: bytes, path: Path, number: int) -> CassetteEntry:
-    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         data: Any = json.loads(line)
         if data["v"] > VERSION:
             raise CassetteError(
@@ -97,17 +99,17 @@ def _entry(line: bytes, path: Path, number: int) -> CassetteEntry:
             )
         entry = CassetteEntry(
             key=_typed(data["key"], str),
-            occurrence=_typed(data["occurrence"], int),
+            occurrence=_number(data["occurrence"], most=2**31),
             provider=_typed(data["provider"], str),
             api=_typed(data["api"], str),
             model=_typed(data["model"], str),
             request=_typed(data["request"], dict),
-            status=None if data["status"] is None else _typed(data["status"], int),
-            headers=_typed(data["headers"], dict),
-            chunks=tuple((float(delay), _read(chunk)) for delay, chunk in data["chunks"]),
+            status=None if data["status"] is None else _status(data["status"]),
+            headers={_typed(name, str): _typed(value, str) for name, value in data["headers"].items()},
+            chunks=tuple((_pause(delay), _read(chunk)) for delay, chunk in data["chunks"]),
             end=_typed(data["end"], str),
             message=_typed(data["message"], str),
-            end_ms=float(data["end_ms"]),
+            end_ms=_pause(data["end_ms"]),
             complete=_typed(data["complete"], bool),
         )
         if entry.end in ERRORS or entry.end == "closed" or (entry.end == "eof" and entry.status is not None):
@@ -121,6 +123,25 @@ def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401 - any JSON value
     if not isinstance(value, kind):
         raise TypeError(kind)
     return value
+
+
+def _number(value: object, *, most: int) -> int:
+    if (number := whole_number(value, most=most)) is None:
+        raise TypeError(int)
+    return number
+
+
+def _status(value: object) -> int:
+    status = _number(value, most=599)
+    if status < _LOWEST_STATUS:
+        raise ValueError(status)
+    return status
+
+
+def _pause(value: object) -> float:
+    """Milliseconds; 0 for what cannot be that, because an answer is worth more than its pace."""
+    usable = isinstance(value, int | float) and seconds(value / 1000) is not None
+    return float(value) if usable and isinstance(value, int | float) else 0.0
 
 
 def _read(chunk: Any) -> bytes:  # noqa: ANN401 - any JSON value

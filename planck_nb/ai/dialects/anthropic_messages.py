@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, Pause, WireRequest
 from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools, is_vendor, version_for
-from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_media, unreadable
+from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
     FilePart,
@@ -26,13 +27,13 @@ from planck_nb.ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
-    Usage,
 )
 from planck_nb.ai.models import Model
+from planck_nb.ai.numbers import http_status
 from planck_nb.ai.portable_history import Prefix, prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import body_error, status_error, truncated, words_and_kind
+from planck_nb.ai.status_errors import body_error, quoted, status_error, truncated, words_and_kind
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -42,7 +43,6 @@ from planck_nb.ai.stream_events import (
     ThinkingChunk,
     ToolArgsChunk,
     ToolCallStart,
-    UsageUpdate,
 )
 from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
@@ -234,6 +234,7 @@ class MessagesDecoder:
         self._model = model
         self._blocks: dict[int, _ContentBlock] = {}
         self._usage: JsonObject = {}
+        self._counts = TokenCounts(model)
         self._reason = ""
         self._details: JsonObject = {}
         self._finished = False
@@ -246,9 +247,13 @@ class MessagesDecoder:
         kind = event.get("type")
         if kind == "content_block_delta":
             delta = event["delta"]
+            index = event["index"]
             if delta.get("type") == "text_delta":  # the hot path
-                return (TextChunk(event["index"], delta["text"]),)
-            return self._delta(event["index"], delta)
+                text = delta["text"]
+                if isinstance(text, str) and isinstance(index, int):
+                    return (TextChunk(index, text),)
+                raise TypeError(f"a text of type {type(text).__name__} at {index!r:.40}")
+            return self._delta(index_of(index), delta)
         return self._border(kind, event)
 
     def _border(self, kind: object, event: JsonObject) -> Iterable[StreamEvent | Pause]:
@@ -256,15 +261,15 @@ class MessagesDecoder:
         events: Iterable[StreamEvent | Pause] = ()
         match kind:
             case "content_block_start":
-                events = self._start(event["index"], event["content_block"])
+                events = self._start(index_of(event["index"]), event["content_block"])
             case "content_block_stop":
-                events = self._stop(event["index"])
+                events = self._stop(index_of(event["index"]))
             case "message_start":
                 events = self._count(event["message"].get("usage"))
             case "message_delta":
                 delta = event.get("delta") or {}
-                self._reason = delta.get("stop_reason") or self._reason
-                self._details = delta.get("stop_details") or self._details
+                self._reason = text_of(delta.get("stop_reason")) or self._reason
+                self._details = table(delta.get("stop_details")) or self._details
                 events = self._count(event.get("usage"))
             case "message_stop":
                 self._finished = True
@@ -275,8 +280,8 @@ class MessagesDecoder:
 
     def _finish(self) -> Iterable[StreamEvent | Pause]:
         if self._reason == "refusal":
-            category = self._details.get("category")
-            words = str(self._details.get("explanation") or "it gave no reason").strip().rstrip(".")
+            category = quoted(str(self._details.get("category") or ""))
+            words = quoted(str(self._details.get("explanation") or "it gave no reason"))
             yield StreamWarning(
                 f"{self._model} refused to continue{f' ({category})' if category else ''}: {words}; "
                 "rewind and rephrase the prompt, or choose another model."
@@ -296,9 +301,9 @@ class MessagesDecoder:
         self._blocks[index] = _ContentBlock(state)
         match block.get("type"):
             case "text":
-                return (TextChunk(index, state.pop("text", "")),)
+                return (TextChunk(index, text_of(state.pop("text", ""))),)
             case "thinking":
-                return (ThinkingChunk(index, state.pop("thinking", "")),)
+                return (ThinkingChunk(index, text_of(state.pop("thinking", ""))),)
             case "redacted_thinking":
                 return (ThinkingChunk(index, ""),)
             case "tool_use":
@@ -311,9 +316,9 @@ class MessagesDecoder:
         block = self._blocks.setdefault(index, _ContentBlock({}))
         match delta.get("type"):
             case "thinking_delta":
-                return (ThinkingChunk(index, delta["thinking"]),)
+                return (ThinkingChunk(index, text_of(delta["thinking"])),)
             case "input_json_delta":
-                text = delta["partial_json"]
+                text = text_of(delta["partial_json"])
                 if block.state.get("type") == "tool_use":
                     return (ToolArgsChunk(index, text),) if text else ()
                 block.pieces.append(text)
@@ -343,21 +348,31 @@ class MessagesDecoder:
             if not block.ended:
                 yield from self._stop(index)
 
-    def _count(self, usage: JsonObject | None) -> Iterable[StreamEvent]:
+    def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
         """Counts are cumulative: a later one replaces an earlier one, a missing one changes nothing."""
         if not usage:
             return ()
-        self._usage.update((name, value) for name, value in usage.items() if value is not None)
-        return (UsageUpdate(_usage(self._usage)),)
+        if not isinstance(usage, dict):
+            return self._counts.unreadable(usage)
+        known = self._usage
+        known.update((name, value) for name, value in usage.items() if value is not None)
+        cached, created = known.get("cache_read_input_tokens"), known.get("cache_creation_input_tokens")
+        return self._counts.update(
+            read=(known.get("input_tokens"), cached, created),
+            written=(known.get("output_tokens"),),
+            cache_read=cached,
+            cache_write=created,
+            thinking=table(known.get("output_tokens_details")).get("thinking_tokens"),
+        )
 
     def _failure(self, event: JsonObject) -> ProviderError:
         words, kind = words_and_kind(event)
         error = event.get("error")
         inner = error if isinstance(error, dict) else event
-        code = inner.get("code")
-        status = code if isinstance(code, int) else _STATUS_OF_ERROR.get(str(inner.get("type")), 500)
+        status = http_status(inner.get("code")) or _STATUS_OF_ERROR.get(str(inner.get("type")), 500)
         failure = status_error(self._model, status, words, kind=kind)
-        failure.request_id = event.get("request_id")
+        request_id = event.get("request_id")
+        failure.request_id = request_id if isinstance(request_id, str) else None
         return failure
 
 
@@ -371,16 +386,3 @@ def _state(block: _ContentBlock) -> JsonObject | None:
     if state.get("type") == "tool_use":
         return {name: value for name, value in state.items() if name != "type"} or None
     return state or None
-
-
-def _usage(usage: JsonObject) -> Usage:
-    read = usage.get("cache_read_input_tokens") or 0
-    written = usage.get("cache_creation_input_tokens") or 0
-    details = usage.get("output_tokens_details") or {}
-    return Usage(
-        input_tokens=(usage.get("input_tokens") or 0) + read + written,
-        output_tokens=usage.get("output_tokens") or 0,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        thinking_tokens=details.get("thinking_tokens") or 0,
-    )

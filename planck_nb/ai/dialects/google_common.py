@@ -11,6 +11,7 @@ from urllib.parse import quote
 from pydantic_core import from_json
 
 from planck_nb.ai.models import LEVELS, Model, nearest_level
+from planck_nb.ai.numbers import http_status
 from planck_nb.ai.request import Options
 from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
 from planck_nb.base.errors import ProviderError, ProviderStatusError
@@ -153,7 +154,7 @@ def _objects(value: Any) -> list[JsonObject]:  # noqa: ANN401 - any JSON value
 
 def _status_of(error: JsonObject) -> int:
     code = error.get("code")
-    if isinstance(code, int) and 400 <= code <= 599:  # noqa: PLR2004
-        return code
+    if (known := http_status(code)) is not None:
+        return known
     words = f"{error.get('status') or ''} {code or ''}".upper()
     return next((status for name, status in _STATUS_OF_ERROR.items() if name in words), 500)

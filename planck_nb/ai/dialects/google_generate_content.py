@@ -12,7 +12,7 @@ such as executed code, it is `{"part": …}`, the whole part. Metadata of the me
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.google_common import (
@@ -25,8 +25,9 @@ from planck_nb.ai.dialects.google_common import (
     path_of,
     sampling,
 )
-from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
+from planck_nb.ai.dialects.token_counts import TokenCounts
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
@@ -36,14 +37,13 @@ from planck_nb.ai.messages import (
     StopReason,
     ToolCallPart,
     ToolResultMessage,
-    Usage,
     UserPart,
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import truncated
+from planck_nb.ai.status_errors import quoted, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -53,7 +53,6 @@ from planck_nb.ai.stream_events import (
     ThinkingChunk,
     ToolArgsChunk,
     ToolCallStart,
-    UsageUpdate,
 )
 from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
@@ -278,6 +277,7 @@ class GenerateContentDecoder:
         self._about: JsonObject = {}
         self._counts: JsonObject = {}
         self._told: JsonObject = {}
+        self._tokens = TokenCounts(model)
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
         """The events of one chunk. Raises `ProviderError` for an error that the server reports."""
@@ -297,7 +297,7 @@ class GenerateContentDecoder:
         elif feedback := piece.get("promptFeedback"):
             self._about_prompt(feedback)
         counts = piece.get("usageMetadata")
-        if counts and "promptTokenCount" in counts:
+        if counts and (not isinstance(counts, dict) or "promptTokenCount" in counts):
             first = not self._counts
             self._counts = counts
             # Every chunk has counts; reporting only the first and the last saves a third of the time.
@@ -378,13 +378,25 @@ class GenerateContentDecoder:
     def _count(self, events: list[StreamEvent]) -> None:
         if self._counts and self._counts is not self._told:
             self._told = self._counts
-            events.append(UsageUpdate(_usage(self._counts)))
+            events.extend(self._usage(self._counts))
+
+    def _usage(self, counts: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
+        """The usage. Google counts the input of tools such as a search, and thinking, separately."""
+        if not isinstance(counts, dict):
+            return self._tokens.unreadable(counts)
+        thinking = counts.get("thoughtsTokenCount")
+        return self._tokens.update(
+            read=(counts.get("promptTokenCount"), counts.get("toolUsePromptTokenCount")),
+            written=(counts.get("candidatesTokenCount"), thinking),
+            cache_read=counts.get("cachedContentTokenCount"),
+            thinking=thinking,
+        )
 
     def _about_answer(self, candidate: JsonObject) -> None:
         reason = candidate.get("finishReason")
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
-            self._reason = reason
-            self._words = candidate.get("finishMessage") or ""
+            self._reason = text_of(reason)
+            self._words = quoted(str(candidate.get("finishMessage") or ""))
         for name in _ABOUT:
             if value := candidate.get(name):
                 self._about[name] = value
@@ -392,7 +404,7 @@ class GenerateContentDecoder:
     def _about_prompt(self, feedback: JsonObject) -> None:
         if reason := feedback.get("blockReason"):
             self._reason = _BLOCKED
-            self._words = f"{reason} {feedback.get('blockReasonMessage') or ''}".strip()
+            self._words = quoted(f"{reason} {feedback.get('blockReasonMessage') or ''}")
 
 
 def _sentence(model: Model, reason: str, words: str) -> str:
@@ -402,15 +414,4 @@ def _sentence(model: Model, reason: str, words: str) -> str:
         return f"{model.provider} blocked the prompt for {model.id}{quote}; change what it asks."
     if reason in _STOP_REASONS:
         return f"{model.provider} ended the answer of {model.id} with {reason}{quote}; ask for something else."
-    return f"{model.provider} ended the answer of {model.id} for the unknown reason {reason}{quote}; check it."
-
-
-def _usage(counts: JsonObject) -> Usage:
-    """The usage. Google counts the input of tools such as a search, and thinking, separately."""
-    thinking = counts.get("thoughtsTokenCount") or 0
-    return Usage(
-        input_tokens=(counts.get("promptTokenCount") or 0) + (counts.get("toolUsePromptTokenCount") or 0),
-        output_tokens=(counts.get("candidatesTokenCount") or 0) + thinking,
-        cache_read_tokens=counts.get("cachedContentTokenCount") or 0,
-        thinking_tokens=thinking,
-    )
+    return f"{model.provider} ended the answer of {model.id} for the unknown reason {quoted(reason)}{quote}; check it."

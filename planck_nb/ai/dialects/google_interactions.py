@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.google_common import failure, headers_for, http_failure, level_for, merge, sampling
-from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
+from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
     AssistantPart,
@@ -27,14 +28,13 @@ from planck_nb.ai.messages import (
     Message,
     StopReason,
     ToolResultPart,
-    Usage,
     UserPart,
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
-from planck_nb.ai.status_errors import truncated
+from planck_nb.ai.status_errors import quoted, truncated
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -44,7 +44,6 @@ from planck_nb.ai.stream_events import (
     ThinkingChunk,
     ToolArgsChunk,
     ToolCallStart,
-    UsageUpdate,
 )
 from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
@@ -218,6 +217,7 @@ class InteractionsDecoder:
         self._steps: dict[int, _Step] = {}
         self._parts = 0
         self._error: JsonObject | None = None
+        self._counts = TokenCounts(model)
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
@@ -230,7 +230,7 @@ class InteractionsDecoder:
         if kind == "step.delta":
             self._delta(event["index"], event["delta"], events)
             if metadata := event.get("metadata"):
-                _count(metadata.get("total_usage"), events)
+                self._count(table(metadata).get("total_usage"), events)
         elif kind == "step.start":
             self._start(event["index"], event["step"], events)
         elif kind == "step.stop":
@@ -241,7 +241,7 @@ class InteractionsDecoder:
         elif kind == "error" or "error" in event:
             raise failure(self._model, None, event)
         elif kind == "interaction.status_update":
-            _count(event.get("usage"), events)
+            self._count(event.get("usage"), events)
         return events
 
     def end(self) -> Iterable[StreamEvent]:
@@ -269,7 +269,7 @@ class InteractionsDecoder:
             case "function_call":
                 step.index = self._next()
                 step.given = fields.pop("arguments", None)
-                events.append(ToolCallStart(step.index, fields.pop("id", None) or "", fields.pop("name", None) or ""))
+                events.append(ToolCallStart(step.index, fields.pop("id", None) or "", fields.pop("name", None)))
             case _:
                 step.index = self._next()
                 events.append(TextChunk(step.index, ""))
@@ -281,14 +281,15 @@ class InteractionsDecoder:
             self._start(index, {"type": _STEP_OF.get(kind, kind)}, events)
             step = self._steps[index]
         if kind == "text" and step.index is not None and step.kind == "model_output":  # the hot path
-            events.append(TextChunk(step.index, delta["text"]))
+            text = delta["text"]
+            events.append(TextChunk(step.index, text if isinstance(text, str) else text_of(text)))
         elif kind == "arguments_delta":
-            if text := delta.get("arguments"):
+            if text := text_of(delta.get("arguments")):
                 step.arguments.append(text)
                 if step.kind == "function_call" and step.index is not None:
                     events.append(ToolArgsChunk(step.index, text))
         elif kind == "thought_summary" and step.index is not None:
-            events.append(ThinkingChunk(step.index, (delta.get("content") or {}).get("text") or ""))
+            events.append(ThinkingChunk(step.index, text_of((delta.get("content") or {}).get("text"))))
         elif step.kind == "model_output":
             self._piece(step, delta, events)
         else:
@@ -310,7 +311,7 @@ class InteractionsDecoder:
             step.index = self._next()
         if annotations := content.get("annotations"):
             step.fields["annotations"] = [*step.fields.get("annotations", ()), *annotations]
-        events.append(TextChunk(step.index, content.get("text") or ""))
+        events.append(TextChunk(step.index, text_of(content.get("text"))))
 
     def _stop(self, step: _Step, events: list[StreamEvent]) -> None:
         if step.kind == "function_call" and step.given and not step.arguments and step.index is not None:
@@ -334,8 +335,8 @@ class InteractionsDecoder:
                 self._start(index, step, events)
         for step in self._steps.values():
             self._stop(step, events)
-        _count(interaction.get("usage"), events)
-        status = str(interaction.get("status"))
+        self._count(interaction.get("usage"), events)
+        status = quoted(str(interaction.get("status")))
         if status in _FAILURES:
             error = self._error or {"message": f"the interaction ended as {status}"}
             raise failure(self._model, _FAILURES[status], error)
@@ -345,23 +346,23 @@ class InteractionsDecoder:
         self._finished = True
         events.append(Finish(reason or "stop"))
 
+    def _count(self, usage: Any, events: list[StreamEvent]) -> None:  # noqa: ANN401 - any JSON value
+        """Add the usage. Google counts the input of tools such as a search, and thinking, separately."""
+        if not usage:
+            return
+        if not isinstance(usage, dict):
+            events.extend(self._counts.unreadable(usage))
+        elif "total_input_tokens" in usage:
+            thinking = usage.get("total_thought_tokens")
+            events.extend(
+                self._counts.update(
+                    read=(usage["total_input_tokens"], usage.get("total_tool_use_tokens")),
+                    written=(usage.get("total_output_tokens"), thinking),
+                    cache_read=usage.get("total_cached_tokens"),
+                    thinking=thinking,
+                )
+            )
+
     def _next(self) -> int:
         self._parts += 1
         return self._parts - 1
-
-
-def _count(usage: JsonObject | None, events: list[StreamEvent]) -> None:
-    """Add the usage. Google counts the input of tools such as a search, and thinking, separately."""
-    if not usage or "total_input_tokens" not in usage:
-        return
-    thinking = usage.get("total_thought_tokens") or 0
-    events.append(
-        UsageUpdate(
-            Usage(
-                input_tokens=(usage["total_input_tokens"] or 0) + (usage.get("total_tool_use_tokens") or 0),
-                output_tokens=(usage.get("total_output_tokens") or 0) + thinking,
-                cache_read_tokens=usage.get("total_cached_tokens") or 0,
-                thinking_tokens=thinking,
-            )
-        )
-    )

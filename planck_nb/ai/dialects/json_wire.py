@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -11,14 +12,19 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import ProviderProtocolError
 from planck_nb.base.json_types import JsonObject
 
+_HIGHEST_INDEX = 2**31 - 1
+_LONGEST_NUMBER = 400
+"""Digits; Python refuses to read much longer ones."""
+
 
 def read_object(data: bytes, model: Model) -> JsonObject:
     """One frame's JSON object. Raises `ProviderProtocolError` for anything else.
 
-    Invalid UTF-8 and halves of surrogate pairs, which small models produce, become U+FFFD.
+    Invalid UTF-8 and halves of surrogate pairs, which small models produce, become U+FFFD. NaN and infinite numbers,
+    which are not JSON, become null.
     """
     try:
-        value = from_json(data)
+        value = from_json(data, allow_inf_nan=False)
     except ValueError:
         value = _read_leniently(data)
     if isinstance(value, dict):
@@ -32,6 +38,22 @@ def read_object(data: bytes, model: Model) -> JsonObject:
     )
 
 
+def text_of(value: object) -> str:
+    """The value if it is a text, empty for null. Raises TypeError for anything else."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    raise TypeError(f"a text of type {type(value).__name__}")
+
+
+def index_of(value: object) -> int:
+    """The value if it can be the index of a part. Raises TypeError for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool) and -_HIGHEST_INDEX <= value <= _HIGHEST_INDEX:
+        return value
+    raise TypeError(f"an index of type {type(value).__name__} or out of range")
+
+
 def write_json(value: object) -> bytes:
     """A value as JSON bytes."""
     try:
@@ -42,9 +64,18 @@ def write_json(value: object) -> bytes:
 
 def _read_leniently(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     try:
-        return _whole_text(json.loads(data.decode("utf-8", "replace")))
+        text = data.decode("utf-8", "replace")
+        return _whole_text(json.loads(text, parse_constant=lambda _: None, parse_float=_finite, parse_int=_whole))
     except (ValueError, RecursionError):
         return None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if len(text) <= _LONGEST_NUMBER else None
+
+
+def _finite(text: str) -> float | None:
+    return number if math.isfinite(number := float(text)) else None
 
 
 def _whole_text(value: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -8,12 +8,14 @@ server silently drops the beginning of a conversation. Tool calls are not stream
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
-from planck_nb.ai.dialects.json_wire import read_object, write_json
-from planck_nb.ai.messages import ImagePart, Message, StopReason, ToolResultPart, Usage, UserMessage
+from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
+from planck_nb.ai.dialects.token_counts import TokenCounts
+from planck_nb.ai.messages import ImagePart, Message, StopReason, ToolResultPart, UserMessage
 from planck_nb.ai.models import Model
+from planck_nb.ai.numbers import http_status
 from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
@@ -26,7 +28,6 @@ from planck_nb.ai.stream_events import (
     ThinkingChunk,
     ToolArgsChunk,
     ToolCallStart,
-    UsageUpdate,
 )
 from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
@@ -196,7 +197,7 @@ class OllamaDecoder:
         # The hot path: a line that continues the text.
         if self._open == "text" and len(message) == 2 and not line.get("done") and "error" not in line:  # noqa: PLR2004
             text = message.get("content")
-            if text and "role" in message:
+            if text and "role" in message and isinstance(text, str):
                 return (TextChunk(self._parts - 1, text),)
         return self._line(line, message)
 
@@ -210,20 +211,27 @@ class OllamaDecoder:
         if "error" in line:
             words, kind = words_and_kind(line)
             raise status_error(self._model, _status(line), words, kind=kind)
-        if thought := message.get("thinking"):
+        if thought := text_of(message.get("thinking")):
             yield from self._turn_to("thinking")
             yield ThinkingChunk(self._parts - 1, thought)
-        if text := message.get("content"):
+        if text := text_of(message.get("content")):
             yield from self._turn_to("text")
             yield TextChunk(self._parts - 1, text)
         for call in message.get("tool_calls") or ():
             yield from self._call(call)
         if line.get("done"):
             yield from self._turn_to(None)
-            yield from _usage(line)
+            yield from self._usage(line)
             self._finished = True
             reason = _STOP_REASONS.get(line.get("done_reason") or "", "stop")
             yield Finish("tool_use" if self._called and reason == "stop" else reason)
+
+    def _usage(self, line: JsonObject) -> Iterable[StreamEvent]:
+        """The usage, if there are counts. The server leaves them out for a prompt that is completely cached."""
+        read, written = line.get("prompt_eval_count"), line.get("eval_count")
+        if read is None and written is None:
+            return ()
+        return TokenCounts(self._model).update(read=(read,), written=(written,))
 
     def _turn_to(self, kind: Literal["text", "thinking"] | None) -> Iterable[StreamEvent]:
         """End the open part unless it is of this kind, and start a new one."""
@@ -248,14 +256,6 @@ class OllamaDecoder:
         yield PartEnd(index)
 
 
-def _usage(line: JsonObject) -> Iterable[StreamEvent]:
-    """The usage, if there are counts. The server leaves them out for a prompt that is completely cached."""
-    read, written = line.get("prompt_eval_count"), line.get("eval_count")
-    if read is not None or written is not None:
-        yield UsageUpdate(Usage(input_tokens=read or 0, output_tokens=written or 0))
-
-
 def _status(line: JsonObject) -> int:
     """The HTTP status for an error inside the stream, 500 if it names none."""
-    status: Any = line.get("status_code") or line.get("status")
-    return status if isinstance(status, int) and status >= 400 else 500  # noqa: PLR2004
+    return http_status(line.get("status_code") or line.get("status")) or 500

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
-from planck_nb.ai.dialects.json_wire import read_object, write_json
+from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.openai_common import (
     add_sampling,
     add_template_switch,
@@ -23,6 +23,7 @@ from planck_nb.ai.dialects.openai_common import (
     output_format,
     reasons,
 )
+from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,
@@ -30,7 +31,6 @@ from planck_nb.ai.messages import (
     StopReason,
     TextPart,
     ToolResultMessage,
-    Usage,
     UserPart,
 )
 from planck_nb.ai.models import Model
@@ -46,7 +46,6 @@ from planck_nb.ai.stream_events import (
     ThinkingChunk,
     ToolArgsChunk,
     ToolCallStart,
-    UsageUpdate,
 )
 from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
@@ -204,6 +203,7 @@ class ChatDecoder:
         self._reasoning_field = ""
         self._calls: dict[int, tuple[int, str]] = {}
         self._reason: StopReason | None = None
+        self._counts = TokenCounts(model)
         self._finished = False
 
     def feed(self, data: bytes) -> Iterable[StreamEvent]:
@@ -283,7 +283,19 @@ class ChatDecoder:
         if error := chunk.get("error"):
             raise failure_of(self._model, error)
         usage = chunk.get("usage")
-        return (UsageUpdate(_usage(usage)),) if usage else ()
+        return self._count(usage) if usage else ()
+
+    def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
+        if not isinstance(usage, dict):
+            return self._counts.unreadable(usage)
+        prompt, completion = table(usage.get("prompt_tokens_details")), table(usage.get("completion_tokens_details"))
+        return self._counts.update(
+            read=(usage.get("prompt_tokens"),),
+            written=(usage.get("completion_tokens"),),
+            cache_read=prompt.get("cached_tokens"),
+            cache_write=prompt.get("cache_write_tokens"),
+            thinking=completion.get("reasoning_tokens"),
+        )
 
     def _finish(self) -> Iterable[StreamEvent]:
         self._finished = True
@@ -303,17 +315,5 @@ def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+        return "".join(text_of(part.get("text")) for part in content if isinstance(part, dict))
     return ""
-
-
-def _usage(usage: JsonObject) -> Usage:
-    prompt = usage.get("prompt_tokens_details") or {}
-    completion = usage.get("completion_tokens_details") or {}
-    return Usage(
-        input_tokens=usage.get("prompt_tokens") or 0,
-        output_tokens=usage.get("completion_tokens") or 0,
-        cache_read_tokens=prompt.get("cached_tokens") or 0,
-        cache_write_tokens=prompt.get("cache_write_tokens") or 0,
-        thinking_tokens=completion.get("reasoning_tokens") or 0,
-    )

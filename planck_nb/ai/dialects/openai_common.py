@@ -12,6 +12,7 @@ from typing import Any
 from planck_nb.ai.dialects.request_checks import check_choice, check_media, unreadable
 from planck_nb.ai.messages import FilePart, ImagePart, ToolResultPart
 from planck_nb.ai.models import LEVELS, Model, nearest_level
+from planck_nb.ai.numbers import http_status
 from planck_nb.ai.providers import is_first_party
 from planck_nb.ai.request import Context, Options, ToolSpec
 from planck_nb.ai.status_errors import status_error, words_and_kind
@@ -170,8 +171,6 @@ def failure_of(model: Model, error: Any) -> ProviderError:  # noqa: ANN401 - any
 
 def _status(code: object, kind: str) -> int:
     """The HTTP status for an error inside a stream; 500 if it gives no hint."""
-    if isinstance(code, str) and code.isdigit():
-        code = int(code)
-    if isinstance(code, int) and 400 <= code <= 599:  # noqa: PLR2004
-        return code
-    return next((status for status, words in _STATUS_WORDS if any(word in kind for word in words)), 500)
+    return http_status(code) or next(
+        (status for status, words in _STATUS_WORDS if any(word in kind for word in words)), 500
+    )

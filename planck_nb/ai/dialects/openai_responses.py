@@ -25,6 +25,7 @@ from planck_nb.ai.dialects.openai_common import (
     output_format,
     reasons,
 )
+from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
     AssistantMessage,
@@ -32,7 +33,6 @@ from planck_nb.ai.messages import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    Usage,
     UserMessage,
     UserPart,
 )
@@ -49,7 +49,6 @@ from planck_nb.ai.stream_events import (
     ThinkingChunk,
     ToolArgsChunk,
     ToolCallStart,
-    UsageUpdate,
 )
 from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
@@ -434,10 +433,23 @@ class ResponsesDecoder:
             if not item.ended:
                 yield from (PartEnd(text.index) for text in item.texts.values())
         if usage := response.get("usage"):
-            yield UsageUpdate(_usage(usage))
+            yield from self._count(usage)
         if ended == "failed":
             raise failure_of(self._model, response.get("error") or "the server gave no reason")
         yield Finish(self._stop_reason(ended, response))
+
+    def _count(self, usage: Any) -> Iterable[StreamEvent]:  # noqa: ANN401 - any JSON value
+        counts = TokenCounts(self._model)
+        if not isinstance(usage, dict):
+            return counts.unreadable(usage)
+        read, written = table(usage.get("input_tokens_details")), table(usage.get("output_tokens_details"))
+        return counts.update(
+            read=(usage.get("input_tokens"),),
+            written=(usage.get("output_tokens"),),
+            cache_read=read.get("cached_tokens"),
+            cache_write=read.get("cache_write_tokens"),
+            thinking=written.get("reasoning_tokens"),
+        )
 
     def _stop_reason(self, ended: str, response: JsonObject) -> StopReason:
         """The stop reason, which the API does not send as one field."""
@@ -456,15 +468,3 @@ def _missing_text(text: _TextItem, whole: str | None) -> str:
         return ""
     text.chunks.append(whole[len(said) :])
     return whole[len(said) :]
-
-
-def _usage(usage: JsonObject) -> Usage:
-    read = usage.get("input_tokens_details") or {}
-    written = usage.get("output_tokens_details") or {}
-    return Usage(
-        input_tokens=usage.get("input_tokens") or 0,
-        output_tokens=usage.get("output_tokens") or 0,
-        cache_read_tokens=read.get("cached_tokens") or 0,
-        cache_write_tokens=read.get("cache_write_tokens") or 0,
-        thinking_tokens=written.get("reasoning_tokens") or 0,
-    )

@@ -1,0 +1,93 @@
+"""Reads the token counts that servers report, for all dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from planck_nb.ai.messages import Usage
+from planck_nb.ai.models import Model
+from planck_nb.ai.numbers import token_count
+from planck_nb.ai.stream_events import StreamEvent, StreamWarning, UsageUpdate
+from planck_nb.base.json_types import JsonObject
+
+_QUOTED = 40
+
+
+class TokenCounts:
+    """The token counts of one reply. Those that cannot be right are unknown, with one warning for the reply."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._warned = False
+
+    def update(
+        self,
+        *,
+        read: Iterable[object],
+        written: Iterable[object],
+        cache_read: object = None,
+        cache_write: object = None,
+        thinking: object = None,
+    ) -> list[StreamEvent]:
+        """The update for reported counts, and a warning about the first that is none.
+
+        Args:
+            read: Counts that add up to the input tokens. None stands for a count that is missing, which is 0.
+            written: Counts that add up to the output tokens.
+            cache_read: The part of the input that came from the cache.
+            cache_write: The part of the input that was written to it.
+            thinking: The part of the output that was spent on thinking.
+        """
+        wrong: list[object] = []
+        inputs, outputs, details = (
+            [_count(value, wrong) for value in values]
+            for values in (read, written, (cache_read, cache_write, thinking))
+        )
+        usage = None
+        if None not in inputs and None not in outputs:
+            cached, cached_now, thought = (count or 0 for count in details)
+            usage = Usage(_sum(inputs), _sum(outputs), cached, cached_now, thought)
+            if cached + cached_now > usage.input_tokens:
+                wrong.append(cached + cached_now)
+                usage = Usage(usage.input_tokens, usage.output_tokens, thinking_tokens=thought)
+        return [*self._warnings(wrong, usage), UsageUpdate(usage or Usage(), is_known=usage is not None)]
+
+    def unreadable(self, found: object) -> list[StreamEvent]:
+        """The update for a value where an object with counts belongs."""
+        return [*self._warnings([found], None), UsageUpdate(Usage(), is_known=False)]
+
+    def _warnings(self, wrong: list[object], usage: Usage | None) -> Iterable[StreamEvent]:
+        if not wrong or self._warned:
+            return
+        self._warned = True
+        unknown = "the usage of this answer is unknown" if usage is None else "a part of its usage is unknown"
+        yield StreamWarning(
+            f"{self._model} reported a token count that cannot be right ({_shown(wrong[0])}), so {unknown}; check its "
+            "server."
+        )
+
+
+def table(value: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
+    """The value if it is an object, otherwise an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: object, wrong: list[object]) -> int | None:
+    if value is None:
+        return 0
+    if (count := token_count(value)) is None:
+        wrong.append(value)
+    return count
+
+
+def _sum(counts: Iterable[int | None]) -> int:
+    return sum(count or 0 for count in counts)
+
+
+def _shown(value: object) -> str:
+    """The beginning of a value; of a long number only how long it is, because writing it takes quadratic time."""
+    if isinstance(value, int) and value.bit_length() > 128:  # noqa: PLR2004 - more than anything counts
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
