@@ -5,6 +5,10 @@
 -- The clock may have been set back, so a duration is at least 0.
 create macro store.seconds(first, last) as case when last < first then 0 else epoch(last - first) end;
 
+-- Version 0.1.0 stored what servers reported; what cannot be right is unknown, as in planck_nb/ai/numbers.py.
+create macro store.tokens(n) as case when n between 0 and 1000000000 then n end;
+create macro store.dollars(amount) as case when amount between 0 and 1000000000 then amount end;
+
 create view store.visible_events as
 select * from store.all_events e
 where not exists (
@@ -14,7 +18,9 @@ where not exists (
 create view messages as
 select
     session_id, session_name, id, agent_id, turn, ts, role, provider, model, stop_reason,
-    input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, thinking_tokens, cost_usd, text,
+    store.tokens(input_tokens) as input_tokens, store.tokens(output_tokens) as output_tokens,
+    store.tokens(cache_read_tokens) as cache_read_tokens, store.tokens(cache_write_tokens) as cache_write_tokens,
+    store.tokens(thinking_tokens) as thinking_tokens, store.dollars(cost_usd) as cost_usd, text,
     data->'$.content' as content,
     data->>'$.error' as error
 from store.all_messages m
@@ -140,12 +146,12 @@ select
     session_id, session_name, agent_id,
     case when provider = '' then model else provider || ':' || model end as model,
     count(*) as replies,
-    sum(input_tokens)::bigint as input_tokens,
-    sum(output_tokens)::bigint as output_tokens,
-    sum(cache_read_tokens)::bigint as cache_read_tokens,
-    sum(cache_write_tokens)::bigint as cache_write_tokens,
-    sum(thinking_tokens)::bigint as thinking_tokens,
-    sum(cost_usd) as cost_usd
+    sum(store.tokens(input_tokens))::bigint as input_tokens,
+    sum(store.tokens(output_tokens))::bigint as output_tokens,
+    sum(store.tokens(cache_read_tokens))::bigint as cache_read_tokens,
+    sum(store.tokens(cache_write_tokens))::bigint as cache_write_tokens,
+    sum(store.tokens(thinking_tokens))::bigint as thinking_tokens,
+    sum(store.dollars(cost_usd)) as cost_usd
 from store.all_messages join store.sessions using (session_id, session_name)
 where role = 'assistant' and id > copied
 group by all;
@@ -154,7 +160,7 @@ create view sessions as
 with totals as (
     select
         session_id,
-        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
+        sum(store.tokens(input_tokens))::bigint as input_tokens, sum(store.tokens(output_tokens))::bigint as output_tokens, sum(store.dollars(cost_usd)) as cost_usd
     from store.all_messages join store.sessions using (session_id)
     where id > copied
     group by all
