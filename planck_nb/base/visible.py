@@ -1,0 +1,106 @@
+"""Spells out the characters that a reader cannot see or could take for others: `⟨U+202E⟩`."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+
+_KEPT = frozenset(" \n\t")
+_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+"""Controls, formats, unassigned, private, surrogates, and every kind of blank."""
+
+_BLANK = frozenset(
+    map(
+        chr,
+        (
+            0x034F,  # default ignorable, though of a category that is usually seen, as all of these
+            0x115F,
+            0x1160,
+            0x17B4,
+            0x17B5,
+            0x3164,
+            0xFFA0,
+            *range(0x180B, 0x1810),
+            *range(0xFE00, 0xFE10),
+            *range(0xE0000, 0xE1000),
+            0x2800,  # blank, but not ignorable
+            0x16FE4,
+            0x1D159,
+            0x13441,
+            0x13442,
+        ),
+    )
+)
+
+_LOOKALIKE_SCRIPTS = frozenset("ARMENIAN CHEROKEE COPTIC CYRILLIC DESERET GEORGIAN GREEK LISU OSAGE WARANG".split())
+"""First words of the names of letters, some of which look like letters from A to Z."""
+
+_WORD = re.compile(r"\w+")
+_SPELLED = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
+_OPENING = re.compile(r"⟨(?=U\+)")
+
+
+def visible(text: str, *, lookalikes: bool = False) -> str:
+    r"""Return the text with every character spelled out that cannot be seen; `literal` reverses this.
+
+    Spelled are control characters, other than tabs and line feeds, characters that reorder text or format it, all
+    blanks but the space, variation selectors, lone surrogates, and code points without a character. A text that looks
+    like a spelled character is spelled itself, so that it cannot pretend to be one.
+
+    Args:
+        text: Any text.
+        lookalikes: Whether characters that may be taken for ASCII are spelled, too: those that compatibility
+            normalisation turns into ASCII, and letters of other alphabets in a word with letters from A to Z.
+
+    Returns:
+        The text, which contains only characters that can be seen and can be encoded.
+
+    Example:
+        >>> visible("ls \u202e")
+        'ls ⟨U+202E⟩'
+        >>> visible("с\u0430t", lookalikes=True), visible("кот", lookalikes=True)
+        ('⟨U+0441⟩⟨U+0430⟩t', 'кот')
+    """
+    text = _OPENING.sub(_spell_out("⟨"), text)
+    if text.isascii() and text.isprintable():
+        return text
+    if lookalikes:
+        if any(map(_of_other_alphabet, set(text))):
+            text = _WORD.sub(_without_lookalikes, text)
+        text = text.translate({ord(char): _spell_out(char) for char in set(text) if _normalises_to_ascii(char)})
+    return text.translate({ord(char): _spell_out(char) for char in set(text) if is_hidden(char)})
+
+
+def literal(text: str) -> str:
+    """Return the text that `visible` made this one of."""
+    return _SPELLED.sub(_character, text)
+
+
+def is_hidden(char: str) -> bool:
+    """Whether a character cannot be seen, and so is spelled out."""
+    return char not in _KEPT and (unicodedata.category(char) in _CATEGORIES or char in _BLANK)
+
+
+def _spell_out(char: str) -> str:
+    return f"⟨U+{ord(char):04X}⟩"
+
+
+def _character(found: re.Match[str]) -> str:
+    code = int(found[1], 16)
+    return chr(code) if code <= sys.maxunicode else found[0]
+
+
+def _without_lookalikes(found: re.Match[str]) -> str:
+    word = found[0]
+    if word.isascii() or not re.search("[A-Za-z]", word):
+        return word
+    return "".join(_spell_out(char) if _of_other_alphabet(char) else char for char in word)
+
+
+def _of_other_alphabet(char: str) -> bool:
+    return not char.isascii() and unicodedata.name(char, "").partition(" ")[0] in _LOOKALIKE_SCRIPTS
+
+
+def _normalises_to_ascii(char: str) -> bool:
+    return not char.isascii() and not is_hidden(char) and unicodedata.normalize("NFKC", char).isascii()
