@@ -136,6 +136,7 @@ export interface ApprovalRequest extends EventBase {
   readonly touches?: readonly Effect[];
   readonly reason?: string;
   readonly deadline: number;
+  readonly rule?: string;
   readonly type: 'approval_request';
   readonly display?: ApprovalDisplay;
 }

@@ -310,6 +310,7 @@ class ApprovalRequest(EventBase):
         touches: What the call would read, change, run or connect to.
         reason: One sentence on why approval is needed.
         deadline: Seconds since the epoch.
+        rule: The rule that is remembered if such calls are always allowed; empty in sessions of version 0.1.0.
     """
 
     id: str
@@ -318,6 +319,7 @@ class ApprovalRequest(EventBase):
     touches: tuple[Effect, ...]
     reason: str
     deadline: float
+    rule: str = ""
     type: Literal["approval_request"] = "approval_request"
 
 

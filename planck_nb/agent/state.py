@@ -48,7 +48,10 @@ class RunningTool:
 
 @dataclass(frozen=True, slots=True)
 class PendingApproval:
-    """A call that is waiting for approval; `deadline` is in seconds since the epoch."""
+    """A call that is waiting for approval; `deadline` is in seconds since the epoch.
+
+    `rule` is the rule that is remembered if such calls are always allowed.
+    """
 
     id: str
     name: str
@@ -56,6 +59,7 @@ class PendingApproval:
     touches: tuple[Effect, ...]
     reason: str
     deadline: float
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -246,7 +250,7 @@ def _tool_end(state: AgentState, event: ev.ToolEnd) -> AgentState:
 
 
 def _approval_request(state: AgentState, event: ev.ApprovalRequest) -> AgentState:
-    pending = PendingApproval(event.id, event.name, event.args, event.touches, event.reason, event.deadline)
+    pending = PendingApproval(event.id, event.name, event.args, event.touches, event.reason, event.deadline, event.rule)
     return changed(state, pending_approvals=(*state.pending_approvals, pending))
 
 

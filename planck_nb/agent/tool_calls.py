@@ -89,9 +89,11 @@ async def _execute(turn: TurnRunner, call: ToolCallPart) -> ToolOutput:
     tool = turn.tool(call.name)
     if tool is None:
         raise ToolError(f"unknown tool: {call.name}. {did_you_mean(call.name, turn.tool_names())}".rstrip())
-    args = await turn.approve(tool, call)
+    approved = await turn.approve(tool, call)
     progress = ProgressReporter(lambda text: turn.emit(ev.ToolProgress, call.id, call.name, text))
     try:
-        return await tool.run(args, agent_id=turn.agent_id, call_id=call.id, progress=progress)
+        return await tool.run(
+            approved.args, agent_id=turn.agent_id, call_id=call.id, progress=progress, approved=approved
+        )
     finally:
         progress.close()

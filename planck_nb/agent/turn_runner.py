@@ -9,6 +9,7 @@ from typing import Any
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.approval.gate import Gate
+from planck_nb.agent.calling.approved_call import ApprovedCall
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.window import ContextWindow
 from planck_nb.agent.limits import TurnBudget
@@ -27,7 +28,6 @@ from planck_nb.base.errors import (
     PlanckError,
     ProviderError,
 )
-from planck_nb.base.json_types import JsonObject
 
 
 class TurnRunner:
@@ -157,16 +157,16 @@ class TurnRunner:
         """The names that a call may use."""
         return list(self._setup.tools)
 
-    async def approve(self, tool: Tool, call: ToolCallPart) -> JsonObject:
+    async def approve(self, tool: Tool, call: ToolCallPart) -> ApprovedCall:
         """Wait until the call may run.
 
         Returns:
-            The arguments to run it with, which the user may have edited.
+            The call as it was approved; the user may have edited its arguments.
 
         Raises:
             ToolError: If it may not run.
         """
-        return call.args if self._gate is None else await self._gate.approve(tool, call)
+        return ApprovedCall(call.args) if self._gate is None else await self._gate.approve(tool, call)
 
     # Messages that the turn adds.
 

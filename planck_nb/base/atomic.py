@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o666, folder: int | None = None) -> None:
     """Replace the content of a file, or create the file in an existing directory.
 
     Args:
@@ -19,21 +19,23 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
         content: All of the new content.
         mode: Permission bits of a new file, less the process's umask. A file that exists keeps its own, and its owner
             where the system allows it.
+        folder: The descriptor of the file's directory, if that is open; the rest of `path` is not looked up then.
 
     Raises:
         OSError: The file cannot be written. It then has its old content.
     """
-    with replacing(path, mode=mode) as file:
+    with replacing(path, mode=mode, folder=folder) as file:
         file.write(content)
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, mode: int = 0o666, folder: int | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` when the `with` block ends, and is removed if the block raises.
 
     Args:
         path: The file to replace or create, as in `write_atomically`.
         mode: Permission bits of a new file, less the process's umask.
+        folder: The descriptor of the file's directory, as in `write_atomically`.
 
     Yields:
         A binary file open for writing, in the same directory as `path`.
@@ -41,20 +43,27 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
     Raises:
         OSError: The file cannot be written. It then has its old content.
     """
-    temporary = path.parent / f".planck-{secrets.token_hex(6)}.tmp"
+    target = path if folder is None else Path(path.name)
+    temporary = target.parent / f".planck-{secrets.token_hex(6)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode), "wb") as file:
+        with os.fdopen(os.open(temporary, flags, mode, dir_fd=folder), "wb") as file:
             with suppress(FileNotFoundError):
-                _copy_permissions(path.stat(), temporary)
+                # Of a link in an open directory the target may be anything, and is not looked at.
+                found = os.stat(target, dir_fd=folder, follow_symlinks=folder is None)
+                _copy_permissions(found, temporary if folder is None else file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary, dir_fd=folder)
         raise
-    sync_directory(path.parent)
+    if folder is None:
+        sync_directory(path.parent)
+    else:
+        _sync_open_directory(folder)
 
 
 def sync_directory(directory: Path) -> None:
@@ -68,7 +77,15 @@ def sync_directory(directory: Path) -> None:
     """
     if os.name != "posix":
         return
-    descriptor = os.open(directory, os.O_RDONLY)
+    _sync(os.open(directory, os.O_RDONLY))
+
+
+def _sync_open_directory(folder: int) -> None:
+    """As `sync_directory`; the descriptor itself may be one that cannot be synced."""
+    _sync(os.open(".", os.O_RDONLY, dir_fd=folder))
+
+
+def _sync(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
     finally:
@@ -78,7 +95,7 @@ def sync_directory(directory: Path) -> None:
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
-def _copy_permissions(status: os.stat_result, target: Path) -> None:
+def _copy_permissions(status: os.stat_result, target: Path | int) -> None:
     with suppress(OSError, AttributeError):  # only root may give files away; Windows has no owners to set
         os.chown(target, status.st_uid, status.st_gid)
-    target.chmod(stat.S_IMODE(status.st_mode))
+    os.chmod(target, stat.S_IMODE(status.st_mode))  # noqa: PTH101 - the target may be a descriptor

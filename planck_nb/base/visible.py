@@ -59,8 +59,8 @@ def visible(text: str, *, lookalikes: bool = False) -> str:
     Example:
         >>> visible("ls \u202e")
         'ls ⟨U+202E⟩'
-        >>> visible("с\u0430t", lookalikes=True), visible("кот", lookalikes=True)
-        ('⟨U+0441⟩⟨U+0430⟩t', 'кот')
+        >>> visible("c\u0430t", lookalikes=True), visible("кот", lookalikes=True)
+        ('c⟨U+0430⟩t', 'кот')
     """
     text = _OPENING.sub(_spell_out("⟨"), text)
     if text.isascii() and text.isprintable():

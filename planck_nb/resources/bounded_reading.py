@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from planck_nb.tools.file_access import require_regular
+from planck_nb.tools.no_links import require_regular
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters, line separators, and lone surrogates, which stand for bytes of a name that are not UTF-8."""

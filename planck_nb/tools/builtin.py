@@ -47,7 +47,7 @@ class BuiltinTools:
 
         def execute(args: JsonObject, context: ToolContext) -> str:
             offset, limit = args.get("offset", 0), args.get("limit")
-            return disk.read(args["path"], cwd=folder, agent_id=context.agent_id, offset=offset, limit=limit)
+            return disk.read(args["path"], cwd=folder, context=context, offset=offset, limit=limit)
 
         return Tool(
             name="read",
@@ -79,8 +79,7 @@ class BuiltinTools:
         folder, disk = _folder(cwd), files or cls.files
 
         def execute(args: JsonObject, context: ToolContext) -> str:
-            who = {"agent_id": context.agent_id, "call_id": context.call_id}
-            return disk.write(args["path"], args["content"], cwd=folder, **who)
+            return disk.write(args["path"], args["content"], cwd=folder, context=context)
 
         return Tool(
             name="write",
@@ -111,8 +110,7 @@ class BuiltinTools:
         folder, disk = _folder(cwd), files or cls.files
 
         def execute(args: JsonObject, context: ToolContext) -> str:
-            who = {"agent_id": context.agent_id, "call_id": context.call_id}
-            return disk.edit(args["path"], args["old_string"], args["new_string"], cwd=folder, **who)
+            return disk.edit(args["path"], args["old_string"], args["new_string"], cwd=folder, context=context)
 
         return Tool(
             name="edit",

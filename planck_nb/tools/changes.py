@@ -10,7 +10,8 @@ from pathlib import Path
 
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.archive import Archive, Change, Ending, FolderArchive, MemoryArchive, digest
-from planck_nb.tools.file_access import lock_of, read_bytes, write_file
+from planck_nb.tools.file_access import exists, lock_of, remove_file, write_file
+from planck_nb.tools.no_links import read_bytes
 
 KEPT_BYTES = 64_000_000
 """Bytes of earlier contents that are kept for undoing; beyond that the oldest changes are forgotten."""
@@ -109,13 +110,13 @@ class Changes:
         """Write what the file contained before, unless it already does, as after a crash."""
         path = change.path
         try:
-            now = digest(read_bytes(path)) if path.exists() else None
+            now = digest(read_bytes(path)) if exists(path) else None
             if now not in {change.before, change.after}:
                 raise ToolError(f"{path} is no longer as the {change.tool} left it; restore it by hand.")
             if now == change.before:
                 return
             if change.before is None:
-                path.unlink()
+                remove_file(path)
                 return
             content = self._archive.content(change)
             write_file(path, content)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
 
 from planck_nb.agent.approval.paths import LONGEST
 from planck_nb.base.atomic import write_atomically
+from planck_nb.tools.no_links import SUPPORTED, open_folder, require_no_links, require_regular, status_of
 
 _LOCKS = tuple(threading.Lock() for _ in range(64))
 
@@ -31,23 +31,37 @@ def resolve(path: str, cwd: Path | None) -> Path:
         raise OSError(0, str(error)) from error
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file. Raises OSError, also for a device or a pipe, which may never end."""
-    require_regular(path.stat())
-    return path.read_bytes()
-
-
-def require_regular(status: os.stat_result) -> None:
-    """Raise OSError unless this is a regular file."""
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(0, "Is a directory")
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(0, "Not a regular file")
-
-
 def write_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically, or create it with the folders above it. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):
-        require_regular(path.stat())
-    write_atomically(path, content)
+    """Replace the file of a resolved path atomically, or create it with the folders above it. Raises OSError."""
+    if not SUPPORTED:
+        require_no_links(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            require_regular(path.stat())
+        write_atomically(path, content)
+        return
+    with open_folder(path.parent, create=True) as folder:
+        found = status_of(path.name, folder, path) if path.name else path.stat()
+        if found is not None:
+            require_regular(found)
+        write_atomically(path, content, folder=folder)
+
+
+def remove_file(path: Path) -> None:
+    """Remove the file of a resolved path. Raises OSError."""
+    if not SUPPORTED:
+        require_no_links(path)
+        path.unlink()
+        return
+    with open_folder(path.parent) as folder:
+        status_of(path.name, folder, path)
+        os.unlink(path.name, dir_fd=folder)
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is anything at a resolved path, a link included. Raises OSError if that is not known."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

@@ -11,21 +11,22 @@ import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
+from planck_nb.agent.calling.approved_call import FileVersion, file_version
+from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
 from planck_nb.base.errors import ToolError
 from planck_nb.tools.changes import Changes
 from planck_nb.tools.edits import TextDiff, replace_once, text_diff, utf8
-from planck_nb.tools.file_access import lock_of, read_bytes, require_regular, resolve, write_file
+from planck_nb.tools.file_access import exists, lock_of, resolve, write_file
+from planck_nb.tools.no_links import open_file, read_bytes
 
 _REMEMBERED = 10_000
 """How many files have their versions remembered, over all agents; the least recently used are forgotten first."""
 
 _PIECE = 65_536
 _SNIFFED = 8_192
-
-Version: TypeAlias = tuple[int, int, int]
 
 
 class Files:
@@ -37,17 +38,18 @@ class Files:
 
     def __init__(self, changes: Changes | None = None) -> None:
         self.changes = Changes() if changes is None else changes
-        self._seen: OrderedDict[tuple[str, Path], Version] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, Path], FileVersion] = OrderedDict()
         self._lock = threading.Lock()
 
-    def read(self, path: str, *, cwd: Path | None, agent_id: str, offset: int = 0, limit: int | None = None) -> str:
+    def read(
+        self, path: str, *, cwd: Path | None, context: ToolContext, offset: int = 0, limit: int | None = None
+    ) -> str:
         """Return the text of a file: at most `limit` lines after `offset` others, ending in a note if it is cut."""
         try:
-            found = resolve(path, cwd)
-            require_regular(found.stat())
-            with found.open("rb") as file:
+            found = _approved(path, cwd, context)
+            with open_file(found) as file:
                 status = os.fstat(file.fileno())
-                self._remember(agent_id, found, _version(status))
+                self._remember(context.agent_id, found, _version(status))
                 if not _is_text(file.read(_SNIFFED)):
                     return f"[binary file, {status.st_size:,} bytes: cannot be shown as text]"
                 file.seek(0)
@@ -55,59 +57,80 @@ class Files:
         except OSError as error:
             raise ToolError(f"cannot read {path}: {_reason(error)}") from error
 
-    def write(self, path: str, content: str, *, cwd: Path | None, agent_id: str, call_id: str) -> str:
+    def write(self, path: str, content: str, *, cwd: Path | None, context: ToolContext) -> str:
         """Create or replace a file, and return what was done, with a diff if there was a file."""
         data = utf8(content, "content")
         try:
-            found = resolve(path, cwd)
+            found = _approved(path, cwd, context)
             with lock_of(found):
-                before = read_bytes(found) if found.exists() else None
-                self._refuse_stale(agent_id, found, path)
+                before = read_bytes(found) if exists(found) else None
+                self._refuse_stale(context, found, path)
                 changed = text_diff(before or b"", data, path)
-                self._put(found, before, data, ("write", agent_id, call_id), changed)
+                self._put(found, before, data, ("write", context), changed)
         except OSError as error:
             raise ToolError(f"cannot write {path}: {_reason(error)}") from error
         if before is None:
             return f"Written {path} (new file, {len(data):,} bytes)."
         return f"Written {path}: no change." if before == data else f"Written {path}.\n{changed.text}"
 
-    def edit(self, path: str, old: str, new: str, *, cwd: Path | None, agent_id: str, call_id: str) -> str:
+    def edit(self, path: str, old: str, new: str, *, cwd: Path | None, context: ToolContext) -> str:
         """Replace the one occurrence of `old`, and return what was done, with a diff."""
         try:
-            found = resolve(path, cwd)
+            found = _approved(path, cwd, context)
             with lock_of(found):
                 before = read_bytes(found)
-                self._refuse_stale(agent_id, found, path)
+                self._refuse_stale(context, found, path)
                 data = replace_once(before, old, new, path)
                 changed = text_diff(before, data, path)
-                self._put(found, before, data, ("edit", agent_id, call_id), changed)
+                self._put(found, before, data, ("edit", context), changed)
         except OSError as error:
             raise ToolError(f"cannot access {path}: {_reason(error)}") from error
         return f"Edited {path}.\n{changed.text}"
 
-    def _put(self, path: Path, before: bytes | None, data: bytes, who: tuple[str, str, str], changed: TextDiff) -> None:
-        tool, agent_id, call_id = who
+    def _put(
+        self, path: Path, before: bytes | None, data: bytes, who: tuple[str, ToolContext], changed: TextDiff
+    ) -> None:
+        tool, context = who
+        agent_id, call_id = context.agent_id, context.call_id
         lines = (changed.added, changed.removed)
         with self.changes.recording(path, before, data, tool=tool, agent_id=agent_id, call_id=call_id, lines=lines):
             write_file(path, data)
-        self._remember(agent_id, path, _version(path.stat()))
+        self._remember(agent_id, path, _version(path.lstat()))
 
-    def _remember(self, agent_id: str, path: Path, version: Version) -> None:
+    def _remember(self, agent_id: str, path: Path, version: FileVersion) -> None:
         with self._lock:
             self._seen[agent_id, path] = version
             self._seen.move_to_end((agent_id, path))
             if len(self._seen) > _REMEMBERED:
                 self._seen.popitem(last=False)
 
-    def _refuse_stale(self, agent_id: str, path: Path, shown: str) -> None:
-        """Raise `ToolError` if the file is not as the agent saw it last; a file it never saw may be changed."""
+    def _refuse_stale(self, context: ToolContext, path: Path, shown: str) -> None:
+        """Raise `ToolError` if the file is not as the agent saw it last, or as it was when a person was asked.
+
+        A file that the agent never saw may be changed.
+        """
         with self._lock:
-            seen = self._seen.get((agent_id, path))
-        if seen is not None and path.exists() and _version(path.stat()) != seen:
-            raise ToolError(f"{shown} has changed on disk since you read it; read it again before you change it.")
+            seen = self._seen.get((context.agent_id, path))
+        now = file_version(path)
+        if seen is not None:
+            if now is not None and now != seen:
+                raise ToolError(f"{shown} has changed on disk since you read it; read it again before you change it.")
+        elif context.versions.get(str(path), now) != now:
+            raise ToolError(f"{shown} has changed on disk since the user was asked; read it, and make the call again.")
 
 
-def _version(status: os.stat_result) -> Version:
+def _approved(path: str, cwd: Path | None, context: ToolContext) -> Path:
+    """Return the resolved path that was approved, or where the path leads if nothing had to be. Raises OSError."""
+    if context.touches is None:
+        return resolve(path, cwd)
+    for touch in context.touches:
+        if touch.kind in ("read", "write") and touch.target:
+            return Path(touch.target)
+    resolve(path, cwd)  # raises OSError, unless it could not be resolved only when the call was checked
+    raise OSError(0, "It leads elsewhere than when the call was checked; make the call again")
+
+
+def _version(status: os.stat_result) -> FileVersion:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 

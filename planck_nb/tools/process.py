@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -24,12 +24,15 @@ from typing import IO, Literal, TypeAlias
 from planck_nb.base.errors import ToolError
 from planck_nb.base.secrets import is_secret_variable
 from planck_nb.tools import launcher
+from planck_nb.tools.no_links import SUPPORTED, open_folder, require_no_links
 from planck_nb.tools.output_capture import Capture
 from planck_nb.tools.watchdog import ProcessTree, send
 from planck_nb.tools.watchdog_process import MARK, watchdog_process
 
 GRACE = 1.0
 """Seconds that the processes of a command get between SIGTERM and SIGKILL."""
+
+_DESCRIPTORS = Path("/proc/self/fd")
 
 _TICK = 0.05
 _DRAIN = 0.3
@@ -39,6 +42,12 @@ _STDERR_SHARE = 0.25
 
 _ENTRY = 'echo "+$$" >&0; exec </dev/null; exec "$@"'
 """The group reports itself to the watchdog before the command begins, so that it is watched at every moment."""
+
+_CHECKED = """[ "$(stat -c %d:%i .)" = "$0" ] || {
+  echo 'The working directory leads elsewhere than when the call was checked; make the call again.' >&2; exit 126; }
+exec /bin/sh -c "$1"
+"""
+"""A sandbox finds the folder by its path; the command runs only if it is the one that was opened outside."""
 
 _HAS_LAUNCHER: bool = sys.platform == "linux"
 """Other systems do not let a process adopt orphans."""
@@ -89,10 +98,11 @@ def run_command(
         watchdog_process.end_group(process.pid)
 
 
-def _words(command: str, sandbox: Sequence[str]) -> list[str]:
-    """The words that run a command."""
+def _words(command: str, sandbox: Sequence[str], folder: Path) -> list[str]:
+    """The words that run a command in an open folder."""
     if sandbox:
-        return [*sandbox, "/bin/sh", "-c", command]
+        status = folder.stat()
+        return [*sandbox, "/bin/sh", "-c", _CHECKED, f"{status.st_dev}:{status.st_ino}", command]
     if _HAS_LAUNCHER:
         return [sys.executable, "-I", "-S", str(launcher.__file__), command]
     return ["/bin/sh", "-c", command]
@@ -105,20 +115,32 @@ def _start(
         raise ToolError("Commands need /bin/sh, which this system does not have; run the notebook on Linux or macOS.")
     try:
         pipe, mark = watchdog_process.begin_group()
-        process = subprocess.Popen(  # noqa: S603 - what the model asked for, as it asked for it
-            ["/bin/sh", "-c", _ENTRY, "sh", *_words(command, sandbox)],
-            cwd=cwd,
-            env={**environment, MARK: mark},
-            stdin=pipe,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with _opened(cwd) as folder:
+            process = subprocess.Popen(  # noqa: S603 - what the model asked for, as it asked for it
+                ["/bin/sh", "-c", _ENTRY, "sh", *_words(command, sandbox, folder)],
+                cwd=folder,
+                env={**environment, MARK: mark},
+                stdin=pipe,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         where = "" if cwd.is_dir() else f" (working directory {cwd})"
         raise ToolError(f"failed to start process: {reason}{where}; change the call.") from error
     return process, f"{MARK}={mark}"
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[Path]:
+    """A path for a resolved folder that leads to it whatever happens to its names. Raises OSError if it is a link."""
+    if not SUPPORTED or not _DESCRIPTORS.is_dir():
+        require_no_links(folder)
+        yield folder
+        return
+    with open_folder(folder) as descriptor:
+        yield _DESCRIPTORS / str(descriptor)
 
 
 class _Command:

@@ -64,6 +64,10 @@ async def run_shell(
     """
     cancelled = threading.Event()
     folder, writable = _folder(cwd, within), _folder(cwd, None)
+    if context.touches is not None:
+        approved = {touch.target for touch in context.touches if touch.kind == "execute"}
+        if _in_folder(command, folder, writable) not in approved:
+            raise ToolError(f"The working directory leads to {folder} now; make the call again.")
     grants = grants_of(command)
     hint = ""
 
@@ -109,8 +113,11 @@ def with_folder(command: str, cwd: Path | None, within: str | None) -> str:
     Raises:
         OSError: The folder cannot be resolved.
     """
-    folder = resolve(within or "", cwd)
-    return command if folder == resolve("", cwd) else f"cd {quote(str(folder))} && {command}"
+    return _in_folder(command, resolve(within or "", cwd), resolve("", cwd))
+
+
+def _in_folder(command: str, folder: Path, usual: Path) -> str:
+    return command if folder == usual else f"cd {quote(str(folder))} && {command}"
 
 
 _NOTICE = threading.Lock()
@@ -148,15 +155,19 @@ async def _run_until_cancelled(run: Callable[[], Finished], cancelled: threading
 
 
 def _folder(cwd: Path | None, within: str | None) -> Path:
+    """The folder in which a command runs, with links followed, so that it can be opened without following any."""
     try:
-        base = Path.cwd() if cwd is None else cwd.expanduser()
-        return base / Path(within or "").expanduser()
+        Path(within or "").expanduser()
+        return resolve(within or "", cwd)
     except RuntimeError as error:
         raise ToolError(
             f"failed to start process: there is no home folder for {within or cwd}; give another."
         ) from error
-    except OSError as error:
+    except FileNotFoundError as error:
         raise ToolError(f"failed to start process: the working directory is gone ({error}); give cwd.") from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise ToolError(f"failed to start process: {within or cwd} is no folder ({reason}); give another.") from error
 
 
 def _status(status: int) -> str:

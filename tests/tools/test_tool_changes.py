@@ -224,6 +224,7 @@ def test_a_change_that_cannot_be_kept_is_not_made(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.tools import files
 from planck_nb.tools.changes import Changes
 put = files.write_file
@@ -233,7 +234,7 @@ def die(path, data):
     os.kill(os.getpid(), signal.SIGKILL)
 files.write_file = die
 known = files.Files(Changes(Path(sys.argv[1])))
-known.write("f", "new", cwd=None, agent_id="", call_id="")
+known.write("f", "new", cwd=None, context=ToolContext())
 """
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakSet
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.approval.policy import Policy
 from planck_nb.agent.approval.rule import Rule
+from planck_nb.agent.calling.approved_call import ApprovedCall, file_version
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import RuleScope
@@ -20,9 +23,16 @@ from planck_nb.ai.messages import ToolCallPart
 from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.visible import visible
 
 DEADLINE = 300.0
 """Seconds that a person has to decide."""
+
+MOST_CHARACTERS = 200_000
+MOST_LINES = 20_000
+"""The longest call that a person is asked about: nobody can approve what cannot be shown as a whole."""
+
+_LONGEST_SPELLING = len("⟨U+10FFFF⟩")
 
 PATIENCE = 3.0
 """Seconds that a frontend has to connect before a call is denied because there is nobody to ask."""
@@ -100,13 +110,15 @@ class _Decision:
     rule: str = ""
     reason: str = ""
     scope: RuleScope = ""
+    call: ApprovedCall | None = None
+    """The call as it may run, None if it may not."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     tool: Tool
-    args: JsonObject
-    touches: tuple[Effect, ...]
+    call: ApprovedCall
+    rule: Rule
     answer: asyncio.Future[_Decision]
 
 
@@ -126,31 +138,35 @@ class Gate:
         self._waiting: dict[str, _Waiting] = {}
         approvals.add_gate(self)
 
-    async def approve(self, tool: Tool, call: ToolCallPart) -> JsonObject:
+    async def approve(self, tool: Tool, call: ToolCallPart) -> ApprovedCall:
         """Wait until the call may run.
 
         Returns:
-            The arguments to run it with, which the user may have edited.
+            The call as it was approved; the user may have edited its arguments.
 
         Raises:
             ToolError: If it may not run, or its arguments do not fit the tool.
         """
         tool.check(call.args)
-        touches = tool.touched(call.args)
-        verdict = self._policy.decide(tool.name, touches, call.args)
+        policy = self._policy
+        touches = policy.resolved(tool.touched(call.args))
+        verdict = policy.decide(tool.name, touches, call.args)
         rule = "" if verdict.rule is None else str(verdict.rule)
         if verdict.action == "allow":
             if touches or rule:
                 await self._decided(call, _Decision(True, "rule", rule=rule))
-            return call.args
-        if verdict.action == "deny":
-            await self._decided(call, _Decision(False, "rule", rule=rule, reason=verdict.reason))
-            raise ToolError(f"{call.name} was denied: {verdict.reason}")
+            return ApprovedCall(call.args, touches)
+        reason = verdict.reason
+        if verdict.action == "ask":
+            reason = _too_long(tool.name, call.args, touches)
+        if reason:
+            await self._decided(call, _Decision(False, "rule", rule=rule, reason=reason))
+            raise ToolError(f"{call.name} was denied: {reason}")
         answer = await self._ask(tool, call, touches, verdict.reason)
         await self._decided(call, answer)
-        if not answer.allowed:
+        if answer.call is None:
             raise ToolError(answer.reason)
-        return call.args if answer.args is None else answer.args
+        return answer.call
 
     def decide(
         self,
@@ -173,28 +189,33 @@ class Gate:
             sentence = f"The user denied this call: {reason}" if reason else "The user denied this call."
             waiting.answer.set_result(_Decision(False, "user", reason=sentence))
             return
-        touches = waiting.touches
+        approved, rule = waiting.call, waiting.rule
         if args is not None:
             waiting.tool.check(args)
-            touches = waiting.tool.touched(args)
-            verdict = self._policy.decide(waiting.tool.name, touches, args)
+            policy = self._policy
+            touches = policy.resolved(waiting.tool.touched(args))
+            verdict = policy.decide(waiting.tool.name, touches, args)
             if verdict.action == "deny":
                 raise AgentError(f"The edited arguments cannot be approved: {verdict.reason}")
+            approved = _asked(args, touches)
+            rule = policy.remembering(waiting.tool.name, touches)
         if not remember:
-            waiting.answer.set_result(_Decision(True, "user", args))
+            waiting.answer.set_result(_Decision(True, "user", args, call=approved))
             return
-        rule = self._policy.remembering(waiting.tool.name, touches).limited_to(self._agent, scope)
-        waiting.answer.set_result(_Decision(True, "user", args, str(rule), scope=scope))
+        rule = rule.limited_to(self._agent, scope)
+        waiting.answer.set_result(_Decision(True, "user", args, str(rule), scope=scope, call=approved))
         self._approvals.remember(rule)
 
     def review(self) -> None:
         """Decide about the waiting calls that the rules now allow or deny."""
         for waiting in self._waiting.values():
-            verdict = self._policy.decide(waiting.tool.name, waiting.touches, waiting.args)
+            verdict = self._policy.decide(waiting.tool.name, waiting.call.touches or (), waiting.call.args)
             if verdict.action != "ask" and not waiting.answer.done():
                 allowed = verdict.action == "allow"
                 reason = "" if allowed else f"{waiting.tool.name} was denied: {verdict.reason}"
-                waiting.answer.set_result(_Decision(allowed, "rule", rule=str(verdict.rule or ""), reason=reason))
+                call = waiting.call if allowed else None
+                rule = str(verdict.rule or "")
+                waiting.answer.set_result(_Decision(allowed, "rule", rule=rule, reason=reason, call=call))
 
     @property
     def _policy(self) -> Policy:
@@ -219,8 +240,11 @@ class Gate:
     async def _ask(self, tool: Tool, call: ToolCallPart, touches: tuple[Effect, ...], reason: str) -> _Decision:
         seconds = self._approvals.deadline
         answer: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
-        self._waiting[call.id] = _Waiting(tool, call.args, touches, answer)
-        self._recorder.emit(ev.ApprovalRequest, call.id, call.name, call.args, touches, reason, time.time() + seconds)
+        rule = self._policy.remembering(tool.name, touches)
+        self._waiting[call.id] = _Waiting(tool, _asked(call.args, touches), rule, answer)
+        shown = tuple(Effect(touch.kind, str(touch.target)) for touch in touches)
+        deadline = time.time() + seconds
+        self._recorder.emit(ev.ApprovalRequest, call.id, call.name, call.args, shown, reason, deadline, str(rule))
         try:
             if not await self._approvals.attended(answer) and not answer.done():
                 return _Decision(False, "nobody", reason=_nobody(call.name))
@@ -235,6 +259,27 @@ class Gate:
             raise
         finally:
             del self._waiting[call.id]
+
+
+def _asked(args: JsonObject, touches: tuple[Effect, ...]) -> ApprovedCall:
+    """The call as a person is asked about it, with the present versions of the files that it would change."""
+    written = [touch.target for touch in touches if touch.kind == "write" and touch.target]
+    return ApprovedCall(args, touches, {str(path): file_version(Path(path)) for path in written})
+
+
+def _too_long(name: str, args: JsonObject, touches: tuple[Effect, ...]) -> str:
+    """A sentence on a call that is too long to be shown as a whole, and so cannot be approved; else empty."""
+    texts = [json.dumps(args, ensure_ascii=False, default=str), *(touch.target for touch in touches)]
+    characters = sum(map(len, texts))
+    if characters * _LONGEST_SPELLING > MOST_CHARACTERS:  # else it fits however much of it is spelled out
+        characters = sum(len(visible(text)) for text in texts)
+    lines = sum(text.count("\\n") + text.count("\n") for text in texts)
+    if characters <= MOST_CHARACTERS and lines <= MOST_LINES:
+        return ""
+    return (
+        f"It has {characters:,} characters in {lines + 1:,} lines, and at most {MOST_CHARACTERS:,} in {MOST_LINES:,} "
+        f"can be shown for approval; do it in smaller parts, or ask the user to allow it with `--allow {name}`."
+    )
 
 
 def _nobody(name: str) -> str:

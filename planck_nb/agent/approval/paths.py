@@ -10,6 +10,7 @@ from glob import has_magic
 from os import path as os_path
 from pathlib import Path
 
+from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import UsageError
 
 LONGEST = 4_096
@@ -18,8 +19,32 @@ LONGEST = 4_096
 _CLASS = re.compile(r"\[!?\]?[^\]]*\]")
 
 
+class ResolvedPath(str):
+    """A path that was resolved before; it is not resolved again, because a link may have been put in its way since."""
+
+    __slots__ = ()
+
+
+class UnresolvedPath(str):
+    """A path that could not be resolved before, and so is not resolved later either."""
+
+    __slots__ = ()
+
+
+def resolve_once(effect: Effect, root: Path | None) -> Effect:
+    """Return the effect with the path that its target leads to now; all decisions about the effect are about this."""
+    if effect.kind not in ("read", "write") or isinstance(effect.target, ResolvedPath | UnresolvedPath):
+        return effect
+    path = resolved(effect.target, root)
+    return Effect(effect.kind, UnresolvedPath(effect.target) if path is None else ResolvedPath(path))
+
+
 def resolved(target: str, root: Path | None) -> Path | None:
     """Return where a path leads, `..` and links resolved as far as the path exists, or None if that is not known."""
+    if isinstance(target, ResolvedPath):
+        return Path(target)
+    if isinstance(target, UnresolvedPath):
+        return None
     path = Path(root or "", target)
     if not target or len(target) > LONGEST or not path.is_absolute():
         return None
@@ -84,17 +109,20 @@ class PathPattern:
 
     `*`, `?` and `[…]` match within a name, `**` matches any number of folders. Without a wildcard the pattern matches
     the path and everything below it. Paths are compared after links are resolved, so a link's own name never matches.
+    To allow, a relative pattern follows no link that leads out of `root`, because it may be newer than the rule.
     """
 
     text: str
     root: Path | None
 
     def covers(self, target: str) -> bool:
+        """Whether the pattern certainly matches the path and may allow it."""
+        return self.catches(target) and not self._leaves_root()
+
+    def catches(self, target: str) -> bool:
         """Whether the pattern certainly matches the path."""
         path = resolved(target, self.root)
         return path is not None and self._is_absolute and self._matches(path)
-
-    catches = covers
 
     def may_catch(self, target: str) -> bool:
         """Whether it is not known if the pattern matches, because it or the path cannot be resolved."""
@@ -103,6 +131,14 @@ class PathPattern:
     @property
     def _is_absolute(self) -> bool:
         return not self.text.startswith("~") and (self.root is not None or Path(self.text).is_absolute())
+
+    def _leaves_root(self) -> bool:
+        """Whether a link leads out of the root, from the part of a relative pattern that names no other folder."""
+        plain, _ = _split(self.text)
+        if self.root is None or plain.is_absolute() or ".." in plain.parts:
+            return False
+        start, root = resolved(str(plain), self.root), resolved(str(self.root), None)
+        return start is None or root is None or not below(start, root)
 
     def _matches(self, path: Path) -> bool:
         plain, glob = _split(self.text)

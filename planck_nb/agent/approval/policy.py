@@ -12,7 +12,7 @@ from typing import cast
 
 from planck_nb.agent.approval.addresses import address
 from planck_nb.agent.approval.commands import CommandPattern, simple_commands
-from planck_nb.agent.approval.paths import below, folder_of, resolved
+from planck_nb.agent.approval.paths import below, folder_of, resolve_once, resolved
 from planck_nb.agent.approval.rule import ACTIONS, KINDS, Action, Rule
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.identity import AgentIdentity
@@ -158,10 +158,22 @@ class Policy:
         Returns:
             What to do, and why.
         """
-        effects = tuple(touches)
+        effects = self.resolved(touches)
         verdicts = [self._judge(tool_name, touch) for touch in effects] or [self._judge_undeclared(tool_name, args)]
         verdicts = _with_network(effects, verdicts)
         return max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action))
+
+    def resolved(self, touches: Iterable[Effect]) -> tuple[Effect, ...]:
+        """Resolve the paths of a call's effects.
+
+        Args:
+            touches: The effects, as the tool declares them.
+
+        Returns:
+            The effects with the paths that they lead to now. `decide` and `remembering` do not resolve these again, so
+            that a link which changes meanwhile does not change what is decided about.
+        """
+        return tuple(resolve_once(touch, self.root) for touch in touches)
 
     def remembering(self, tool_name: str, touches: Iterable[Effect]) -> Rule:
         """Make the narrow rule that is remembered when a call is approved with "always".
@@ -179,7 +191,7 @@ class Policy:
             A rule that allows such calls.
         """
         tool = re.sub(r"[^\w.-]", "?", tool_name)
-        declared = list(touches)
+        declared = self.resolved(touches)
         if not declared:
             return Rule("allow", tool)
         touch = next((touch for touch in declared if self._judge(tool_name, touch).action != "allow"), declared[0])

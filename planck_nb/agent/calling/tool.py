@@ -13,6 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
+from planck_nb.agent.calling.approved_call import ApprovedCall, FileVersion
 from planck_nb.agent.calling.generators import adrain, drain
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
@@ -47,11 +48,18 @@ class ToolContext:
         agent_id: The id of the agent that calls the tool.
         call_id: The id of the call.
         progress: Shows text while the tool runs; can be called from any thread.
+        touches: The effects that were approved, with the paths resolved; None if nothing was checked. A tool that opens
+            these paths without following links opens what was approved.
+        versions: The files that the call changes, as they were when a person was asked: modification time in
+            nanoseconds, size in bytes and inode, by resolved path, None for a file that did not exist. Empty if no
+            person was asked.
     """
 
     agent_id: str = ""
     call_id: str = ""
     progress: Callable[[str], None] = _ignore_progress
+    touches: tuple[Effect, ...] | None = None
+    versions: Mapping[str, FileVersion | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +174,7 @@ class Tool:
         agent_id: str = "",
         call_id: str = "",
         progress: Callable[[str], None] = _ignore_progress,
+        approved: ApprovedCall | None = None,
     ) -> ToolOutput:
         """Run the tool.
 
@@ -174,6 +183,7 @@ class Tool:
             agent_id: The id of the agent that calls it.
             call_id: The id of the call.
             progress: Called with text to show while the tool runs, from any thread.
+            approved: The call as it was approved; None if nothing was checked.
 
         Returns:
             The result as the model reads it.
@@ -186,7 +196,9 @@ class Tool:
         positional = (agent_id, call_id, args)[-count:] if count in {1, 2, 3} else (args,)
         call = partial(self.execute_fn, *positional)
         if self._context_name is not None:
-            call = partial(call, **{self._context_name: ToolContext(agent_id, call_id, progress)})
+            touches, versions = (approved.touches, approved.versions) if approved else (None, {})
+            context = ToolContext(agent_id, call_id, progress, touches, versions)
+            call = partial(call, **{self._context_name: context})
         stopped = threading.Event()
         limit = asyncio.timeout(self.timeout)
         try:
