@@ -159,7 +159,7 @@ def to_markdown(text: str) -> str:
             written += (_block(region, strict=strict) for region in group)
         else:
             prose = "\n".join(_prose(region, strict=strict) for region in group)
-            written.append(_without_open_math(prose) if strict else prose)
+            written.append(_without_open_math(prose))
     return "\n".join(written)
 
 
@@ -178,6 +178,13 @@ class _Region:
         return self.token is not None and self.token.type != "inline"
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it has a second fence."""
+        token, last = cast("Token", self.token), self.source.rpartition("\n")[2].strip(" \t>")
+        is_fence = last.startswith(token.markup) and not last.strip(token.markup)
+        return token.type == "fence" and self.end - self.start > 1 and is_fence
+
+    @property
     def is_risky(self) -> bool:
         """Whether it has code that would be harmful in a renderer that does not take it for code."""
         if self.token is None:
@@ -185,6 +192,8 @@ class _Region:
         if not self.is_code:
             return any(_RISKY_CODE.search(self.source, *span) for span in _code_spans(self.source))
         info, code = self.token.info.strip(), self.token.content
+        if self.token.type == "fence" and self.token.level > 0 and not self.is_closed:
+            return True
         return "{" in info or _RISKY_CODE.search(f"{info}\n{code}") is not None or _is_risky_diagram(info, code)
 
 
@@ -216,9 +225,7 @@ def _regions(text: str) -> Iterator[_Region]:
 def _block(region: _Region, *, strict: bool) -> str:
     """A code block as it was written; or, if `strict` or if its fence is not closed, between fences of its own."""
     token = cast("Token", region.token)
-    last = region.source.rpartition("\n")[2]
-    closed = region.end - region.start > 1 and last.strip().startswith(token.markup)
-    if not strict and (token.level > 0 or token.type == "code_block" or closed):
+    if not strict and (token.type == "code_block" or region.is_closed):
         return region.source
     return f"\n{fenced(token.content, _language(token))}\n"
 
@@ -278,8 +285,8 @@ def _escape_around_code(source: str, *, strict: bool) -> str:
         span = source[start:end]
         if strict:
             span = _SPAN_BREAK.sub(" ", span)
-            if span.startswith("```") or "|" in span or "$" in span:
-                span = _escape(span, strict=strict)
+        if span.startswith("```") or (strict and ("|" in span or "$" in span)):
+            span = _escape(span, strict=strict)
         if source.startswith("{", end):
             span, end = f"{span}&#123;", end + 1  # noqa: PLW2901 - the brace belongs to the code as its attributes
         written.append(span)
@@ -292,8 +299,8 @@ def _escape(text: str, *, strict: bool) -> str:
     text = _IMAGE.sub("", _TAG.sub("&lt;", text))
     text = _DEFINITION.sub("&#93;", _TARGET.sub("&#93;", text))
     if strict:
-        text = _FENCE_MARKS.sub(_entities, text.replace("\\`", "`").replace("`", "&#96;"))
-    return text
+        text = text.replace("\\`", "`").replace("`", "&#96;")
+    return _FENCE_MARKS.sub(_entities, text)
 
 
 def _entities(found: re.Match[str]) -> str:
@@ -302,8 +309,13 @@ def _entities(found: re.Match[str]) -> str:
 
 def fenced(text: str, language: str = "text") -> str:
     """Return a code block whose fence is longer than any run of backticks in the text."""
-    fence = "`" * max(3, _longest_run(text) + 1)
+    fence = fence_of(text)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def fence_of(text: str) -> str:
+    """Return a fence that is longer than any run of backticks in the text."""
+    return "`" * max(3, _longest_run(text) + 1)
 
 
 def code_span(text: str) -> str:
