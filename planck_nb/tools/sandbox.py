@@ -126,20 +126,20 @@ def denial(output: str, writable: Path, grants: Grants) -> str:
     return f"This may be due to the sandbox: a command in it {limits}; {request}."
 
 
+def candidates(user: int) -> list[tuple[str, ...]]:
+    """Return the options to try, in this order, for the user with this number: where one fails, the next may work.
+
+    In a container, `--proc` may be refused; other processes are then listed, but neither readable nor killable.
+    """
+    own = ("--cap-drop", "ALL", *(word for name in _CAPABILITIES for word in ("--cap-add", name)))
+    new_user = ("--unshare-user", "--cap-drop", "ALL")
+    identities = [*([own] if user == 0 else []), (*new_user, "--disable-userns"), new_user]
+    return [(*_ISOLATED, *identity, *proc) for proc in (_PROC, ()) for identity in identities]
+
+
 @lru_cache(maxsize=8)
 def _tried(program: str, user: int) -> Sandbox | None:
-    """The first combination of options with which the program works. In a container, `--proc` may be refused."""
-    new_user = ("--unshare-user", "--cap-drop", "ALL")
-    own = ("--cap-drop", "ALL", *(word for name in _CAPABILITIES for word in ("--cap-add", name)))
-    identities = [(*new_user, "--disable-userns"), new_user]
-    if user == 0:
-        identities.insert(0, own)
-    for proc in (_PROC, ()):
-        for identity in identities:
-            found = Sandbox(program, (*_ISOLATED, *identity, *proc))
-            if _works(found):
-                return found
-    return None
+    return next(filter(_works, (Sandbox(program, options) for options in candidates(user))), None)
 
 
 def _works(sandbox: Sandbox) -> bool:
