@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import codecs
 import os
-import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
+
+from planck_nb.tools.private_folders import make_private_folder, remove_stale_folders
 
 HEAD = 24_000
 TAIL = 12_000
@@ -28,9 +28,8 @@ FILE_LIMIT = 100_000_000
 @cache
 def spill_folder() -> Path:
     """The folder for long outputs: private, and removed when this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="planck-nb-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    remove_stale_folders()
+    return make_private_folder()
 
 
 class Capture:

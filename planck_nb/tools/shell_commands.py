@@ -139,9 +139,10 @@ def _around(
     sandbox: Sandbox | None, folder: Path, writable: Path, grants: Grants, environment: Mapping[str, str]
 ) -> list[str]:
     """The words before the command; none without a sandbox, and in a folder that does not exist, which is reported."""
+    outputs = spill_folder()  # the first one also removes those that killed processes left
     if sandbox is None or not folder.is_dir():
         return []
-    return sandbox.arguments(folder, writable, grants, environment, readable=[spill_folder(), folder.resolve()])
+    return sandbox.arguments(folder, writable, grants, environment, readable=[outputs, folder.resolve()])
 
 
 async def _run_until_cancelled(run: Callable[[], Finished], cancelled: threading.Event) -> Finished:
