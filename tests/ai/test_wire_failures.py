@@ -124,6 +124,7 @@ async def test_bytes_that_are_not_http() -> None:
         (f"http://127.0.0.1:{free_port()}", r"No server answers at http://127.0.0.1:\d+ \(openai\); start it or set"),
         ("http://no-such-host.invalid", r"No server answers at http://no-such-host.invalid \(openai\)"),
     ],
+    ids=["refused", "unknown host"],
 )
 async def test_addresses_where_nobody_answers(base_url: str, sentence: str) -> None:
     async with client() as http:
