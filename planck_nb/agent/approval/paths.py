@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from glob import has_magic
+from glob import escape, has_magic
 from os import path as os_path
 from pathlib import Path
 
@@ -123,6 +123,13 @@ class PathPattern:
         """Whether the pattern certainly matches the path."""
         path = resolved(target, self.root)
         return path is not None and self._is_absolute and self._matches(path)
+
+    def names(self, target: str) -> bool:
+        """Whether the pattern is the path itself, and not one of a folder above it or one with a wildcard."""
+        path = resolved(target, self.root)
+        if path is None:
+            return False
+        return self.text == escape(str(path)) or (not has_magic(self.text) and resolved(self.text, self.root) == path)
 
     def may_catch(self, target: str) -> bool:
         """Whether it is not known if the pattern matches, because it or the path cannot be resolved."""

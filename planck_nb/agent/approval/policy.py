@@ -14,6 +14,7 @@ from planck_nb.agent.approval.addresses import address
 from planck_nb.agent.approval.commands import CommandPattern, simple_commands
 from planck_nb.agent.approval.paths import below, folder_of, resolve_once, resolved
 from planck_nb.agent.approval.rule import ACTIONS, KINDS, Action, Rule
+from planck_nb.agent.approval.secret_files import is_secret_path, secret_words
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.base.errors import UsageError
@@ -59,6 +60,9 @@ class Policy:
         outside: For reading and writing outside of `root`. "ask" needs approval unless a rule allows it, "deny" denies
             it even if a rule allows it, "allow" makes no difference. Commands can access everything, so this does not
             apply to them.
+        secrets: What to do about reading and writing files that look like secrets, and commands that name one, if they
+            are allowed otherwise: "ask" needs approval unless a rule names the very file, "deny" denies them, "allow"
+            makes no difference.
         undeclared: What to do if no rule matches a call whose tool declares no effects.
 
     Raises:
@@ -77,11 +81,12 @@ class Policy:
     default: Mapping[EffectKind, Action] = field(default_factory=lambda: {"read": "allow"})
     outside: Action = "ask"
     undeclared: Action = "allow"
+    secrets: Action = "ask"
 
     def __post_init__(self) -> None:
         if self.root is not None and not self.root.is_absolute():
             raise UsageError(f"The policy's root {str(self.root)!r} is relative; give an absolute path.")
-        for action in (self.outside, self.undeclared, *self.default.values()):
+        for action in (self.outside, self.undeclared, self.secrets, *self.default.values()):
             if action not in ACTIONS:
                 raise UsageError(f"A policy cannot {action!r}; write 'allow', 'ask' or 'deny'.")
         for rule in self.rules:
@@ -111,7 +116,7 @@ class Policy:
         Returns:
             The policy.
         """
-        return cls(root=root, default=dict.fromkeys(KINDS, "allow"), outside="allow")
+        return cls(root=root, default=dict.fromkeys(KINDS, "allow"), outside="allow", secrets="allow")
 
     def with_rule(self, rule: Rule) -> Policy:
         """Add a rule.
@@ -181,7 +186,8 @@ class Policy:
         For a command the rule allows exactly this command, because other arguments may do anything; for an address the
         same scheme, host and port. Both are for this tool only. For a path it allows every tool this kind of access to
         the folder of the path: to everything below it if the folder is inside of the root, otherwise only to what is
-        directly in it. If several effects of the call need approval, the rule is for the first.
+        directly in it; for a file that looks like a secret, to this file only. If several effects of the call need
+        approval, the rule is for the first.
 
         Args:
             tool_name: The name of the tool.
@@ -202,6 +208,8 @@ class Policy:
         path = resolved(touch.target, self.root)
         if path is None:
             return Rule("allow", tool, touch.kind)
+        if self.secrets != "allow" and is_secret_path(path):
+            return Rule("allow", kind=touch.kind, pattern=escape(str(path)))
         return Rule("allow", kind=touch.kind, pattern=self._folder_pattern(path))
 
     def _folder_pattern(self, path: Path) -> str:
@@ -217,6 +225,8 @@ class Policy:
         if forbidden := self._forbidden(rules, touch, outside=outside):
             return forbidden
         verdict = self._permitted(rules, touch, outside=outside)
+        if verdict.action == "allow" and self.secrets != "allow" and (reason := self._secret(rules, touch)):
+            verdict = Verdict(self.secrets, None, reason)
         doubt = next((rule for rule in rules if rule.action == "deny" and rule.may_catch(touch, self.root)), None)
         if doubt is None or verdict.action == "deny":
             return verdict
@@ -256,6 +266,26 @@ class Policy:
         if self.undeclared != "deny" and (asked := matching.get("ask")):
             return Verdict("ask", asked, f"Calling {tool} needs approval by the rule 'ask {asked}'.")
         return Verdict(self.undeclared, None, _by_default(self.undeclared, f"Calling {tool}"))
+
+    def _secret(self, rules: list[Rule], touch: Effect) -> str:
+        """A sentence on the secret that the effect is about, unless rules that allow it name it; else empty."""
+        allowing = [rule for rule in rules if rule.action == "allow"]
+        doing = "needs approval" if self.secrets == "ask" else "is forbidden"
+        if touch.kind in ("read", "write"):
+            path = resolved(touch.target, self.root)
+            if path is None or not is_secret_path(path) or any(rule.names(touch, self.root) for rule in allowing):
+                return ""
+            return f"{_doing(touch)} {doing}, because it looks like a secret; only a rule with its path allows it."
+        if touch.kind != "execute":
+            return ""
+        parts = [Effect("execute", part) for part in (touch.target, *(simple_commands(touch.target) or ()))]
+        named = [rule.pattern for rule in allowing if any(rule.covers(part, self.root) for part in parts)]
+        if CommandPattern.quote(touch.target) in named:
+            return ""
+        words = [word for word in secret_words(touch.target, self.root) if not any(word in text for text in named)]
+        if not words:
+            return ""
+        return f"{_doing(touch)} {doing}, because {words[0]} looks like a secret; only a rule with this name allows it."
 
     def _allowing(self, rules: list[Rule], touch: Effect) -> Rule | None:
         """The rule that allows the whole effect, or the first of those that together allow each part of a command."""

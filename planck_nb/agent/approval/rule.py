@@ -200,6 +200,18 @@ class Rule:
         """
         return not self.pattern or self._narrowed(touch.kind, root).catches(touch.target)
 
+    def names(self, touch: Effect, root: Path | None) -> bool:
+        """Check whether the rule is about the very file of the effect, as it must be to allow a secret.
+
+        Args:
+            touch: The effect, reading or writing.
+            root: The folder to which the pattern is relative, None if it is absolute.
+
+        Returns:
+            True if the pattern is the path itself, without a wildcard.
+        """
+        return bool(self.pattern) and PathPattern(self.pattern, root).names(touch.target)
+
     def may_catch(self, touch: Effect, root: Path | None) -> bool:
         """Check whether the rule may match some part of the effect, which is enough to ask.
 

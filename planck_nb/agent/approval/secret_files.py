@@ -1,0 +1,140 @@
+"""Files that look like secrets: keys, passwords, tokens, and what gives access to them. This is the only list.
+
+A name is enough: what such a file contains is not looked at. Case does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from glob import has_magic, iglob
+from itertools import islice
+from os import path as os_path
+from pathlib import Path
+
+from planck_nb.agent.approval.paths import resolved
+from planck_nb.base.shell import lex
+
+_NAMES = (
+    ".env* .flaskenv *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.kdb *.ppk *.p8 id_rsa* id_dsa* id_ecdsa* "
+    "id_ed25519* ssh_host_*_key .netrc _netrc .authinfo* .git-credentials .npmrc .yarnrc.yml .pypirc .pgpass "
+    "pgpass.conf .my.cnf .mylogin.cnf .htpasswd .s3cfg .boto .dockercfg .databrickscfg .terraformrc *.tfvars "
+    "terraform.tfstate* credentials* *_credentials.json client_secret*.json service[-_]account*.json kaggle.json "
+    "secrets.toml secrets.json secrets.y*ml .secrets .vault-token .vault_pass* logins.json key[34].db "
+    "cookies.sqlite jupyter_cookie_secret jpserver-*.json nbserver-*.json kernel-*.json *.gpg *.age "
+    ".bash_history .zsh_history .psql_history .mysql_history .python_history .rediscli_auth .modal.toml  "
+    "auth.json .cdsapirc .smbcredentials wallet.dat shadow gshadow sudoers"
+).split()
+"""Patterns for the last name of a path."""
+
+_FOLDERS = (
+    ".ssh .aws .azure .gnupg .kube .oci .password-store .mozilla .thunderbird .bitcoin .ethereum .electrum .snowflake "
+    ".kaggle .docker/config.json .config/gcloud .config/doctl .config/gh .config/glab-cli .config/hub .config/op "
+    ".config/rclone .config/sops .config/heroku .config/google-chrome .config/chromium .config/bravesoftware "
+    ".config/microsoft-edge .config/vivaldi .config/opera .config/pypoetry/auth.toml .config/configstore "
+    ".huggingface/token .cache/huggingface/token .config/huggingface .cargo/credentials.toml .terraform.d "
+    ".subversion/auth .local/share/keyrings .local/share/kwalletd .local/share/jupyter/runtime "
+    "library/keychains library/jupyter/runtime application?support/google/chrome application?support/firefox "
+    "application?support/bravesoftware google/chrome/user?data mozilla/firefox microsoft/credentials "
+    ".planck/key* .planck/trust* run/secrets etc/sudoers.d etc/ssl/private"
+).split()
+"""Consecutive names anywhere in a path; everything below is meant, too."""
+
+_FOLDER_PARTS = tuple(tuple(folder.split("/")) for folder in _FOLDERS)
+
+_PROCESS = re.compile(r"/proc/([^/]+/|[^/]+/task/[^/]+/)(environ|mem|auxv)|/proc/kcore|/dev/(mem|kmem)")
+_KEY_WITHOUT_SUFFIX = re.compile(r"id_\w+(_sk)?")
+
+_SEPARATORS = re.compile(r"[\s;&|<>()'\"`,=:@!$#]+")
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MOST_WORDS = 500
+_DEEPEST = 3
+_MOST_FILES = 2_000
+_SAMPLES = ("id_rsa", "credentials", "server.pem", "server.key", "secrets.toml", "kaggle.json", "auth.json")
+_HIDDEN_SAMPLES = (".env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".ssh", ".aws", ".kube")
+
+
+def is_secret_path(path: Path | str) -> bool:
+    """Return whether a path looks like the one of a secret, or of a folder of secrets."""
+    text = os_path.normpath(str(path)).casefold()
+    parts = text.strip("/").split("/")
+    return bool(_PROCESS.search(text)) or _is_secret_name(parts[-1]) or _is_below_secrets(parts)
+
+
+def secret_words(command: str, root: Path | None) -> list[str]:
+    """Return the words of a command that name a secret, as far as its text shows.
+
+    Quotes and backslashes do not hide a name. Patterns are compared with the files that there are; what variables,
+    substitutions or programs make of the text is not known.
+
+    Args:
+        command: The command.
+        root: The folder in which it runs; None if that is not known.
+    """
+    text = "".join(lexeme.value for lexeme in lex(command))
+    words = list(islice(dict.fromkeys(_words(text)), _MOST_WORDS))
+    moves = any(word in ("cd", "pushd") for word in words)
+    return [word for word in words if _names_secret(word, None if moves else root)]
+
+
+def _words(text: str) -> Iterator[str]:
+    """The pieces of a text that may be paths, with alternatives in braces written out."""
+    for word in _alternatives(text.split()):
+        for piece in _SEPARATORS.split(word):
+            yield piece
+            if piece.startswith("-") and not piece.startswith("--"):
+                yield piece[2:]  # such as -f.env
+
+
+def _alternatives(words: Iterable[str]) -> Iterator[str]:
+    waiting = list(words)[::-1]
+    for _ in range(2 * _MOST_WORDS):
+        if not waiting:
+            return
+        word = waiting.pop()
+        found = _BRACES.search(word)
+        if found is None:
+            yield word
+        else:
+            waiting += [word[: found.start()] + part + word[found.end() :] for part in found[1].split(",")[:50]]
+
+
+def _names_secret(word: str, root: Path | None) -> bool:
+    if not word or is_secret_path(word):
+        return bool(word)
+    if not has_magic(word):
+        path = None if root is None else resolved(_expanded(word), root)
+        return path is not None and is_secret_path(path)
+    if word.count("/") > _DEEPEST and has_magic(word.rpartition("/")[0]):
+        return True  # finding out could take long
+    if root is None:
+        name = word.rstrip("/").rpartition("/")[2].casefold()
+        samples = _HIDDEN_SAMPLES if name.startswith(".") else _SAMPLES
+        return any(fnmatchcase(sample, name) for sample in samples)
+    try:
+        found = list(islice(_matches(word, root), _MOST_FILES))
+    except (OSError, ValueError, re.error):
+        return True
+    return len(found) == _MOST_FILES or any(is_secret_path(path) for path in found)
+
+
+def _matches(word: str, root: Path) -> Iterator[Path]:
+    for name in iglob(_expanded(word), root_dir=root):  # noqa: PTH207 - skips hidden files, as a shell does
+        yield resolved(name, root) or root / name
+
+
+def _expanded(word: str) -> str:
+    return os_path.expanduser(word)  # noqa: PTH111 - the word may be no path at all, and then stays as it is
+
+
+def _is_secret_name(name: str) -> bool:
+    return bool(_KEY_WITHOUT_SUFFIX.fullmatch(name)) or any(fnmatchcase(name, pattern) for pattern in _NAMES)
+
+
+def _is_below_secrets(parts: list[str]) -> bool:
+    return any(
+        all(map(fnmatchcase, parts[start : start + len(folder)], folder))
+        for folder in _FOLDER_PARTS
+        for start in range(len(parts) - len(folder) + 1)
+    )
