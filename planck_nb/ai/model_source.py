@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import cache
-from typing import Any, TypedDict, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from planck_nb.ai.catalogue import catalogued, with_alias
@@ -22,30 +22,18 @@ from planck_nb.base.errors import ModelError, PlanckError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import SHORTEST, find_secret, is_secret_name
 
-_FACTS = (
-    "name",
-    "context_window",
-    "max_output",
-    "thinking",
-    "thinking_levels",
-    "modalities",
-    "pricing",
-    "settings",
-    "options",
-)
-"""The fields of a model that its user may replace without changing which model it is."""
-
-
-class _Facts(TypedDict, total=False):
-    name: str
-    context_window: int | None
-    max_output: int | None
-    thinking: bool
-    thinking_levels: tuple[str, ...] | None
-    modalities: tuple[Modality, ...] | None
-    pricing: Pricing | None
-    settings: dict[str, Any]
-    options: dict[str, Any]
+_FACTS: Mapping[str, Any] = {
+    "name": str,
+    "context_window": int | None,
+    "max_output": int | None,
+    "thinking": bool,
+    "thinking_levels": tuple[str, ...] | None,
+    "modalities": tuple[Modality, ...] | None,
+    "pricing": Pricing | None,
+    "settings": dict[str, Any],
+    "options": Options,
+}
+"""The fields of a model that its user may replace without changing which model it is, with their types."""
 
 
 def model_source(model: Model) -> JsonObject:
@@ -107,10 +95,11 @@ def find_again(reference: str, source: Mapping[str, Any], *, own: Iterable[Model
         raise ModelError(f"its {what}, which is never stored")
     provider_name, _, model_id = reference.partition(":")
     try:
+        _check_texts(source)
         if left_out := [name for name in source.get("left_out") or () if not _is_scripted(provider_name, name)]:
             raise ModelError(f"its {' and '.join(map(str, left_out))} cannot be stored")
         if alias := source.get("alias"):
-            found = _by_alias(str(alias), reference, source, own)
+            found = _by_alias(alias, reference, source, own)
         else:
             found = _at_place(provider_name, model_id, source)
         if not is_local(REGISTRY.format(found.api)):
@@ -136,6 +125,11 @@ def unavailable(reference: str, source: Mapping[str, Any], reason: str) -> Model
     provider_name, _, model_id = reference.partition(":")
     kept = dict(source)
     return Model(provider_name, model_id, str(kept.get("api") or ""), unavailable=Unavailable(reason, kept))
+
+
+def _check_texts(source: Mapping[str, Any]) -> None:
+    if any(not isinstance(source.get(name, ""), str) for name in ("api", "alias", "base_url", "identifier")):
+        raise TypeError(source)
 
 
 def _by_alias(alias: str, reference: str, source: Mapping[str, Any], own: Iterable[Model]) -> Model:
@@ -203,7 +197,7 @@ def _open_address(url: str) -> str:
         plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
     except ValueError:
         return ""
-    if find_secret(plain, {}):
+    if any(find_secret(step, {}) for step in plain.split("/")):
         return ""
     return plain if "://" in url else plain.removeprefix("http://")
 
@@ -261,15 +255,12 @@ def _is_secret(name: str) -> bool:
 
 
 @cache
-def _adapter() -> Any:  # noqa: ANN401 - pydantic's adapter has no useful static type here
+def _adapter(name: str) -> Any:  # noqa: ANN401 - pydantic's adapter has no useful static type here
     from pydantic import TypeAdapter  # noqa: PLC0415 - loads much, and is needed for models with overrides only
 
-    return TypeAdapter(_Facts)
+    return TypeAdapter(_FACTS[name])
 
 
 def _decoded(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The stored facts as fields of a model. Raises ValueError if they are not."""
-    facts = cast("dict[str, Any]", _adapter().validate_python(dict(overrides)) if overrides else {})
-    if "options" in facts:
-        facts["options"] = Options.from_named(facts["options"])
-    return facts
+    return {name: _adapter(name).validate_python(value) for name, value in overrides.items() if name in _FACTS}

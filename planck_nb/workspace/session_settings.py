@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from planck_nb.agent.approval import Rule
+from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
@@ -37,8 +37,8 @@ class SessionSettings:
 
     @classmethod
     def of(cls, rules: Iterable[Rule], models: Iterable[Model]) -> SessionSettings:
-        """The present settings. A URL with a password is left out, because settings are stored."""
-        base_urls = {str(model): model.base_url for model in models if model.base_url and _is_open(model.base_url)}
+        """The present settings. A URL with a password or a query is left out, because settings are stored."""
+        base_urls = {str(model): model.base_url for model in models if model.base_url and _is_open(model)}
         return cls(tuple(rules), base_urls)
 
     @classmethod
@@ -82,6 +82,5 @@ def read_rules(written: Iterable[Sequence[Any]]) -> Iterator[Rule]:
             yield Rule.parse(action, text)
 
 
-def _is_open(url: str) -> bool:
-    parts = urlsplit(url)
-    return parts.username is None and parts.password is None
+def _is_open(model: Model) -> bool:
+    return model_source(model).get("base_url") == model.base_url
