@@ -170,7 +170,7 @@ class AgentFinder:
             return {"base_url": url, "key": "unknown"}
         reply = self.replies.get(record.identity.id)
         if reply is not None and reply.model == record.model and self._was_elsewhere(reply):
-            return {"left_out": ["base_url"]}
+            return {"elsewhere": True}
         return {}
 
     def _was_elsewhere(self, reply: LastReply) -> bool:
@@ -193,10 +193,10 @@ class AgentFinder:
         for model in live.models:
             if model.unavailable is None and str(model) == reference and model_source(model) == source:
                 return model
-        if not self.trusts(record):
+        if source.get("key") == "unknown":
+            source = self._source_of_0_1_0(reference, str(source["base_url"]), trusted=self.trusts(record))
+        elif not self.trusts(record):
             source = _harmless(source)
-        elif source.get("key") == "unknown":
-            return self._of_0_1_0(reference, str(source["base_url"]))
         model = self.finish(find_again(reference, source, own=self.own))
         if model.base_url is not None:
             try:
@@ -205,24 +205,22 @@ class AgentFinder:
                 raise ModelError(str(error).rstrip(".")) from error
         return model
 
-    def _of_0_1_0(self, reference: str, base_url: str) -> Model:
-        """A model of which only the address is known: without a key, or as the user's own models describe it."""
+    def _source_of_0_1_0(self, reference: str, base_url: str, *, trusted: bool) -> JsonObject:
+        """The source of a model of which only the address is known: one of the user's own models, or without a key."""
         described = [model for model in self.own if str(model) == reference and model.base_url == base_url]
         if len(described) == 1:
-            source = model_source(described[0])
-        elif is_loopback(base_url) and not described:
-            source = {"base_url": base_url, "has_api_key": False}
-        else:
-            raise ModelError(f"version 0.1.0 did not store which key its server {base_url} gets")
-        model = find_again(reference, source, own=self.own)
-        self.require_key(model)
-        return model
+            return model_source(described[0])
+        if not trusted:
+            return _harmless({"base_url": base_url})
+        if is_loopback(base_url) and not described:
+            return {"base_url": base_url, "has_api_key": False}
+        raise ModelError(f"version 0.1.0 did not store which key its server {base_url} gets")
 
     def _available(self, record: AgentRecord, live: LiveAgent, problems: list[str]) -> tuple[Model, ...]:
         found: list[Model] = []
         names, sources = record.grants.models, record.grant_sources
         if len(sources) != len(names):  # of an earlier version
-            sources = tuple({"left_out": ["base_url"]} if name in self.base_urls else {} for name in names)
+            sources = tuple({"elsewhere": True} if name in self.base_urls else {} for name in names)
         for reference, source in zip(names, sources, strict=True):
             try:
                 found.append(self._model(reference, source, record, live))

@@ -366,8 +366,10 @@ class Workspace:
         """
         chosen = self.model(model) if isinstance(model, str) else model
         async with self._changing:
+            reopened = False
             if self._factory and id_or_name in (self._factory.session.id, self._factory.session.name):
                 if trust:
+                    reopened = True  # which cannot be refused any more
                     id_or_name = self._factory.session.id
                     await self._leave()
                 elif chosen is None:
@@ -376,7 +378,7 @@ class Workspace:
                     self._choose_model(chosen)
                     return []
             session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
-            return await self._move_to(session, find, model=chosen, strict=True, trusted=trust)
+            return await self._move_to(session, find, model=chosen, strict=not reopened, trusted=trust)
 
     async def rewind(self, message_id: int, *, find: ToolResolver | None = None) -> list[str]:
         """Return all agents to the point before a message. The messages from there on become a branch.

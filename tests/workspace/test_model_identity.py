@@ -514,7 +514,16 @@ async def test_of_0_1_0_a_plain_model_is_the_vendors(world: World) -> None:
 async def test_of_0_1_0_an_address_gets_no_key_that_nobody_named(world: World) -> None:
     name = await converse(world, vendors_key, settings=True)
     async with world.workspace() as place:
-        await place.resume(name)
+        [*_, problem] = await place.resume(name)
+        assert "this session was not written by you on this machine, so the server" in problem
+        with pytest.raises(ConfigError, match=re.escape(problem)):
+            await place.agent("ann").prompt("Again?")
+        assert world.seen() == {}
+        assert await place.resume(name, model=own_key(world, place)) == []
+        await check_one(world, place, own_key(world, place), "mine", "Bearer the-key-of-mine")
+    name = await converse(world, vendors_key, settings=True)
+    async with world.workspace() as place:
+        await place.resume(name, trust=True)
         expected = ai.get_model("acme", "qwen", base_url=world.address, has_api_key=False)
         await check_one(world, place, expected, "mine", None)
 
@@ -535,7 +544,7 @@ async def test_of_0_1_0_a_remote_address_is_refused(world: World) -> None:
     world.as_of_0_1_0(settings=True)
     async with world.workspace() as place:
         with pytest.raises(ModelError, match=r"did not store which key its server https://llm.example/v1 gets"):
-            await place.resume(name)
+            await place.resume(name, trust=True)
 
 
 @pytest.mark.parametrize(
@@ -564,8 +573,13 @@ async def test_of_0_1_0_replies_show_where_a_model_was(
     world.as_of_0_1_0(settings=False)
     async with world.workspace() as place:
         if elsewhere:
-            with pytest.raises(ModelError, match="its base_url cannot be stored"):
-                await place.resume(name)
+            with pytest.raises(ModelError, match="it was at another server, which was not stored"):
+                await place.resume(name, trust=True)
+            [problem] = await place.resume(name)
+            assert "it was at another server, which was not stored" in problem
+            assert place.agent("ann").model.unavailable is not None
+            await place.fork("copy")
+            assert place.agent("ann").model.unavailable is not None
         else:
             await place.resume(name)
             assert place.agent("ann").model == ai.get_model(reference)
