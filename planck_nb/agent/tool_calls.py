@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.calling.progress import ProgressReporter
@@ -11,6 +12,7 @@ from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import ToolCallPart, ToolResultMessage, ToolResultPart
 from planck_nb.base.errors import ToolError, did_you_mean
+from planck_nb.base.secrets import redact
 
 GRACE = 2.0
 """Seconds that a cancelled tool has to end before the turn goes on without it."""
@@ -73,6 +75,7 @@ async def _answer(turn: TurnRunner, call: ToolCallPart) -> ToolResultPart:
         result = _failed(call, "what the tool waited for was cancelled")
     except Exception as error:  # noqa: BLE001 - whatever a tool, its schema or its result does, the loop goes on
         result = _failed(call, f"{type(error).__name__}: {error}")
+    result = replace(result, text=redact(result.text))
     turn.emit(ev.ToolEnd, call.id, call.name, result.text, result.is_error)
     return result
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ModelError, PlanckError
-from planck_nb.base.secrets import SHORTEST, is_secret_name
+from planck_nb.base.secrets import SHORTEST, is_secret_name, remember_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class Authenticator:
             )
         added = {name.lower(): value for name, value in returned.items()}
         self.secrets |= secrets_in(added)
+        for secret in self.secrets:
+            remember_secret(secret, "key")
         return added
 
 
@@ -79,7 +81,7 @@ def secrets_in(headers: Mapping[str, str]) -> set[str]:
     return {
         word
         for name, value in headers.items()
-        if name in _CREDENTIALS or is_secret_name(name.replace("-", "_"))
+        if name in _CREDENTIALS or is_secret_name(name)
         for word in value.split()
         if len(word) >= SHORTEST
     }

@@ -48,6 +48,7 @@ from planck_nb.base.errors import (
     ProviderProtocolError,
 )
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.secrets import redact, remember_secret
 
 if TYPE_CHECKING:
     import httpx
@@ -224,6 +225,7 @@ class Client:
         for variable in () if key else variables:
             if key := _usable_key(self._credentials.get(variable), variable):
                 break
+        remember_secret(key, "key")
         if key or not variables:
             return key
         if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):
@@ -454,8 +456,8 @@ async def _raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, sec
     if reply.status == _OK and "ndjson" in kind:
         return
     body = await reply.body()
-    for secret in secrets:  # here already, because a sentence may quote the beginning of it only
-        body = body.replace(secret.encode(), b"[key]")
+    # Here already, because a sentence may quote the beginning of a secret only.
+    body = _redacted(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
     if reply.status != _OK:
         raise wire.error(model, reply.status, reply.headers, body)
     what = "an HTML page" if "html" in kind else "one JSON document"
@@ -526,9 +528,7 @@ def _redact(error: ProviderError, secrets: set[str]) -> None:
 
 
 def _redacted(text: str, secrets: set[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "[key]")
-    return text
+    return redact(redact(text, dict.fromkeys(secrets, "key")))
 
 
 class Stream:

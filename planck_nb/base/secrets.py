@@ -1,21 +1,55 @@
-"""What counts as a secret: in cassettes, which are shared, and in the environment of commands."""
+"""The one definition of a secret: for cassettes, exports, results of tools, errors, and the environment of commands.
+
+A secret is the value of a variable whose name or value looks like one, a credential that this process has used, or a
+text in one of the vendors' own formats. It is found as it is and in its usual encodings.
+"""
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+import os
 import re
 import string
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
 
 SHORTEST = 8
 """Characters that a secret has at least. A shorter one is a word such as "none", set for servers without keys."""
 
+_SHORTEST_WORD = 6
+"""A value that is shorter than `SHORTEST` and has letters and digits is looked for as a whole word."""
+
+_LONGEST_DIGITS = 12
+"""A shorter value of digits alone is a count or a port."""
+
 _NAME = re.compile(
-    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN(?!IZER|S$)|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
-    r"|(^|_)KEY$|_(PASS|PWD|PAT|AUTH)$",
+    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN(?!IZER|S$)|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|CONNECTION_?STRING"
+    r"|(^|_)(KEYS?|PASS|PWD|PAT|AUTH|AUTHORI[SZ]ATION|DSN|JWT|BEARER)$|(DB|PG|SQL|USER|SMTP|MAIL|FTP|ROOT)(PASS|PWD)$",
     re.IGNORECASE,
 )
-_PASSWORD_IN_ADDRESS = re.compile(r"://[^\s/?#@:]*:[^\s/?#@]+@")
+_NOT_SECRET = frozenset({"PWD", "OLDPWD"})
+"""The working directories."""
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
+"""Where a word begins in `apiKey` and in `api-key`."""
+
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^\s/?#@:]*:([^\s/?#@]+)@")
+_PASSWORD_IN_SETTINGS = re.compile(
+    r"(?:[?&;]|^)\s*(?:password|passwd|pwd|(?:api|account|access|sharedaccess)?_?key|(?:access_?)?token|secret|sig)"
+    r"\s*=\s*([^\s&;]+)",
+    re.IGNORECASE,
+)
+_PLACEHOLDER = re.compile(
+    r"[<{$*%\[].*|x+|\.+|(your[-_]?)?(pass(word|wd)?|pwd|pw|secret|token|key)|user|postgres|root|admin|test|guest|example"
+    r"|changeme|redacted|hidden",
+    re.IGNORECASE,
+)
+"""What stands in the place of a password in documentation."""
 
 _BASE64 = frozenset(string.ascii_letters + string.digits + "+/_-")
 """A match right after one of these characters is a coincidence inside encrypted reasoning or an image."""
@@ -26,39 +60,72 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
     for what, pattern in {
         "an Anthropic key": r"sk-ant-[A-Za-z0-9_-]{20,}",
         "an API key": r"sk-[A-Za-z0-9_-]{20,}",
+        "a Stripe key": r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
         "a Google key": r"AIza[A-Za-z0-9_-]{35}",
         "a GitHub token": r"gh[pousr]_[A-Za-z0-9]{36}",
         "a fine-grained GitHub token": r"github_pat_[A-Za-z0-9_]{22,}",
         "a GitLab token": r"glpat-[A-Za-z0-9_-]{20,}",
         "a Hugging Face token": r"hf_[A-Za-z0-9]{30,}",
-        "a Slack token": r"xox[abprs]-[A-Za-z0-9-]{10,}",
+        "a Groq key": r"gsk_[A-Za-z0-9]{40,}",
+        "an xAI key": r"xai-[A-Za-z0-9]{40,}",
+        "an npm token": r"npm_[A-Za-z0-9]{36}",
+        "a PyPI token": r"pypi-[A-Za-z0-9_-]{50,}",
+        "a SendGrid key": r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+        "a Slack token": r"xox[abeprs]-[A-Za-z0-9-]{10,}",
+        "a Slack webhook": r"hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
         "an AWS key": r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9+/=])",
         "a bearer token": r"Bearer [A-Za-z0-9._~+/-]{20,}",
         "a JSON web token": r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-        "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
+        "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*-----END [A-Z ]*PRIVATE KEY-----)?",
     }.items()
 }
 
+_used: dict[str, str] = {}
+"""Credentials that this process has used, with descriptions. It has some from files, which no environment holds."""
+
+_using = threading.Lock()
+
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting or field of this name, with underscores between its words, is a secret, such as `api_key`."""
-    return _NAME.search(name) is not None
+    """Whether a setting or field of this name is a secret, such as `api_key`, `apiKey` and `X-Api-Key`."""
+    return name.upper() not in _NOT_SECRET and _NAME.search(_HUMP.sub("_", name)) is not None
 
 
 def is_secret_variable(name: str, value: str) -> bool:
-    """Whether an environment variable looks like a secret: by its name, or because it is an address with a password."""
+    """Whether an environment variable looks like a secret: by its name, or because its value contains one."""
     # A setting such as `max_tokens` is a number; of somebody else's variable that is not known.
     named = is_secret_name(name) or name.upper().endswith("TOKENS")
-    return named or _PASSWORD_IN_ADDRESS.search(value) is not None
+    return named or next(_passwords(value), None) is not None or _format_in(value) is not None
 
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The values of the variables that look like secrets, each with a description that does not show it."""
-    return {
-        value: f"the value of {name}"
-        for name, value in environment.items()
-        if is_secret_variable(name, value) and len(value) >= SHORTEST and _is_specific(value)
-    }
+    """The values of the variables that look like secrets, each with a description that does not show it.
+
+    A password inside of such a value, as in the address of a database, is a secret of its own.
+    """
+    found: dict[str, str] = {}
+    for name, value in environment.items():
+        if is_secret_variable(name, value):
+            for part in (value, *_passwords(value)):
+                found |= {each: f"the value of {name}" for each in (part, unquote(part)) if _is_specific(each)}
+    return found
+
+
+def remember_secret(value: str | None, what: str = "an API key") -> None:
+    """Treat a credential as a secret in this process from now on.
+
+    Args:
+        value: The credential; None and what is too short to be one are ignored.
+        what: Its description, which is shown in its place.
+    """
+    if value is not None and len(value) >= SHORTEST and value not in _used:
+        with _using:
+            _used[value] = what
+
+
+def process_secrets() -> dict[str, str]:
+    """The secrets of this process: in its environment, and those that it has used."""
+    return {**_used, **_of_environment(frozenset(os.environ.items()))}
 
 
 def find_secret(text: str, known: Mapping[str, str]) -> str | None:
@@ -67,12 +134,108 @@ def find_secret(text: str, known: Mapping[str, str]) -> str | None:
     `known` maps secrets to their descriptions. The formats of the vendors' keys are recognised, too.
     """
     for value, what in known.items():
-        if value in text or json.dumps(value)[1:-1] in text:
+        if _occurs(value, text):
             return what
+    if (what := _format_in(text)) is not None:
+        return f"what looks like {what}"
+    if any(not _PLACEHOLDER.fullmatch(found[1]) for found in _PASSWORD_IN_ADDRESS.finditer(text)):
+        return "what looks like an address with a password"
+    return None
+
+
+def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool = False) -> str:
+    """The text with a description in brackets in the place of each secret.
+
+    Args:
+        text: The text.
+        known: Secrets with their descriptions, by default those of the process.
+        formats: Whether to replace what looks like a vendor's key, or like a password in an address, too.
+    """
+    for value, what in (process_secrets() if known is None else known).items():
+        if len(value) < SHORTEST:
+            text = _word(value).sub(f"[{what}]", text)
+            continue
+        for form in _encodings(value):
+            if form in text:
+                text = text.replace(form, f"[{what}]")
+    if formats:
+        for what, pattern in _FORMATS.items():
+            text = pattern.sub(lambda found, what=what: f"[{what}]" if _stands_alone(found) else found[0], text)
+        text = _PASSWORD_IN_ADDRESS.sub(_without_password, text)
+    return text
+
+
+def redact_data(data: Any, known: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON value
+    """JSON data with `redact` applied to every text in it, formats included."""
+    if isinstance(data, str):
+        return redact(data, known, formats=True)
+    if isinstance(data, dict):
+        return {redact(name, known, formats=True): redact_data(value, known) for name, value in data.items()}
+    if isinstance(data, list):
+        return [redact_data(value, known) for value in data]
+    return data
+
+
+def unfinished_secret(text: str, known: Mapping[str, str]) -> int:
+    """How many characters at the end of the text may be the beginning of a secret; a single one is not counted."""
+    return max((_begun(text, value) for value in known), default=0)
+
+
+def _begun(text: str, value: str) -> int:
+    end = text[-len(value) + 1 :] if len(value) > 1 else ""
+    return next((len(end) - at for at in range(len(end) - 1) if value.startswith(end[at:])), 0)
+
+
+@lru_cache(maxsize=4)
+def _of_environment(items: frozenset[tuple[str, str]]) -> dict[str, str]:
+    return known_secrets(dict(items))
+
+
+def _passwords(value: str) -> Iterator[str]:
+    """The passwords in an address, or in settings such as those of a connection."""
+    for pattern in (_PASSWORD_IN_ADDRESS, _PASSWORD_IN_SETTINGS):
+        for found in pattern.finditer(value):
+            yield found[1]
+
+
+def _format_in(text: str) -> str | None:
     for what, pattern in _FORMATS.items():
         if any(_stands_alone(found) for found in pattern.finditer(text)):
-            return f"what looks like {what}"
+            return what
     return None
+
+
+def _without_password(found: re.Match[str]) -> str:
+    return found[0] if _PLACEHOLDER.fullmatch(found[1]) else found[0].replace(f":{found[1]}@", ":[a password]@")
+
+
+def _occurs(value: str, text: str) -> bool:
+    if len(value) < SHORTEST:
+        return _word(value).search(text) is not None
+    return any(form in text for form in _encodings(value))
+
+
+@lru_cache(maxsize=256)
+def _word(value: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![A-Za-z0-9]){re.escape(value)}(?![A-Za-z0-9])")
+
+
+@lru_cache(maxsize=256)
+def _encodings(value: str) -> tuple[str, ...]:
+    """The value as it is, as in JSON once and twice, in a URL, in HTML, in hexadecimal digits and in base64."""
+    data = value.encode("utf-8", "backslashreplace")
+    forms = {value, html.escape(value), html.escape(value, quote=False), data.hex(), data.hex().upper()}
+    for as_json in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        forms |= {as_json, json.dumps(as_json)[1:-1]}
+    for in_url in (quote(data, safe=""), quote(data), quote_plus(data)):
+        forms |= {in_url, re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), in_url)}
+    for offset in range(3):  # its place among the bytes around it, which decides over its letters in base64
+        encoded = base64.b64encode(b"\0" * offset + data).decode("ascii")
+        first = (0, 2, 3)[offset]
+        last = len(encoded.rstrip("=")) - (1 if (offset + len(data)) % 3 else 0)
+        inner = encoded[first:last]
+        forms |= {inner, inner.replace("+", "-").replace("/", "_")}
+    return tuple(sorted((form for form in forms if len(form) >= SHORTEST), key=len, reverse=True))
 
 
 def _stands_alone(found: re.Match[str]) -> bool:
@@ -82,5 +245,12 @@ def _stands_alone(found: re.Match[str]) -> bool:
 
 
 def _is_specific(value: str) -> bool:
-    """Whether a value is more than a plain word: a password such as "postgres" stands in many harmless texts."""
-    return not value.isalpha() or len(value) >= 2 * SHORTEST
+    """Whether a value is more than a word, a number or a path, all of which stand in many harmless texts."""
+    if len(value) < SHORTEST:
+        letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
+        return len(value) >= _SHORTEST_WORD and value.isalnum() and letters and digits
+    if value.isalpha():
+        return len(value) >= 2 * SHORTEST
+    if value.isdigit():
+        return len(value) >= _LONGEST_DIGITS
+    return not (os.path.isabs(value) and os.path.exists(value))  # noqa: PTH110, PTH117 - a text, mostly no path

@@ -37,6 +37,7 @@ from planck_nb.base.errors import (
 )
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
+from planck_nb.base.secrets import known_secrets, remember_secret
 from planck_nb.config import Config, user_key
 from planck_nb.sessions import (
     AgentRecord,
@@ -98,6 +99,8 @@ class Workspace:
         self.approvals.policy = self.policy()
         self._limits = self.config.limits
         self._owns_client = client is None
+        for secret in known_secrets(self.config.environment()).items():
+            remember_secret(*secret)
         self._client = client or Client(credentials=self.config.environment(), cassette=_cassette(self.config))
         self._events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
         self._factory: AgentFactory | None = None

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+from planck_nb.base.secrets import process_secrets, redact, unfinished_secret
+
 INTERVAL = 0.05
 """The minimum number of seconds between two reports of one call."""
 
@@ -16,7 +18,7 @@ REPORT_CHARACTERS = 4_000
 class ProgressReporter:
     """Joins the texts of one call and passes them to `show`, on the event loop that was running when it was created.
 
-    It can be called from any thread and never blocks. Once closed it shows nothing more.
+    It can be called from any thread and never blocks. Secrets are not shown. Once closed it shows nothing more.
 
     Args:
         show: Called with the joined text.
@@ -54,7 +56,7 @@ class ProgressReporter:
         """Show what has not been shown yet. Called on the event loop, when the tool has ended."""
         if self._timer is not None:
             self._timer.cancel()
-        self._report()
+        self._report(last=True)
         with self._lock:
             self._closed = True
 
@@ -62,16 +64,20 @@ class ProgressReporter:
         wait = self._shown_at + INTERVAL - self._loop.time()
         self._timer = self._loop.call_later(max(wait, 0.0), self._report)
 
-    def _report(self) -> None:
+    def _report(self, *, last: bool = False) -> None:
+        known = process_secrets()
         with self._lock:
             text = _newest("".join(self._pieces))
-            self._pieces.clear()
-            self._size = 0
+            # A secret may have arrived in part only; its beginning waits for the rest.
+            held = 0 if last else unfinished_secret(text, known)
+            shown, rest = text[: len(text) - held], text[len(text) - held :]
+            self._pieces = [rest] if rest else []
+            self._size = len(rest)
             self._waiting = False
-            shown = bool(text) and not self._closed
-        if shown:
+            closed = self._closed
+        if shown and not closed:
             self._shown_at = self._loop.time()
-            self._show(text)
+            self._show(redact(shown, known))
 
 
 def _newest(text: str) -> str:

@@ -6,10 +6,10 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.cassettes.cassette_file import CassetteEntry, append, read_entries
@@ -19,7 +19,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.errors import CassetteError, CassetteMissError, MissingCredentialError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import SHORTEST, find_secret, known_secrets
+from planck_nb.base.secrets import SHORTEST, find_secret, known_secrets, process_secrets
 
 Mode: TypeAlias = Literal["off", "record", "replay", "auto"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -148,7 +148,8 @@ class Cassette:
             if entry is None:
                 if self.mode == "replay" or (self.mode == "auto" and self._in_ci):
                     raise CassetteMissError(self._miss(request, key, occurrence, request_info))
-                self._refuse_secrets(json.dumps(request, ensure_ascii=False), request_info, "the request")
+                written = json.dumps(request, ensure_ascii=False)
+                self._refuse_secrets("\n".join([written, *_texts(request)]), request_info, "the request")
             self._sent[key] = occurrence + 1
         return CassetteLookup(key, occurrence, request, entry)
 
@@ -165,8 +166,9 @@ class Cassette:
         try:
             body = b"".join(chunk for _, chunk in entry.chunks).decode("utf-8", "replace")
             said = [
-                json.dumps(part.args, ensure_ascii=False) if part.type == "tool_call" else part.text
+                text
                 for part in request_info.builder.build("stop").content
+                for text in _texts(asdict(part))
             ]
             around = [*entry.headers.values(), entry.message]
             self._refuse_secrets("\n".join([body, *said, *around]), request_info, "the answer")
@@ -226,7 +228,8 @@ class Cassette:
             )
 
     def _secrets(self, request_info: CassetteRequest) -> dict[str, str]:
-        return {**dict.fromkeys(request_info.secrets, "the API key"), **known_secrets(self._environment)}
+        used = dict.fromkeys(request_info.secrets, "the API key")
+        return {**process_secrets(), **known_secrets(self._environment), **used}
 
     def _miss(self, request: JsonObject, key: str, occurrence: int, request_info: CassetteRequest) -> str:
         """The sentence for a request that has no recorded answer."""
@@ -251,3 +254,16 @@ class Cassette:
             shown = found[0].where
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         return f"{sentence}; the nearest recorded one differs in {shown}{more}; {again}."
+
+
+def _texts(data: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+    """Every text in JSON data as it was before it was encoded, names of fields included."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for name, value in data.items():
+            yield str(name)
+            yield from _texts(value)
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from _texts(value)
