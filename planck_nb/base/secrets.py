@@ -14,7 +14,7 @@ import re
 import string
 import threading
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -23,6 +23,9 @@ SHORTEST = 8
 
 _SHORTEST_WORD = 6
 """A value that is shorter than `SHORTEST` and has letters and digits is looked for as a whole word."""
+
+_NESTED = 4
+"""How often JSON may contain JSON as a text."""
 
 _LONGEST_DIGITS = 12
 """A shorter value of digits alone is a count or a port."""
@@ -72,7 +75,7 @@ _FORMATS: Mapping[str, re.Pattern[str]] = {
         "a PyPI token": r"pypi-[A-Za-z0-9_-]{50,}",
         "a SendGrid key": r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
         "a Slack token": r"xox[abeprs]-[A-Za-z0-9-]{10,}",
-        "a Slack webhook": r"hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
+        "a Slack webhook": r"https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
         "an AWS key": r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9+/=])",
         "a bearer token": r"Bearer [A-Za-z0-9._~+/-]{20,}",
         "a JSON web token": r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
@@ -136,8 +139,8 @@ def find_secret(text: str, known: Mapping[str, str]) -> str | None:
     for value, what in known.items():
         if _occurs(value, text):
             return what
-    if (what := _format_in(text)) is not None:
-        return f"what looks like {what}"
+    if (kind := _format_in(text)) is not None:
+        return f"what looks like {kind}"
     if any(not _PLACEHOLDER.fullmatch(found[1]) for found in _PASSWORD_IN_ADDRESS.finditer(text)):
         return "what looks like an address with a password"
     return None
@@ -160,7 +163,7 @@ def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool =
                 text = text.replace(form, f"[{what}]")
     if formats:
         for what, pattern in _FORMATS.items():
-            text = pattern.sub(lambda found, what=what: f"[{what}]" if _stands_alone(found) else found[0], text)
+            text = pattern.sub(partial(_without_key, f"[{what}]"), text)
         text = _PASSWORD_IN_ADDRESS.sub(_without_password, text)
     return text
 
@@ -205,6 +208,10 @@ def _format_in(text: str) -> str | None:
     return None
 
 
+def _without_key(instead: str, found: re.Match[str]) -> str:
+    return instead if _stands_alone(found) else found[0]
+
+
 def _without_password(found: re.Match[str]) -> str:
     return found[0] if _PLACEHOLDER.fullmatch(found[1]) else found[0].replace(f":{found[1]}@", ":[a password]@")
 
@@ -222,11 +229,14 @@ def _word(value: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def _encodings(value: str) -> tuple[str, ...]:
-    """The value as it is, as in JSON once and twice, in a URL, in HTML, in hexadecimal digits and in base64."""
+    """The value as it is, in JSON that may be in JSON again, in a URL, in HTML, in hexadecimal digits and in base64."""
     data = value.encode("utf-8", "backslashreplace")
     forms = {value, html.escape(value), html.escape(value, quote=False), data.hex(), data.hex().upper()}
     for as_json in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        forms |= {as_json, json.dumps(as_json)[1:-1]}
+        nested = as_json
+        for _ in range(_NESTED):
+            forms.add(nested)
+            nested = json.dumps(nested, ensure_ascii=False)[1:-1]
     for in_url in (quote(data, safe=""), quote(data), quote_plus(data)):
         forms |= {in_url, re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), in_url)}
     for offset in range(3):  # its place among the bytes around it, which decides over its letters in base64

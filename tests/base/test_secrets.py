@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from support.secret_forms import FORMS, OTHERS, SECRET, VARIABLES, has_secret
 
-from planck_nb.base.secrets import find_secret, is_secret_name, is_secret_variable, known_secrets
+from planck_nb.base.secrets import (
+    find_secret,
+    is_secret_name,
+    is_secret_variable,
+    known_secrets,
+    redact,
+    unfinished_secret,
+)
+from planck_nb.tools.process import child_environment
 
 
 @pytest.mark.parametrize(
@@ -35,3 +44,72 @@ def test_values_that_are_too_common_to_search_for_are_not_known_secrets() -> Non
     assert known_secrets(environment) == {"k3y-of-the-house": "the value of A_KEY"}
     assert find_secret("it is k3y-of-the-house.", known_secrets(environment)) == "the value of A_KEY"
     assert find_secret("the postgres password", known_secrets(environment)) is None
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variables_that_are_secrets(name: str) -> None:
+    value = VARIABLES[name]
+    assert is_secret_variable(name, value)
+    assert child_environment({name: value}) == {}
+    found = find_secret(f"it is {value}, I think", known_secrets({name: value}))
+    assert found is not None
+    assert value not in found
+    assert value not in redact(f"it is {value}, I think", known_secrets({name: value}))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_variables_that_are_none(name: str) -> None:
+    value = OTHERS[name]
+    assert not is_secret_variable(name, value)
+    assert child_environment({name: value}) == {name: value}
+    assert not known_secrets({name: value})
+
+
+def test_a_password_in_an_address_is_a_secret_of_its_own() -> None:
+    known = known_secrets({"DATABASE_URL": VARIABLES["DATABASE_URL"]})
+    assert find_secret("the password is hid/den-word", known) == "the value of DATABASE_URL"
+    assert redact("the password is hid%2Fden-word", known) == "the password is [the value of DATABASE_URL]"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_is_found_and_replaced_in_every_form(form: str) -> None:
+    known = {SECRET: "the value of A_KEY"}
+    assert has_secret(FORMS[form])
+    assert find_secret(FORMS[form], known) == "the value of A_KEY"
+    cleaned = redact(FORMS[form], known)
+    assert "[the value of A_KEY]" in cleaned
+    assert not has_secret(cleaned)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk_live_0123456789abcdefghij",
+        "npm_0123456789abcdefghijABCDEFGHIJ012345",
+        "SG.0123456789abcdef-_.0123456789abcdef",
+        "https://hooks.slack.com/services/T0123/B0123/0123456789abcdef",
+        "xai-" + "a1" * 30,
+        "postgres://me:a-r3al-one@host/db",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_formats_of_keys_are_replaced_in_exports(text: str) -> None:
+    assert find_secret(f"before {text} after", {}) is not None
+    cleaned = redact(f"before {text} after", {}, formats=True)
+    assert cleaned.startswith("before ")
+    assert cleaned.endswith(" after")
+    assert text not in cleaned
+    assert "MIIE" not in cleaned
+    assert "a-r3al-one" not in cleaned
+
+
+@pytest.mark.parametrize("text", ["postgres://user:password@host/db", "http://$USER:$PASSWORD@host", "a://b:<pw>@c"])
+def test_addresses_in_documentation_have_no_password(text: str) -> None:
+    assert find_secret(text, {}) is None
+    assert redact(text, {}, formats=True) == text
+
+
+def test_the_beginning_of_a_secret_at_the_end_of_a_text() -> None:
+    assert unfinished_secret("it is k3y-of-", {"k3y-of-the-house": ""}) == 7
+    assert unfinished_secret("it is k3y-of-the-house", {"k3y-of-the-house": ""}) == 0
+    assert unfinished_secret("", {"k3y-of-the-house": ""}) == 0

@@ -165,11 +165,7 @@ class Cassette:
         """
         try:
             body = b"".join(chunk for _, chunk in entry.chunks).decode("utf-8", "replace")
-            said = [
-                text
-                for part in request_info.builder.build("stop").content
-                for text in _texts(asdict(part))
-            ]
+            said = [text for part in request_info.builder.build("stop").content for text in _texts(asdict(part))]
             around = [*entry.headers.values(), entry.message]
             self._refuse_secrets("\n".join([body, *said, *around]), request_info, "the answer")
             append(self.path, entry.line())
