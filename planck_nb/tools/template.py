@@ -2,7 +2,8 @@
 
 Each placeholder is escaped according to its position: unquoted, in single quotes or in double quotes. If no escaping is
 safe there (in a string that is run as code, a command substitution, a here-document or a comment, after a backslash or
-a dollar sign), the template is refused when it is read.
+a dollar sign), the template is refused when it is read. So is one that puts a value into a variable or a file and runs
+what that contains.
 """
 
 from __future__ import annotations
@@ -15,19 +16,15 @@ from itertools import pairwise
 
 from planck_nb.base.errors import ConfigError, ToolError
 from planck_nb.base.shell import Lexeme, Quotes, lex
+from planck_nb.tools.interpreters import INTERPRETER
+from planck_nb.tools.template_values import PLACEHOLDER, Values
 
-_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _PLAIN_EXPANSION = re.compile(r"\$(?:\w+|\{\w+\}|[?#$!@*-]|\((?![^)]*\bcase\b)[^(){}\"'`\\#<]*\))|`[^`{}\"'\\#<]*`")
 """Expansions whose end is certain and that contain no placeholder."""
 
 _REDIRECTIONS = {"<", ">"}
 _CODE_FLAG = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-[\w.]*[cdeEpr]|--(?:command|eval|execute|print|run)")
 _CODE_IN_FLAG = re.compile(r"(?:-[\w.]*[cdeEpr]|--(?:command|eval|execute|print|run)=).*\{\{", re.DOTALL)
-_INTERPRETER = re.compile(
-    r"(?:r?ba|da|z|k|mk|pdk|lk|ok|ya|po|xon|a|fi|c|tc|tcl)?sh|su|runuser|script|flock|i?python[\d.]*t?|pypy[\d.]*"
-    r"|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|php[\d.]*|lua[\d.]*|luajit|expect"
-    r"|R|Rscript|julia|elixir|groovy|pwsh|powershell|osascript|\$.*"
-)
 _AWK = re.compile(r"[gmn]?awk")
 _AWK_VALUES = {"-F", "-v", "--field-separator", "--assign"}
 _AWK_FILES = {"-f", "--file"}
@@ -89,8 +86,12 @@ class _TemplateReader:
         self._literal: list[str] = []
         self._words: list[str] = []
         self._word: list[str] | None = None
-        self._filled = self._piped = False
+        self._piped = False
+        self._filled: str | None = None
         self._unclear = ""
+        self._values = Values()
+        self._targets: list[str] = []
+        self._redirected = False
 
     def read(self) -> tuple[str | Placeholder, ...]:
         position = 0
@@ -129,7 +130,7 @@ class _TemplateReader:
 
     def _text(self, text: str) -> None:
         position = 0
-        for match in _PLACEHOLDER.finditer(text):
+        for match in PLACEHOLDER.finditer(text):
             self._characters(text[position : match.start()])
             self._place(match[1])
             position = match.end()
@@ -164,10 +165,12 @@ class _TemplateReader:
         if text.endswith("(") and self._command.startswith("((", end - 1):
             self._literal.append(text[:-1])
             return self._arithmetic(end - 1)
+        self._redirected = self._redirected or ">" in text
         self._literal.append(text)
         return end
 
     def _arithmetic(self, at: int) -> int:
+        self._refuse_evaluated(at)
         self._unclear = "in or after arithmetic"
         self._literal.append("((")
         return at + 2
@@ -177,14 +180,27 @@ class _TemplateReader:
         dollar = self._command[at] == "$"
         if dollar:
             self._refuse_next(at + 1, "behind a dollar sign")
+            self._refuse_evaluated(at)
         match = _PLAIN_EXPANSION.match(self._command, at)
         if match is not None:
             self._keep(match[0])
+            self._note_value(match[0])
             return match.end()
         if not dollar or not self._lone_dollar(quotes, at + 1):
             self._unclear = "in or after an involved expansion"
         self._keep(self._command[at])
+        if self._command.startswith("${", at):
+            self._note_value(self._command[at:].partition("}")[0])
         return at + 1
+
+    def _note_value(self, expansion: str) -> None:
+        """Mark the word as one with the value of a placeholder if the expansion is of a variable that contains one."""
+        if name := self._values.used_in(expansion):
+            self._add_to_word(f"{{{{{name}}}}}")
+
+    def _refuse_evaluated(self, at: int) -> None:
+        if name := self._values.evaluated_in(self._command[at:]):
+            raise _RunsValue(name)
 
     def _lone_dollar(self, quotes: Quotes, after: int) -> bool:
         """Whether the character at `after` leaves the dollar sign before it a plain character."""
@@ -195,12 +211,12 @@ class _TemplateReader:
         if self._unclear:
             raise ConfigError(f"{{{{{name}}}}} stands {self._unclear}, where no value is safe; {_ADVICE}.")
         self._flush()
-        self._filled = True
+        self._filled = name
         self._parts.append(Placeholder(name, self._quotes))
         self._add_to_word(f"{{{{{name}}}}}")
 
     def _refuse_next(self, at: int, where: str) -> None:
-        if match := _PLACEHOLDER.match(self._command, at):
+        if match := PLACEHOLDER.match(self._command, at):
             raise ConfigError(f"{{{{{match[1]}}}}} stands {where}, where no value is safe; {_ADVICE}.")
 
     def _keep(self, text: str) -> None:
@@ -213,14 +229,22 @@ class _TemplateReader:
     def _end_word(self) -> None:
         if self._word is not None:
             self._words.append("".join(self._word))
-            self._word = None
+            if self._redirected:
+                self._targets.append(self._words[-1])
+            self._word, self._redirected = None, False
 
     def _end_command(self, separator: str) -> None:
         self._end_word()
         if not self._words and separator and separator in "\n&":
             return  # a pipe goes on in the next line, and takes stderr too where `&` follows it
         words, self._words = self._words, []
-        _refuse_nested_code(words, fed=self._piped and self._filled)
+        targets, self._targets, self._redirected = self._targets, [], False
+        fed = self._filled if self._piped else None
+        _refuse_nested_code(words, fed=fed is not None)
+        if words:
+            if name := self._values.run_by(words):
+                raise _RunsValue(name)
+            self._values.note(words, targets, fed=fed)
         self._piped = separator == "|"
 
     def _flush(self) -> None:
@@ -232,6 +256,16 @@ class _TemplateReader:
 _ADVICE = "use it bare or in plain quotes, or put the code in a script file and give it the value as an argument"
 
 
+class _RunsValue(ConfigError):
+    """A command runs what a variable or a file contains."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{{{{{name}}}}} stands in a variable, file or argument that is run as code later, where no value is safe; "
+            f"{_ADVICE}."
+        )
+
+
 def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
     """Raise `ConfigError` when a word with a placeholder, or an input that is `fed` with one, is run as code.
 
@@ -240,7 +274,7 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
     interpreter = code_follows = everything = awk = False
     script = before = code = ""
     for word in words:
-        filled = _PLACEHOLDER.search(word)
+        filled = PLACEHOLDER.search(word)
         option = word.startswith(("-", "+"))
         awk = awk and before not in _AWK_FILES
         program = awk and not option and before not in _AWK_VALUES
@@ -255,7 +289,7 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
         code_follows = (interpreter and bool(_CODE_FLAG.fullmatch(word))) or (code_follows and option)
         if interpreter and not option and word not in _STANDARD_INPUT:
             script = script or word
-        if _INTERPRETER.fullmatch(word.rpartition("/")[2]) and not script:
+        if INTERPRETER.fullmatch(word.rpartition("/")[2]) and not script:
             interpreter = True
         awk = (awk and not program) or bool(_AWK.fullmatch(word.rpartition("/")[2]))
         everything = everything or bool(_RUNS_ITS_ARGUMENTS.fullmatch(word.rpartition("/")[2]))
