@@ -3,16 +3,17 @@
 Run by path, with the standard library only: `python launcher.py COMMAND`. Orphans of the command become its children,
 also those in other sessions. The kernel cannot do this itself: it would get, and have to wait for, the children of
 others. It ends as the command ended: with its exit status, or by the same signal.
+
+Every command waits for this to start, so it imports only modules written in C: `signal`, `contextlib`, `pathlib` and
+`ctypes` would double its time.
 """
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # typeshed has no stub for it
 import os
-import resource
-import signal
 import sys
 import time
-from contextlib import suppress
 
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL for what is left in the background."""
@@ -26,22 +27,33 @@ _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def _become_subreaper() -> None:
-    """Make orphans of the command children of this process. Without ctypes, nothing changes."""
-    with suppress(ImportError, OSError, AttributeError):
-        import ctypes  # noqa: PLC0415 - may be missing
+    """Make orphans of the command children of this process. Where that fails, they stay as they are."""
+    try:
+        import _ctypes  # noqa: PLC0415 - may be missing
 
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        address = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+        _ctypes.call_function(address, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    except (ImportError, AttributeError, OSError):
+        return
+
+
+def _parent_of(process: str) -> int:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - see above
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except OSError:  # it has ended
+        return 0
 
 
 def _descendants() -> list[int]:
     """The processes that this one, or one of its descendants, started; none without /proc."""
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - see above
+    except OSError:
+        return []
     children: dict[int, list[int]] = {}
-    with suppress(OSError):
-        for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib takes 5 ms to import
-            if name.isdigit():
-                with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
-                    parent = int(file.read().rpartition(b")")[2].split()[1])
-                    children.setdefault(parent, []).append(int(name))
+    for name in names:
+        children.setdefault(_parent_of(name), []).append(int(name))
     found: list[int] = []
     line = [os.getpid()]
     while line:
@@ -62,8 +74,10 @@ def _reap() -> bool:
 
 def _send(number: int) -> None:
     for process in _descendants():
-        with suppress(ProcessLookupError, PermissionError):
+        try:
             os.kill(process, number)
+        except (ProcessLookupError, PermissionError):
+            continue
 
 
 def _end_the_rest() -> None:
@@ -81,6 +95,7 @@ def _end_the_rest() -> None:
 
 
 def _run(command: str) -> int:
+    """Run the command to its end, and return its exit status, or minus the number of the signal that ended it."""
     for number in _FORWARDED:
         signal.signal(number, lambda *_: None)
     _become_subreaper()
@@ -94,11 +109,18 @@ def _run(command: str) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
+def _end_by(number: int) -> None:
+    """End this process by a signal, without a core file."""
+    import resource  # noqa: PLC0415 - needed only here
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 if __name__ == "__main__":
     status = _run(sys.argv[1])
     if status < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with suppress(OSError, ValueError):
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
+        _end_by(-status)
     os._exit(status)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -223,7 +224,9 @@ class _Command:
             self._tree.kill([shell], roots)
         elif self._sandboxed and number == signal.SIGTERM:
             # The sandbox's own process ends with the command; if it ended first, all in it would be killed at once.
-            send(number, [], [process for process in self._tree.running(roots) if process != shell])
+            # Parents go first: a shell that still runs reports the signal that ended its child.
+            found = sorted(self._tree.running(roots)) if everything else []
+            send(number, [], [process for process in found if process != shell])
         else:
             send(number, [shell], self._tree.running(roots) if everything else [])
 
@@ -237,8 +240,7 @@ class _Command:
         if not self._selector.get_map():
             if self._process.poll() is not None:
                 time.sleep(timeout)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout)
+            self._wait(timeout)
             return
         for key, _ in self._selector.select(timeout):
             data = os.read(key.fd, 65_536)
@@ -248,6 +250,21 @@ class _Command:
             capture, decoder = key.data
             capture.feed(data)
             self._progress(decoder.decode(data))
+
+    def _wait(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for the end; `Popen.wait` would look for it at growing intervals."""
+        try:
+            end = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):  # another system; the process has just been reaped
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout)
+            return
+        try:
+            poll = select.poll()
+            poll.register(end, select.POLLIN)
+            poll.poll(timeout * 1_000)
+        finally:
+            os.close(end)
 
     def _output(self) -> str:
         out, err = (capture.text() for capture in self._captures)
