@@ -576,6 +576,34 @@ async def append_message(agent: Agent, message: UserMessage) -> None:
     await agent._recorder.append(message)  # noqa: SLF001 - a part of this module that users do not need
 
 
+def send_again(agent: Agent, prompts: Iterable[tuple[str, UserMessage, JsonObject | None]]) -> list[Run[Any]]:
+    """Send prompts that waited for the agent in an earlier process, under their own ids.
+
+    Args:
+        agent: The agent, in a running event loop.
+        prompts: The id, the message, and the JSON Schema of the answer or None, of each prompt.
+
+    Returns:
+        The runs, in the order of the prompts.
+
+    Raises:
+        NoRunningLoopError: Outside an event loop.
+        AgentStoppedError: After `stop`.
+    """
+    runner = agent._runner  # noqa: SLF001 - a part of this module that users do not need
+    specs = [
+        (prompt_id, prompt, None if schema is None else output_spec(schema)) for prompt_id, prompt, schema in prompts
+    ]
+    runs = [runner.accept_again(prompt_id, prompt, output=spec) for prompt_id, prompt, spec in specs]
+    runner.answer_queue()
+    return runs
+
+
+def forget_queued(agent: Agent, prompt_id: str) -> None:
+    """Record that a prompt that waited for the agent in an earlier process was removed."""
+    agent._runner.forget_queued(prompt_id)  # noqa: SLF001 - as above
+
+
 def compactor_of(agent: Agent) -> Compactor | None:
     """The agent's compactor, for an agent that continues in another session."""
     return agent._compactor  # noqa: SLF001 - a part of this module that users do not need

@@ -82,15 +82,7 @@ class AgentRunner:
             NoRunningLoopError: Outside an event loop.
             AgentStoppedError: After `stop`.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            raise NoRunningLoopError(
-                "An agent needs a running event loop; wrap the call in `asyncio.run(main())`."
-            ) from None
-        if self._stopping:
-            identity = self._setup.identity
-            raise AgentStoppedError(f"Agent {identity.name or identity.id} was stopped; make a new one.")
+        self._require_running()
         run: Run[Any] = Run(new_id(), prompt, self.stop_run, output, steer=steer)
         if self.is_busy:
             self._queue.put(run)
@@ -98,6 +90,28 @@ class AgentRunner:
         else:
             self._start_turn([run])
         return run
+
+    def accept_again(self, prompt_id: str, prompt: UserMessage, *, output: OutputSpec | None = None) -> Run[Any]:
+        """Queue a prompt of an earlier process under its own id; `answer_queue` starts the answer.
+
+        Raises:
+            NoRunningLoopError: Outside an event loop.
+            AgentStoppedError: After `stop`.
+        """
+        self._require_running()
+        run: Run[Any] = Run(prompt_id, prompt, self.stop_run, output)
+        self._queue.put(run)
+        self._emit_queued(run)
+        return run
+
+    def answer_queue(self) -> None:
+        """Start to answer the waiting prompts unless a turn is running, at whose end they are answered."""
+        if self._queue and not self.is_busy:
+            self._start_next_turn()
+
+    def forget_queued(self, prompt_id: str) -> None:
+        """Publish that a waiting prompt of an earlier process was removed."""
+        self._recorder.emit(ev.Unqueued, prompt_id)
 
     def edit_queued(self, prompt_id: str, content: Sequence[UserPart]) -> None:
         """Replace the content of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
@@ -182,6 +196,17 @@ class AgentRunner:
             self.emit_changed()
         if self._queue and self._task is None:  # a turn may still run if nothing was taken back
             self._start_next_turn()
+
+    def _require_running(self) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise NoRunningLoopError(
+                "An agent needs a running event loop; wrap the call in `asyncio.run(main())`."
+            ) from None
+        if self._stopping:
+            identity = self._setup.identity
+            raise AgentStoppedError(f"Agent {identity.name or identity.id} was stopped; make a new one.")
 
     def _emit_queued(self, run: Run[Any]) -> None:
         """Publish a waiting prompt with all that is needed to send it again after a crash."""

@@ -25,11 +25,12 @@ SYSTEM_PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run that was started. `notice` is a line to show first; it may be empty."""
+    """A run that was started, and those to show after it. `notice` is a line to show first; it may be empty."""
 
     agent: Agent
     run: Run
     notice: str
+    later: tuple[Run, ...] = ()
 
 
 class Controller:

@@ -108,7 +108,7 @@ class PlanckMagics:
 
         Returns the newest answer. Raises the first failure after all runs are shown.
         """
-        runs, turns = [started.run], set[int]()
+        runs, turns = [started.run, *started.later], set[int]()
         answers: list[Answer] = []
         failures: list[PlanckError] = []
         with self._controller.shown(started.agent, runs):

@@ -19,6 +19,7 @@ from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.session import Session, SessionLog
 from planck_nb.sessions.signing import Signer
 from planck_nb.sessions.text_search import search, search_async, terms
+from planck_nb.sessions.unanswered import UnansweredPrompt, read_unanswered
 from planck_nb.sessions.vacuum import compact_store
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "SessionMembers",
     "SessionReader",
     "Signer",
+    "UnansweredPrompt",
     "compact_store",
     "delete_session",
     "export_session",
@@ -48,6 +50,7 @@ __all__ = [
     "query_async",
     "query_into",
     "read_members",
+    "read_unanswered",
     "search",
     "search_async",
     "session_files",

@@ -12,15 +12,16 @@ from functools import cached_property
 from glob import escape
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from planck_nb.agent.agent import Agent, append_message
+from planck_nb.agent.agent import Agent, append_message, forget_queued, send_again
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend
+from planck_nb.agent.run import Run
 from planck_nb.ai.cassettes import Cassette
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
@@ -38,6 +39,7 @@ from planck_nb.base.errors import (
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.secrets import known_secrets, remember_secret
+from planck_nb.base.text import one_line
 from planck_nb.config import Config, user_key
 from planck_nb.sessions import (
     AgentRecord,
@@ -45,10 +47,12 @@ from planck_nb.sessions import (
     SessionInfo,
     SessionMembers,
     Signer,
+    UnansweredPrompt,
     list_sessions,
     query,
     query_async,
     read_members,
+    read_unanswered,
 )
 from planck_nb.sessions.members import read_last_replies
 from planck_nb.tools.changes import Changes
@@ -65,6 +69,9 @@ if TYPE_CHECKING:
 
 ToolResolver: TypeAlias = Callable[[str], Tool | None]
 """Finds a tool of the program or the notebook by name; returns None if there is none."""
+
+_SHOWN = 80
+"""Characters of an unanswered prompt that a notice shows."""
 
 REPLAY = 10_000
 """Events of the session that are kept for late subscribers."""
@@ -109,6 +116,8 @@ class Workspace:
         self._model: Model | None = None
         self._former: dict[str, LiveAgent] = {}
         """What removed agents of this session had, for a rewind or a return to a branch that restores them."""
+        self._unanswered: dict[str, UnansweredPrompt] = {}
+        """The prompts that waited when an earlier process ended, by id."""
         self._changing = LoopLock()
         """Held while the agents are replaced, so that two such changes do not mix."""
         self._reserve()
@@ -383,6 +392,58 @@ class Workspace:
             session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
             return await self._move_to(session, find, model=chosen, strict=not reopened, trusted=trust)
 
+    @property
+    def unanswered(self) -> tuple[UnansweredPrompt, ...]:
+        """The prompts that waited when the process of a resumed session ended, and were neither sent nor dropped."""
+        return tuple(prompt for prompt in self._unanswered.values() if prompt.agent_id in self._registry)
+
+    def send_unanswered(self, *prompt_ids: str) -> list[Run[Any]]:
+        """Send prompts that waited when the process of the session ended, with their pictures and files.
+
+        Prompts to the same agent are answered together, as they would have been.
+
+        Args:
+            prompt_ids: The ids of the prompts in `unanswered`; by default all.
+
+        Returns:
+            The runs, in the order of `unanswered`.
+
+        Raises:
+            AgentError: There is no such prompt.
+            NoRunningLoopError: Outside an event loop.
+        """
+        chosen = self._choose_unanswered(prompt_ids)
+        runs: dict[str, Run[Any]] = {}
+        for agent_id in dict.fromkeys(prompt.agent_id for prompt in chosen):
+            prompts = [prompt for prompt in chosen if prompt.agent_id == agent_id]
+            again = [(prompt.id, UserMessage(prompt.content), prompt.output) for prompt in prompts]
+            runs |= {run.id: run for run in send_again(self.find_agent(agent_id), again)}
+            for prompt in prompts:
+                del self._unanswered[prompt.id]
+        return [runs[prompt.id] for prompt in chosen]
+
+    async def drop_unanswered(self, *prompt_ids: str) -> None:
+        """Remove prompts that waited when the process of the session ended, so that they are not offered again.
+
+        Args:
+            prompt_ids: The ids of the prompts in `unanswered`; by default all.
+
+        Raises:
+            AgentError: There is no such prompt.
+            SessionError: This cannot be written.
+        """
+        for prompt in self._choose_unanswered(prompt_ids):
+            forget_queued(self.find_agent(prompt.agent_id), prompt.id)
+            del self._unanswered[prompt.id]
+        if self._factory is not None:
+            await self._factory.session.flush()
+
+    def _choose_unanswered(self, prompt_ids: Sequence[str]) -> list[UnansweredPrompt]:
+        for prompt_id in prompt_ids:
+            if all(prompt.id != prompt_id for prompt in self.unanswered):
+                raise AgentError(f"There is no unanswered prompt {prompt_id}; `%planck queue` lists them.")
+        return [prompt for prompt in self.unanswered if not prompt_ids or prompt.id in prompt_ids]
+
     async def rewind(self, message_id: int, *, find: ToolResolver | None = None) -> list[str]:
         """Return all agents to the point before a message. The messages from there on become a branch.
 
@@ -401,6 +462,7 @@ class Workspace:
         """
         async with self._changing:
             await self.session.truncate_after(message_id)
+            self._unanswered = {}  # as the prompts that wait in this process
             return await self._follow_session(find)
 
     async def return_to(self, branch_id: int, *, find: ToolResolver | None = None) -> list[str]:
@@ -418,6 +480,7 @@ class Workspace:
         """
         async with self._changing:
             await self.session.return_to(branch_id)
+            self._unanswered = {}
             return await self._follow_session(find)
 
     async def fork(
@@ -439,7 +502,7 @@ class Workspace:
         async with self._changing:
             live = {**self._former, **{agent.id: LiveAgent.of(agent) for agent in self._registry}}
             session = self.session.fork(name=name, before=before, owner=self.owner)
-            return await self._move_to(session, find, live=live, trusted=self._trusts_session)
+            return await self._move_to(session, find, live=live, trusted=self._trusts_session, offer=before is None)
 
     def subscribe(
         self, *, session_id: str | None = None, agent_id: str | None = None, since: int | None = None
@@ -574,11 +637,13 @@ class Workspace:
         model: Model | None = None,
         strict: bool = False,
         trusted: bool = False,
+        offer: bool = True,
     ) -> list[str]:
         """Replace the open session by `session`, and restore its agents. If that fails, nothing changes."""
         try:
             power = await self._read_power(session, trusted=trusted)
             members = power.members
+            unanswered = await read_unanswered(session)
             finder = await self._finder(session, power, live or {}, model)
             found = finder.find(_staying(members), strict=strict)
             await self._leave()
@@ -590,8 +655,15 @@ class Workspace:
         self._open(session, SessionSpend(spent, sum(member.cost or 0.0 for member in members.members)))
         self._session_settings, self._trusts_session = power.signed_settings, trusted
         self._former = dict(live or {})
+        self._unanswered = {prompt.id: prompt for prompt in unanswered}
         self.approvals.policy = self.approvals.policy.with_rules(power.rules)
         problems = await self._restore(found, find)
+        if offer:
+            problems += self._offers()
+        else:  # what waited at that point of the past
+            for prompt in self.unanswered:
+                forget_queued(self.find_agent(prompt.agent_id), prompt.id)
+            self._unanswered = {}
         if power.left_out:
             problems.insert(0, left_out_sentence(session.name, power.left_out, self._signing.problem))
         await (
@@ -670,6 +742,22 @@ class Workspace:
             await append_message(agent, UserMessage(INTERRUPTED))
         return problems
 
+    def _offers(self) -> list[str]:
+        """A sentence for each agent that has unanswered prompts."""
+        said: list[str] = []
+        for agent in self._registry:
+            prompts = [prompt for prompt in self.unanswered if prompt.agent_id == agent.id]
+            if not prompts:
+                continue
+            texts = ", ".join(f"“{one_line(prompt.text, _SHOWN)}”" for prompt in prompts)
+            gone = "" if all(prompt.complete for prompt in prompts) else " Pictures and files were not stored with it."
+            number, them = ("a prompt", "it") if len(prompts) == 1 else (f"{len(prompts)} prompts", "them")
+            said.append(
+                f"The session ended before {agent.name} answered {number}: {texts}.{gone} "
+                f"`%planck queue {agent.name} --send` sends {them} now, `%planck queue {agent.name} --drop` removes {them}."
+            )
+        return said
+
     def _choose_model(self, model: Model) -> None:
         """Let the agents whose model was not found again continue with this one or, if all were found, all agents."""
         agents = list(self._registry)
@@ -690,7 +778,7 @@ class Workspace:
         finally:
             self._registry.closed = ""
         self._registry.clear()
-        self._former = {}
+        self._former, self._unanswered = {}, {}
         if self._factory is not None:
             self._factory.session.close()
             self._factory = None

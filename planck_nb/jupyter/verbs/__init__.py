@@ -64,6 +64,7 @@ VERBS = VerbRegistry(
         agent_verbs.show,
         agent_verbs.remove,
         running_verbs.steer,
+        running_verbs.queue,
         running_verbs.abort,
         running_verbs.approve,
         running_verbs.deny,

@@ -7,8 +7,9 @@ import asyncio
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import RuleScope
 from planck_nb.agent.state import PendingApproval
-from planck_nb.base.errors import AgentError
+from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.text import one_line
+from planck_nb.jupyter.controller import Started
 from planck_nb.jupyter.kinds import AGENT, CALL, waiting_calls
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import TEXT, Extent, Kind, Option, Parameter, choice
@@ -46,6 +47,49 @@ def _running(notebook: Notebook) -> Agent:
     if len(running) > 1:
         raise AgentError(f"{', '.join(running)} run; prompt one of them first, or steer it in its live view.")
     return next(iter(running.values()))
+
+
+@verb(
+    "queue",
+    SUBJECT,
+    "list the prompts that wait, and those that an ended session left unanswered; send or remove these",
+    Parameter("agent", AGENT, "the agent whose prompts to list, send or remove; by default all", optional=True),
+    Option("send", None, None, "send the unanswered prompts"),
+    Option("drop", None, None, "remove the unanswered prompts"),
+    example="queue analyst --send",
+)
+async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool) -> object:
+    """Return a table of the prompts, or send or remove those that were never answered."""
+    workspace = notebook.workspace
+    if send and drop:
+        raise UsageError("`%planck queue` needs either --send or --drop.")
+    agents = [agent] if agent else list(workspace.agents.values())
+    names = {one.id: one.name for one in agents}
+    unanswered = [prompt for prompt in workspace.unanswered if prompt.agent_id in names]
+    if not (send or drop):
+        rows = [
+            {"prompt": prompt.id, "agent": one.name, "state": "waits", "text": prompt.text}
+            for one in agents
+            for prompt in one.state.queue
+        ]
+        rows += [
+            {"prompt": prompt.id, "agent": names[prompt.agent_id], "state": "unanswered", "text": prompt.text}
+            for prompt in unanswered
+        ]
+        return table(rows, ["prompt", "agent", "state", "text"])
+    if not unanswered:
+        return Text("There is no unanswered prompt of an ended session.")
+    chosen = [prompt.id for prompt in unanswered]
+    if drop:
+        await workspace.drop_unanswered(*chosen)
+        return Text(f"Removed {len(chosen)} prompt{'' if len(chosen) == 1 else 's'}; what was sent before stays.")
+    waiting = list(dict.fromkeys(names[prompt.agent_id] for prompt in unanswered))
+    if len(waiting) > 1:
+        raise UsageError(
+            f"{', '.join(waiting)} have unanswered prompts; write `%planck queue {waiting[0]} --send` for each agent."
+        )
+    first, *later = workspace.send_unanswered(*chosen)
+    return Started(workspace.agent(waiting[0]), first, "", tuple(later))
 
 
 @verb(

@@ -1,0 +1,151 @@
+"""Reads the prompts of a stored session that were waiting when its process ended, and were never answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from planck_nb.ai.messages import TextPart, UserMessage, UserPart, decode_message
+from planck_nb.base.json_types import JsonObject
+from planck_nb.sessions.queries import query_into
+from planck_nb.sessions.session import Session
+
+_ROWS = """
+with ended as (
+    select agent_id, max(id) as id from store.visible_events
+    where type in ('turn_end', 'aborted', 'error', 'rewound') group by agent_id
+),
+waiting as (select distinct agent_id from store.visible_events where type = 'queued')
+select e.agent_id, e.id, e.type, e.data, epoch(e.ts) as time
+from store.visible_events e join waiting using (agent_id) left join ended using (agent_id)
+where e.type in ('queued', 'unqueued', 'rewound') or (
+    e.type in ('agent_started', 'steered', 'turn_start', 'turn_end', 'aborted', 'error')
+    and e.id >= coalesce(ended.id, 0)
+)
+union all
+select m.agent_id, m.id, 'message', null, 0
+from messages m join waiting using (agent_id) left join ended using (agent_id)
+where m.role = 'user' and m.id >= coalesce(ended.id, 0)
+order by 2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class UnansweredPrompt:
+    """A prompt that was waiting when the process of its session ended.
+
+    Args:
+        agent_id: The agent that it was for.
+        id: Its id, `Run.id`.
+        content: The prompt: its text and, if there were any, its pictures and files.
+        steer: Whether it could have entered the running turn.
+        output: The JSON Schema that the answer must match, None for text.
+        time: When it was sent, in seconds since the epoch.
+        complete: Whether pictures and files were stored with it, which version 0.1.0 did not do.
+    """
+
+    agent_id: str
+    id: str
+    content: tuple[UserPart, ...]
+    steer: bool
+    output: JsonObject | None
+    time: float
+    complete: bool
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined."""
+        return "".join(part.text for part in self.content if part.type == "text")
+
+
+async def read_unanswered(session: Session) -> tuple[UnansweredPrompt, ...]:
+    """Read the prompts of a session that were never answered, without those that a rewind has hidden.
+
+    A prompt whose turn had begun is not among them once its message is stored.
+
+    Args:
+        session: The session, which must be flushed first if it is being written.
+
+    Returns:
+        The prompts, in the order in which they were sent.
+
+    Raises:
+        QueryError: The session cannot be read.
+    """
+    rows = await query_into(session.directory, _ROWS, _fetched, only=session.info)
+    agents: dict[str, _Queue] = {}
+    for agent_id, _, kind, data, time in rows:
+        agents.setdefault(agent_id, _Queue()).follow(kind, _decoded(data), float(time))
+    prompts = [_prompt(agent_id, *waiting) for agent_id, queue in agents.items() for waiting in queue.unanswered()]
+    return tuple(sorted((prompt for prompt in prompts if prompt.content), key=lambda prompt: prompt.time))
+
+
+class _Queue:
+    """The prompts of one agent that are not answered, as its rows go by."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[JsonObject, float]] = {}
+        self._left: dict[str, tuple[JsonObject, float]] = {}
+        """Prompts that left the queue, to be answered or because they were removed."""
+        self._begun: dict[str, tuple[JsonObject, float]] = {}
+        """Prompts of the turn whose messages are not stored yet."""
+
+    def follow(self, kind: str, data: JsonObject, time: float) -> None:
+        """Apply one row."""
+        prompt_id = str(data.get("prompt_id"))
+        match kind:
+            case "queued":
+                self._waiting[prompt_id] = data, self._waiting.get(prompt_id, (data, time))[1]
+            case "unqueued":
+                if prompt_id in self._waiting:
+                    self._left[prompt_id] = self._waiting.pop(prompt_id)
+            case "steered" if prompt_id in self._left:
+                self._begun[prompt_id] = self._left.pop(prompt_id)
+            case "turn_start":
+                self._begun, self._left = {**self._begun, **self._left}, {}
+            case "message" if self._begun:
+                del self._begun[next(iter(self._begun))]
+            case "agent_started":  # in another process, so nothing runs any more
+                self._waiting, self._begun, self._left = {**self._begun, **self._waiting}, {}, {}
+            case "turn_end" | "aborted" | "error":
+                self._begun, self._left = {}, {}
+            case "rewound":
+                self._waiting, self._begun, self._left = {}, {}, {}
+
+    def unanswered(self) -> Iterable[tuple[str, JsonObject, float]]:
+        """The prompts that have no message yet and were not removed."""
+        return [(prompt_id, *row) for prompt_id, row in {**self._begun, **self._waiting}.items()]
+
+
+def _prompt(agent_id: str, prompt_id: str, data: JsonObject, time: float) -> UnansweredPrompt:
+    text = data.get("text")
+    content: tuple[UserPart, ...] = (TextPart(text),) if isinstance(text, str) and text else ()
+    complete = isinstance(data.get("content"), list)
+    if complete and data["content"]:
+        try:
+            message = decode_message({"type": "user", "content": data["content"]})
+            assert isinstance(message, UserMessage)  # noqa: S101 - for the type checker
+            content = message.content
+        except ValueError:
+            complete = False
+    output = data.get("output")
+    steer = data.get("steer") is True
+    return UnansweredPrompt(
+        agent_id, prompt_id, content, steer, output if isinstance(output, dict) else None, time, complete
+    )
+
+
+def _decoded(data: str | None) -> JsonObject:
+    try:
+        decoded = json.loads(data or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _fetched(result: duckdb.DuckDBPyRelation) -> Sequence[tuple[Any, ...]]:
+    return result.fetchall()
