@@ -58,6 +58,7 @@ export interface Queued extends EventBase {
 
 export interface Unqueued extends EventBase {
   readonly prompt_id: string;
+  readonly removed: boolean;
   readonly type: 'unqueued';
 }
 

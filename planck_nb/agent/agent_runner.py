@@ -111,7 +111,7 @@ class AgentRunner:
 
     def forget_queued(self, prompt_id: str) -> None:
         """Publish that a waiting prompt of an earlier process was removed."""
-        self._recorder.emit(ev.Unqueued, prompt_id)
+        self._recorder.emit(ev.Unqueued, prompt_id, removed=True)
 
     def edit_queued(self, prompt_id: str, content: Sequence[UserPart]) -> None:
         """Replace the content of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
@@ -130,7 +130,7 @@ class AgentRunner:
         """Remove the run from the queue, or cancel the turn that answers it."""
         if run in self._queue:
             self._queue.remove(run)
-            self._recorder.emit_to([run.events], ev.Unqueued, run.id)
+            self._recorder.emit_to([run.events], ev.Unqueued, run.id, removed=True)
             run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.output_spec else ""))
         elif self._turn is not None and run in self._turn.runs:
             self._cancel_turn()

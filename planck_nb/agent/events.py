@@ -143,9 +143,11 @@ class Unqueued(EventBase):
 
     Args:
         prompt_id: The id of the prompt.
+        removed: Whether it was removed, not taken up to be answered. Version 0.1.0 did not say.
     """
 
     prompt_id: str
+    removed: bool = False
     type: Literal["unqueued"] = "unqueued"
 
 

@@ -90,7 +90,7 @@ class _Queue:
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[JsonObject, float]] = {}
         self._left: dict[str, tuple[JsonObject, float]] = {}
-        """Prompts that left the queue, to be answered or because they were removed."""
+        """Prompts that left the queue in version 0.1.0, which did not say whether they were removed."""
         self._begun: dict[str, tuple[JsonObject, float]] = {}
         """Prompts of the turn whose messages are not stored yet."""
 
@@ -101,8 +101,7 @@ class _Queue:
             case "queued":
                 self._waiting[prompt_id] = data, self._waiting.get(prompt_id, (data, time))[1]
             case "unqueued":
-                if prompt_id in self._waiting:
-                    self._left[prompt_id] = self._waiting.pop(prompt_id)
+                self._unqueue(prompt_id, data.get("removed"))
             case "steered" if prompt_id in self._left:
                 self._begun[prompt_id] = self._left.pop(prompt_id)
             case "turn_start":
@@ -115,6 +114,11 @@ class _Queue:
                 self._begun, self._left = {}, {}
             case "rewound":
                 self._waiting, self._begun, self._left = {}, {}, {}
+
+    def _unqueue(self, prompt_id: str, removed: object) -> None:
+        waiting = self._waiting.pop(prompt_id, None)
+        if waiting is not None and not removed:
+            (self._left if removed is None else self._begun)[prompt_id] = waiting
 
     def unanswered(self) -> Iterable[tuple[str, JsonObject, float]]:
         """The prompts that have no message yet and were not removed."""

@@ -754,7 +754,8 @@ class Workspace:
             number, them = ("a prompt", "it") if len(prompts) == 1 else (f"{len(prompts)} prompts", "them")
             said.append(
                 f"The session ended before {agent.name} answered {number}: {texts}.{gone} "
-                f"`%planck queue {agent.name} --send` sends {them} now, `%planck queue {agent.name} --drop` removes {them}."
+                f"`%planck queue {agent.name} --send` sends {them} now, "
+                f"`%planck queue {agent.name} --drop` removes {them}."
             )
         return said
 
