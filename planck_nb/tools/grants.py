@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +75,15 @@ class Grants:
             *(Effect("read", str(path)) for path in self.read),
             *(Effect("write", str(path)) for path in self.write),
         ]
+
+    def limited_to(self, approved: Iterable[Effect]) -> Grants:
+        """Return the part of this that was approved."""
+        kinds = {(effect.kind, effect.target) for effect in approved}
+        return Grants(
+            self.network and ("network", "") in kinds,
+            tuple(path for path in self.read if ("read", str(path)) in kinds),
+            tuple(path for path in self.write if ("write", str(path)) in kinds),
+        )
 
 
 def grants_of(command: str) -> Grants:

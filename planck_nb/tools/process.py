@@ -46,9 +46,14 @@ _ENTRY = 'echo "+$$" >&0; exec </dev/null; exec "$@"'
 
 _CHECKED = """[ "$(stat -c %d:%i .)" = "$0" ] || {
   echo 'The working directory leads elsewhere than when the call was checked; make the call again.' >&2; exit 126; }
-exec /bin/sh -c "$1"
+exec 9>&2 2>/dev/null
+(exec /bin/sh -c "$1" 2>&9 9>&-)
+exit $?
 """
-"""A sandbox finds the folder by its path; the command runs only if it is the one that was opened outside."""
+"""The first process of a sandbox: when it ends, all others have been killed. It does not report signals itself.
+
+A sandbox finds the folder by its path; the command runs only if it is the one that was opened outside.
+"""
 
 _HAS_LAUNCHER: bool = sys.platform == "linux"
 """Other systems do not let a process adopt orphans."""

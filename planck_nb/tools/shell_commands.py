@@ -68,7 +68,7 @@ async def run_shell(
         approved = {touch.target for touch in context.touches if touch.kind == "execute"}
         if _in_folder(command, folder, writable) not in approved:
             raise ToolError(f"The working directory leads to {folder} now; make the call again.")
-    grants = grants_of(command)
+    grants = grants_of(command) if context.touches is None else grants_of(command).limited_to(context.touches)
     hint = ""
 
     def run() -> Finished:
