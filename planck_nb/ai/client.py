@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -29,13 +29,14 @@ from planck_nb.ai.providers import (
     auth_of,
     base_url_of,
     dialect,
-    is_loopback,
     key_variables_of,
     local_model,
     provider,
+    request_address,
 )
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.retry import RetryPolicy, Timeouts
+from planck_nb.ai.server_address import is_loopback, is_readable_on_the_way
 from planck_nb.ai.status_errors import is_about_thinking, quoted, truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
 from planck_nb.base.errors import (
@@ -117,6 +118,7 @@ class Client:
         self._transport: Transport | None = None
         # So that the thinking of a conversation is refused only once.
         self._refused: set[str] = set()
+        self._warned: set[str] = set()
         self._windows: dict[tuple[str, str], int | None] = {}
 
     def stream(self, model: Model, context: Context, options: Options | None = None) -> Stream:
@@ -173,10 +175,11 @@ class Client:
         if local_model(model) is not None:
             return RequestPreview("", None, {}, canonical_request(model, context, options))
         pending = await self._pending(model, context, options, MessageBuilder(model), needs_key=False)
-        url, headers, body = pending.encoded()
+        _, headers, body = pending.encoded()
         secrets = {*secrets_in(headers), *((pending.key,) if pending.key else ())}
         shown = {name: _redacted(value, secrets) for name, value in headers.items()}
-        return RequestPreview("POST", _redacted(url, secrets), shown, from_json(body), pending.request.warnings)
+        url = _redacted(pending.request.url, secrets)  # without the query of base_url, which may be a key
+        return RequestPreview("POST", url, shown, from_json(body), pending.request.warnings)
 
     async def aclose(self) -> None:
         """Close all connections. The client may be used again and then opens new ones."""
@@ -268,8 +271,8 @@ class Client:
             return
         cassette = self._active_cassette
         pending = await self._pending(model, context, options, builder, needs_key=cassette is None)
-        if pending.request.warnings:
-            notice: list[StreamEvent] = [StreamWarning(text) for text in pending.request.warnings]
+        if found := [*pending.request.warnings, *self._about_encryption(pending, cassette)]:
+            notice: list[StreamEvent] = [StreamWarning(text) for text in found]
             builder.feed(notice)
             yield notice
         request_info = pending.request_info
@@ -300,6 +303,17 @@ class Client:
             builder.feed([event])
             yield [event]
             await asyncio.sleep(0 if request_info.without_delay else delay)
+
+    def _about_encryption(self, pending: _PendingRequest, cassette: Cassette | None) -> Iterator[str]:
+        """A warning, once for each model, about a key that others can read on its way to the server."""
+        place = f"{pending.model} at {address_of(pending.model)}"
+        is_sent = cassette is None or cassette.mode != "replay"
+        if is_sent and pending.is_readable and place not in self._warned:
+            self._warned.add(place)
+            yield (
+                f"The credentials for {place} are sent without encryption, and others on the network can read them; "
+                "use https://, or a tunnel to this machine."
+            )
 
     @property
     def _active_cassette(self) -> Cassette | None:
@@ -369,6 +383,7 @@ class _PendingRequest:
         self.key = request_info.key
         auth = None if self.key else auth_of(model)
         self.auth = None if auth is None else Authenticator(auth, str(model))
+        self.address = request_address(model)
         self._context, self._options = context, options
         self._builder = builder
         self._refused = refused
@@ -386,7 +401,14 @@ class _PendingRequest:
 
     def encoded(self) -> tuple[str, dict[str, str], bytes]:
         """URL, headers and body as they are sent."""
-        return self.request.url, {**_STREAM_HEADERS, **self.request.headers}, write_json(self.request.body)
+        headers = {**_STREAM_HEADERS, **self.request.headers, **self.address.headers}
+        return self.address.with_query(self.request.url), headers, write_json(self.request.body)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether credentials are sent so that others can read them on the way."""
+        credentials = self.key or self.auth is not None or self.address.headers
+        return bool(credentials) and is_readable_on_the_way(self.request.url)
 
     def after(self, error: ProviderError, retries: RetryPolicy) -> tuple[StreamEvent, float]:
         """The event to report and the seconds to wait before the next attempt. Raises the error if none would help."""

@@ -18,8 +18,9 @@ from pydantic_core import from_json
 from planck_nb.ai.auth import Authenticator
 from planck_nb.ai.models import Modality, Model
 from planck_nb.ai.numbers import context_length
-from planck_nb.ai.providers import auth_of, base_url_of, is_loopback
+from planck_nb.ai.providers import auth_of, base_url_of, request_address
 from planck_nb.ai.retry import Timeouts
+from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.json_types import JsonObject
 
@@ -198,10 +199,11 @@ class _Server:
     def __init__(self, transport: Transport, model: Model, key: str | None) -> None:
         self._transport = transport
         self._model = model
-        self._root = base_url_of(model)
+        self._address = request_address(model)
         self._headers = {"accept": "application/json"}
         if key:
             self._headers["authorization"] = f"Bearer {key}"
+        self._headers.update(self._address.headers)
 
     async def get(self, path: str) -> Any:  # noqa: ANN401 - somebody else's JSON
         """The answer to a GET request. Raises `PlanckError`, `OSError` and `ValueError`."""
@@ -212,12 +214,12 @@ class _Server:
         return await self._send("POST", path, json.dumps(body).encode())
 
     async def _send(self, method: str, path: str, body: bytes) -> Any:  # noqa: ANN401 - somebody else's JSON
-        root = self._root.removesuffix("/v1") if path == "/props" else self._root
+        root = self._address.url.removesuffix("/v1") if path == "/props" else self._address.url
         headers = {**self._headers, "content-type": "application/json"} if body else self._headers
         auth = auth_of(self._model)
         reply = await self._transport.send(
             self._model,
-            f"{root}{path}",
+            self._address.with_query(f"{root}{path}"),
             headers,
             body,
             method=method,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, TypeAlias
 
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.messages import Usage
 from planck_nb.ai.numbers import dollars
 from planck_nb.ai.request import Options
+from planck_nb.ai.server_address import shown_url
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 
@@ -166,6 +167,12 @@ class Model:
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.id}"
+
+    def __repr__(self) -> str:
+        shown = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}
+        if self.base_url is not None:
+            shown["base_url"] = shown_url(self.base_url)
+        return f"Model({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def cost(self, usage: Usage | None) -> float | None:
         """Compute the cost of one request.

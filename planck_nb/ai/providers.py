@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import cast
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from planck_nb.ai.auth import Auth
 from planck_nb.ai.dialect import Dialect, LocalModel
 from planck_nb.ai.models import Model
 from planck_nb.ai.registry import REGISTRY, Provider, is_local
+from planck_nb.ai.server_address import ServerAddress, server_address
 from planck_nb.base.errors import ConfigError, UnsupportedFeatureError
 
 
@@ -57,37 +59,43 @@ def base_url_of(model: Model) -> str:
         ConfigError: Its address is not an HTTP URL, or it has none.
         UnknownProviderError: Its provider does not exist.
     """
+    return request_address(model).url
+
+
+def request_address(model: Model) -> ServerAddress:
+    """`base_url_of` with what each request has besides: the query of the address, and its user and password.
+
+    Raises `ConfigError`.
+    """
     known = provider(model.provider)
-    url = model.base_url or known.base_url
+    url = known.base_url if model.base_url is None else model.base_url
     if url is None:
         raise ConfigError(f"{model.provider} has no address of its own; give base_url, the address of your server.")
-    if known.api == "ollama" and "://" not in url:
+    if known.api == "ollama" and "://" not in url and url.strip():
         url = f"http://{url}"  # as the variable OLLAMA_HOST has it
-    url = _with_path(url, known.path, always=known.discovered or model.api == "messages")
-    return url.removesuffix("/v1") if model.api == "ollama" else url
+    return _with_path(
+        server_address(url),
+        known.path,
+        always=known.discovered or model.api == "messages",
+        native=model.api == "ollama",
+    )
 
 
 @lru_cache
-def _with_path(url: str, path: str, *, always: bool) -> str:
+def _with_path_url(url: str, path: str, *, always: bool) -> str:
     """The URL with the path if it has none at all, and always where the server is known to have it."""
-    url = url.rstrip("/")
-    try:
-        split = urlsplit(url)
-        valid = split.scheme in {"http", "https"} and bool(split.hostname)
-    except ValueError:
-        valid = False
-    if not valid:
-        raise ConfigError(f"{url!r} is not the address of a server; write base_url as in http://127.0.0.1:8080/v1.")
-    if url.endswith("/v1") or (split.path and not always):
-        return url
-    return f"{url}{path}"
+    return url if url.endswith("/v1") or (urlsplit(url).path and not always) else f"{url}{path}"
+
+
+def _with_path(address: ServerAddress, path: str, *, always: bool, native: bool) -> ServerAddress:
+    """The address of the API; Ollama's own one is not below the path of the compatible one."""
+    url = _with_path_url(address.url, path, always=always)
+    return replace(address, url=url.removesuffix("/v1") if native else url)
 
 
 def address_of(model: Model) -> str:
-    """`base_url_of` as messages may show it: without a user name and password in it."""
-    url = base_url_of(model)
-    split = urlsplit(url)
-    return split._replace(netloc=split.netloc.rpartition("@")[2]).geturl()
+    """`base_url_of` as messages may show it: without a user name, password and query, as it is in any case."""
+    return base_url_of(model)
 
 
 def is_first_party(model: Model) -> bool:
@@ -108,10 +116,3 @@ def key_variables_of(model: Model) -> tuple[str, ...]:
     if model.identifier:
         return (f"{model.identifier.upper()}_API_KEY",)
     return provider(model.provider).key_variables
-
-
-@lru_cache
-def is_loopback(url: str) -> bool:
-    """Whether a URL points to this machine."""
-    host = urlsplit(url).hostname or ""
-    return host == "localhost" or host.endswith(".localhost") or host.startswith("127.") or host == "::1"

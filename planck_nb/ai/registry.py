@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
-from urllib.parse import urlsplit
 
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.dialect import Dialect, LocalModel
+from planck_nb.ai.server_address import server_address
 from planck_nb.base.errors import ConfigError, PlanckError, UnknownProviderError, UnsupportedFeatureError, did_you_mean
 
 ENTRY_POINTS = "planck_nb.providers"
@@ -160,9 +160,10 @@ class Registry:
             )
         if dialect is not None and not isinstance(dialect, str):
             _checked(api, dialect)
-        if provider.base_url is not None and not _is_url(provider.base_url):
+        if provider.base_url is not None and not _is_plain_address(provider.base_url):
             raise ConfigError(
-                f"The base_url of the provider {name!r} is not an address; write it as in https://llm.example/v1."
+                f"The base_url of the provider {name!r} is not an address without a password and query; write it as in "
+                "https://llm.example/v1."
             )
 
     def _unloaded(self) -> Iterator[EntryPoint]:
@@ -201,12 +202,12 @@ def is_local(candidate: object) -> bool:
     return hasattr(candidate, "stream") and not hasattr(candidate, "request")
 
 
-def _is_url(url: str) -> bool:
+def _is_plain_address(url: str) -> bool:
     try:
-        split = urlsplit(url)
-    except ValueError:
+        address = server_address(url)
+    except ConfigError:
         return False
-    return split.scheme in {"http", "https"} and bool(split.hostname)
+    return not address.query and not address.headers
 
 
 REGISTRY = Registry()

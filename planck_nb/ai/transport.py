@@ -25,8 +25,8 @@ from planck_nb.ai.cassettes.cassette import EXTENSION, Cassette, CassetteRequest
 from planck_nb.ai.cassettes.cassette_transport import CassetteTransport
 from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import is_loopback
 from planck_nb.ai.retry import Timeouts
+from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.aio import within
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.jupyter.terminal import for_terminal
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PlanckError as error:
         if options.debug:
             raise
-        print(f"planck_nb: {error}", file=sys.stderr)  # noqa: T201 - the command's own output
+        print(f"planck_nb: {for_terminal(str(error))}", file=sys.stderr)  # noqa: T201 - the command's own output
         return 1
     return 0
 
@@ -126,7 +127,7 @@ def _print_cell(cell: Any) -> None:  # noqa: ANN401 - a notebook node
         shown = output.get("text") or output.get("data", {}).get("text/plain") or "\n".join(output.get("traceback", ()))
         if shown:
             lines += [shown.rstrip(), ""]
-    print("\n".join(lines), flush=True)  # noqa: T201 - the command's own output
+    print(for_terminal("\n".join(lines)), flush=True)  # noqa: T201 - the command's own output
 
 
 def _require(package: str) -> None:

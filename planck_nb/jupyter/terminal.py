@@ -13,10 +13,16 @@ LINE_CHARACTERS = 2_000
 
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # a command, such as a colour
-    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # a title or a link
+    r"|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # a title, a link, the clipboard, or a text for a device
     r"|[ -/]*[0-Z\\^-~])"  # any other
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+    r"|\x9b[0-?]*[ -/]*[@-~]"  # the same in the form of one character
+    r"|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
+_TURNS_TEXT = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
+"""Characters that make a terminal show text in another order."""
+
+_RETURN = re.compile(r"\r+\n")
 _LONGEST_COMMAND = 500
 _LOOKED_AT = 100_000
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,400}\x1b?|[ -/]*)?\Z")
@@ -25,6 +31,15 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,400}\x1b?|[ -/]
 def plain(text: str) -> str:
     """Return the text without colours and other terminal commands."""
     return _CONTROL.sub("", text)
+
+
+def for_terminal(text: str) -> str:
+    """Return the text as a terminal may be given it: nothing in it controls the terminal or changes its order.
+
+    Of a line that was written several times, as those of progress bars, the last version stays.
+    """
+    lines = _TURNS_TEXT.sub("", plain(_RETURN.sub("\n", text))).split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 class Tail:

@@ -15,7 +15,8 @@ from planck_nb.agent.context.compactor import Compactor
 from planck_nb.ai.catalogue import catalogued
 from planck_nb.ai.model_source import find_again, model_source, unavailable
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import is_first_party, is_loopback, provider
+from planck_nb.ai.providers import is_first_party, provider
+from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.errors import ConfigError, ModelError, PlanckError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.members import AgentRecord, LastReply

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -7,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planck_nb.jupyter import terminal
-from planck_nb.jupyter.terminal import LINE_CHARACTERS, TAIL_LINES, Tail, plain
+from planck_nb.jupyter.charts.chart import Chart
+from planck_nb.jupyter.terminal import LINE_CHARACTERS, TAIL_LINES, Tail, for_terminal, plain
+from planck_nb.jupyter.verbs.declaration import Text
 
 
 def shown(*pieces: str) -> tuple[str, int]:
@@ -73,3 +76,56 @@ def test_it_stays_within_bounds(text: str) -> None:
     assert visible.count("\n") < TAIL_LINES
     assert earlier <= text.count("\n") + 1
     assert "\x1b" not in visible
+
+
+CONTROLS = [
+    "\x1b]52;c;aGVsbG8=\x07",
+    "\x1b]52;c;aGVsbG8=\x1b\\",
+    "\x1b]52;c;aGVsbG8=\x9c",
+    "\x9d52;c;aGVsbG8=\x07",
+    "\x1b]0;a title\x07",
+    "\x1b]8;;http://evil\x1b\\",
+    "\x1bP+q544e\x1b\\",
+    "\x90+q544e\x9c",
+    "\x1b_payload\x1b\\",
+    "\x1b^payload\x1b\\",
+    "\x1bXpayload\x1b\\",
+    "\x1b[2J",
+    "\x1b[1;1H",
+    "\x1b[31m",
+    "\x1b[?1049h",
+    "\x9b2J",
+    "\x9b31m",
+    "\x1bc",
+    "\x1b7",
+    "\x1b(0",
+    "\x08\x08",
+    "\x07",
+    "\x7f",
+    "\x85",
+    "\u202e",
+    "\u2066",
+    "\u202a",
+]
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_nothing_controls_the_terminal(control: str) -> None:
+    assert for_terminal(f"a{control}b\nc") == "ab\nc"
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_nor_does_what_is_left_of_it(control: str) -> None:
+    for end in range(len(control)):
+        left = for_terminal(f"a{control[:end]}")
+        assert not any(char < " " or "\x7f" <= char < "\xa0" or char in "\u202a\u202e\u2066" for char in left)
+
+
+def test_lines_of_a_terminal_are_kept() -> None:
+    assert for_terminal("10 %\r100 %\r\nüber\tعربي 日本\n") == "100 %\nüber\tعربي 日本\n"
+    assert for_terminal("kept\r") == "kept"
+
+
+@pytest.mark.parametrize("shown", [Text, lambda text: Chart("", None, summary=text, description="")])  # type: ignore[arg-type]
+def test_results_do_not_control_a_terminal(shown: Callable[[str], object]) -> None:
+    assert repr(shown(f"a{''.join(CONTROLS)}b")) == "ab"

@@ -7,6 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planck_nb.jupyter.terminal import for_terminal
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -47,7 +49,7 @@ class Chart:
         return path
 
     def __repr__(self) -> str:
-        return self._summary
+        return for_terminal(self._summary)
 
     def _repr_mimebundle_(self, **_filters: object) -> dict[str, str]:
         data = b64encode(self.svg.encode()).decode()
@@ -55,4 +57,4 @@ class Chart:
             f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self._description)}"'
             ' style="max-width:100%;min-width:360px;height:auto">'
         )
-        return {"image/svg+xml": self.svg, "text/html": image, "text/plain": self._summary}
+        return {"image/svg+xml": self.svg, "text/html": image, "text/plain": repr(self)}

@@ -13,6 +13,7 @@ from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import bounded, bounded_text, count, dollars
+from planck_nb.jupyter.terminal import for_terminal
 from planck_nb.jupyter.transcript import html
 from planck_nb.jupyter.transcript.blocks import (
     Block,
@@ -131,7 +132,7 @@ class Transcript:
         lines += (line for block in self._blocks if (line := _plain_block(block)))
         if self._ending is not None:
             lines.append(f"[{self._ending[0]}]")
-        return encodable("\n".join(lines)) or f"[{self.outcome}]"
+        return for_terminal(encodable("\n".join(lines))) or f"[{self.outcome}]"
 
 
 def _markdown_block(block: Block) -> str:

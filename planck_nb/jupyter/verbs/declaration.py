@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from planck_nb.jupyter.arguments import Declared, read_arguments
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import OF_EVERY_VERB, Option, Parameter
+from planck_nb.jupyter.terminal import for_terminal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ class Text(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return str(self)
+        return for_terminal(str(self))
 
 
 @dataclass(frozen=True)

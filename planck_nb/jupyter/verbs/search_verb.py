@@ -12,6 +12,7 @@ from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import INTEGER, WORDS, Option, Parameter
+from planck_nb.jupyter.terminal import for_terminal
 from planck_nb.jupyter.verbs.declaration import verb
 from planck_nb.sessions import search_async, terms
 
@@ -36,7 +37,8 @@ class Hits:
         return len(self.frame)
 
     def __repr__(self) -> str:
-        return "\n".join([self._summary(), *(f"\n{where}\n    {excerpt}" for where, excerpt in self._rows())])
+        lines = [self._summary(), *(f"\n{where}\n    {excerpt}" for where, excerpt in self._rows())]
+        return for_terminal("\n".join(lines))
 
     def _repr_html_(self) -> str:
         marked = re.compile("|".join(map(re.escape, terms(self.words))), re.IGNORECASE)
