@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,7 @@ from planck_nb.base.errors import (
     ProviderError,
     ProviderProtocolError,
 )
+from planck_nb.base.forks import never_destroy
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import redact, remember_secret
 
@@ -89,6 +91,19 @@ class RequestPreview:
     warnings: tuple[str, ...] = ()
 
 
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    # To close a connection in a forked process would end that of its parent.
+    for client in list(_clients):
+        never_destroy(client)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
 class Client:
     """Asks models over connections that it keeps and closes. It belongs to the event loop that it is first used in.
 
@@ -120,6 +135,7 @@ class Client:
         self._refused: set[str] = set()
         self._warned: set[str] = set()
         self._windows: dict[tuple[str, str], int | None] = {}
+        _clients.add(self)
 
     def stream(self, model: Model, context: Context, options: Options | None = None) -> Stream:
         """Ask a model, and stream its answer. Nothing is sent before the first event is read.

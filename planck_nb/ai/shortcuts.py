@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 
 from planck_nb.ai.catalogue import get_model
@@ -139,6 +140,10 @@ async def _close_default_client() -> None:
 
 
 close_with_loop(_close_default_client)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_clients.clear)
 
 
 @atexit.register

@@ -53,11 +53,13 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
 
 async def uninterrupted(future: asyncio.Future[T]) -> T:
     """Await a future that must not be interrupted. A cancellation is delivered at the task's next await instead."""
-    cancelled = False
+    cancelled, process = False, os.getpid()
     while not future.done():
         try:
             await asyncio.wait([future])
         except asyncio.CancelledError:
+            if process != os.getpid():  # a forked process has none of the threads that the future may wait for
+                raise
             cancelled = True
     if cancelled:
         cancel_late()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
+
+from planck_nb.base.forks import never_destroy
 
 T = TypeVar("T")
 
@@ -20,6 +24,7 @@ _SETTINGS = (
     "enable_progress_bar = false",
     "python_enable_replacements = false",
 )
+_connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.1
 
@@ -27,9 +32,20 @@ _LONGEST_PAUSE = 0.1
 def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     """Connect to a new in-memory database; `threads` limits the threads of DuckDB, None means one for each core."""
     connection = duckdb.connect(config={} if threads is None else {"threads": threads})
+    _connections.add(connection)
     for setting in _SETTINGS:
         connection.execute(f"set {setting}")
     return connection
+
+
+def _forget_all() -> None:
+    # Closing one in a forked process would wait for DuckDB's threads, which do not exist there.
+    for connection in list(_connections):
+        never_destroy(connection)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 def create_local_time(connection: duckdb.DuckDBPyConnection) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -21,6 +23,9 @@ END_OF_FILE = sys.maxsize
 _BLOCK = 64 * 1024
 _FLAGS = os.O_WRONLY | getattr(os, "O_BINARY", 0)
 _PADDING = (b" " * 4095 + b"\n") * 64
+
+
+_open_files: weakref.WeakSet[JournalFile] = weakref.WeakSet()
 
 
 class JournalFile:
@@ -42,6 +47,7 @@ class JournalFile:
         self._descriptor = descriptor
         self._padded_size = size
         self._broken = False
+        _open_files.add(self)
 
     @classmethod
     def create(cls, path: Path, header: Header) -> Self:
@@ -120,8 +126,16 @@ class JournalFile:
     def close(self) -> None:
         """Close the file."""
         self._truncate()
-        os.close(self._descriptor)
-        self._broken = True  # the descriptor may soon belong to another file
+        descriptor, self._descriptor = self._descriptor, -1
+        self._broken = True
+        os.close(descriptor)
+
+    def forget(self) -> None:
+        """Close the file in a forked process, and leave what is in it to the process that writes it."""
+        self._broken = True
+        descriptor, self._descriptor = self._descriptor, -1
+        with suppress(OSError):
+            os.close(descriptor)
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -211,3 +225,13 @@ def _unwritable(path: Path, error: OSError) -> SessionError:
     return SessionError(
         f"The session's journal {path} could not be written ({error.strerror}); free space or choose another directory."
     )
+
+
+def _forget_all() -> None:
+    # A lock would remain for as long as any process has the file open.
+    for file in list(_open_files):
+        file.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -8,7 +8,9 @@ file is busy, damaged or missing, the whole journal is read instead.
 from __future__ import annotations
 
 import json
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -72,6 +74,18 @@ def row_of(record: JsonObject) -> Row:
     return Row(record["id"], record["agent_id"], codec.message_of(record), written)
 
 
+_pagers: weakref.WeakSet[Pager] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for pager in list(_pagers):
+        pager.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
 class Pager:
     """Reads chapters of one session, as far as the position `end` in the journal. May be used from any thread."""
 
@@ -79,6 +93,12 @@ class Pager:
         self._session = session
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
+        _pagers.add(self)
+
+    def forget(self) -> None:
+        """In a forked process: replace the lock and the connection, whose threads do not exist there."""
+        self._lock = threading.Lock()
+        self._connection = None
 
     def chapter(self, before: int | None, agent_id: str | None, *, end: Position) -> Page:
         """Read the messages from the latest summary before the id `before` up to that id; None stands for the end.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
 import threading
 import time
@@ -87,6 +88,7 @@ class Query:
         self._session = session
         self._only = only
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._process = os.getpid()
         self._interrupted = threading.Event()
 
     def run(self) -> pd.DataFrame:
@@ -131,7 +133,7 @@ class Query:
         # DuckDB ignores an interrupt that comes just before a statement starts, so it is repeated until the query ends.
         self._interrupted.set()
         connection = self._connection
-        if connection is not None:
+        if connection is not None and self._process == os.getpid():  # in a forked process, no query runs
             connection.interrupt()
             again = threading.Timer(_INTERRUPT_AGAIN, self.interrupt)
             again.daemon = True
@@ -311,7 +313,7 @@ def _keyboard_interrupts() -> Iterator[None]:
 
 def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     """Return the names of the tables that the statement reads, as written. Raises QueryError unless it only reads."""
-    statements = duckdb.extract_statements(sql)
+    statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise QueryError(f"A query is one SELECT statement; this has {len(statements)} statements.")
     if statements[0].type is not duckdb.StatementType.SELECT:

@@ -415,6 +415,11 @@ class Session(SessionReader):
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id}{' closed' if self._closed else ''}>"
 
+    def _forget(self) -> None:
+        """In a forked process: replace the locks, which threads may hold that do not exist here."""
+        self._order = threading.Lock()
+        self._rewinding = LoopLock()
+
     def _put(self, encode: Callable[[int], bytes], done: DoneCallback | None = None) -> int:
         with self._order:
             self._require_open()
@@ -614,6 +619,7 @@ class _Receipt:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] = self._loop.create_future()
+        self._process = os.getpid()
         self._settled = False
         self._error: SessionError | None = None
 
@@ -629,6 +635,8 @@ class _Receipt:
             try:
                 await self._waiter
             except asyncio.CancelledError:
+                if self._process != os.getpid():  # a forked process has no thread that would settle it
+                    raise
                 cancelled = True
                 self._waiter = self._loop.create_future()
         if cancelled:
@@ -640,6 +648,16 @@ class _Receipt:
         self._settled, self._error = True, error
         if not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def _forget_all() -> None:
+    for session in list(_open_sessions):
+        session._forget()  # noqa: SLF001 - a part of Session
+    _open_sessions.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 @atexit.register

@@ -24,6 +24,14 @@ class WatchdogProcess:
         self._pipe = -1
         self._token = ""
 
+    def forget(self) -> None:
+        """In a forked process: leave the watchdog to the parent. The lock may be held by a thread that is not here."""
+        self._lock = threading.Lock()
+        self._owner = self._watchdog = 0
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+
     def begin_group(self) -> tuple[int, str]:
         """Return a file descriptor to which a new process group writes `+PGID`, and the mark for its environment."""
         with self._lock:
@@ -34,6 +42,8 @@ class WatchdogProcess:
     def end_group(self, group: int) -> None:
         """Report that a process group has ended."""
         with self._lock:
+            if self._pipe < 0:
+                return  # this process was forked since, and its parent reports the end
             try:
                 os.write(self._pipe, b"-%d\n" % group)
             except BrokenPipeError:
@@ -67,3 +77,6 @@ def _alive(process: int) -> bool:
 
 watchdog_process = WatchdogProcess()
 """The watchdog of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=watchdog_process.forget)
