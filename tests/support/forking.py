@@ -84,7 +84,7 @@ def main(directory: Path) -> None:
     session = Session.create(directory, name="parent")
     (spill_folder() / "output").write_text("kept")
     stopping = False
-    acknowledged = []
+    acknowledged: list[int] = []
 
     async def append() -> None:
         while not stopping:
