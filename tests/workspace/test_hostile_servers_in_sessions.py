@@ -1,0 +1,60 @@
+"""Servers that report nonsense to agents: every turn ends, nothing is paid into the limits, and the session goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+from support.dialects import WIRES, Reply, Say
+from support.hostile import NONSENSE
+
+from planck_nb import Config, Limits, Workspace, ai
+from planck_nb.testing import scripted_model
+
+VALUES = ("a fraction", "a huge fraction", "a negative number", "a huge number", "true", "a word", "a nested object")
+
+
+class Hostile(httpx.AsyncBaseTransport):
+    """Answers as the wire format of the present model, with one value in the place of both counts."""
+
+    name = ""
+    value: Any = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        wire = WIRES[self.name]
+        body = b"".join(wire.write(Reply((Say(("fine",)),), usage=(self.value, self.value))))
+        return httpx.Response(200, headers={"content-type": wire.kind}, content=body)
+
+
+async def test_agents_of_hostile_servers(tmp_path: Path) -> None:
+    server, names = Hostile(), list(WIRES)
+    config = Config.load(environment={}, directory=tmp_path)
+    async with Workspace(config, client=ai.Client(credentials={}, transport=server)) as workspace:
+        workspace.limits = Limits(tokens=10_000, session_tokens=100_000, session_cost=1.0)
+        for name in names:
+            model = replace(WIRES[name].model, pricing=ai.Pricing(3.0, 15.0))
+            agent = workspace.add_agent(name, model=model)
+            server.name = name
+            for what in VALUES:
+                server.value = NONSENSE[what]
+                run = agent.prompt(what)
+                warnings = [event.text async for event in run if event.type == "warning"]
+                assert (await run).output == "fine"
+                assert len(warnings) == 1
+                assert "cannot be right" in warnings[0]
+            server.value = 5
+            assert (await agent.prompt("and now")).usage == ai.Usage(5, 5)
+            assert agent.state.usage == ai.Usage(5, 5)
+        assert workspace.agent_factory.session_spend.tokens < 1000
+        frame = await workspace.query_async("SELECT sum(input_tokens) AS n, count(*) AS replies FROM usage")
+        assert frame["n"][0] == 5 * len(names)
+    async with Workspace(config) as workspace:
+        await workspace.resume(model=scripted_model([*[""] * (len(VALUES) + 1), "and on"]))
+        assert workspace.agent_factory.session_spend.tokens == 10 * len(names)
+        for name in names:
+            agent = workspace.agent(name)
+            assert agent.state.usage == ai.Usage(5, 5)
+            assert len(agent.state.messages) == 2 * (len(VALUES) + 1)
+        assert (await agent.prompt("on")).output == "and on"
