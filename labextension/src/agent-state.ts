@@ -184,6 +184,9 @@ const NO_DISPLAY: ev.ApprovalDisplay = {
   arguments: [],
   replaced: [],
   change: null,
+  commands: [],
+  rule: '',
+  whole: true,
 };
 
 export function newAgent(id: string): AgentState {

@@ -73,13 +73,17 @@ function targetsOf(request: ApprovalDisplay, kind: EffectKind): string[] {
   return request.effects.flatMap(([other, target]) => (other === kind && target !== '' ? [target] : []));
 }
 
-/** The text with invisible and reordering characters replaced by their codes: what is approved must be what runs. */
+/**
+ * The text with each character spelled out that cannot be seen, as `planck_nb/base/visible.py` does. The texts of a
+ * request are spelled out already; this is for names.
+ */
 export function visible(text: string): string {
-  return text.replace(
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-    (char) => `⟨U+${char.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`,
-  );
+  return text.replace(HIDDEN, (char) => `⟨U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}⟩`);
 }
+
+/** Controls, formats, unassigned, private, surrogates, all blanks but the space, and letters that are blank. */
+const HIDDEN =
+  /⟨(?=U\+)|(?![ \n\t])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u{16FE4}\u{1D159}\u{13441}\u{13442}]/gu;
 
 /** The value of a field's text; undefined if it is not of that kind. */
 export function parseValue(kind: ArgumentKind, text: string): unknown {

@@ -80,6 +80,8 @@ class ApprovalView {
   private readonly deadline = h('span', { class: 'pk-meta' });
   private readonly content = h('div', { class: 'pk-change' });
   private readonly row = h('div', { class: 'pk-row' });
+  /** What a decision that is remembered would allow, or why nothing can be allowed. */
+  private readonly note = h('p', { class: 'pk-always' });
   private readonly remember: RememberButton;
   private fields: Field[] | null = null;
   private paused = 0;
@@ -91,12 +93,13 @@ class ApprovalView {
     const { name, display } = approval;
     const { verb, target } = intention(display);
     const what = h('span', { class: 'pk-what' }, this.agent, h('b', {}, name), ` ${verb} `);
-    if (target !== '') what.append(h('code', {}, visible(target)));
+    if (target !== '') what.append(h('code', {}, target));
     const mark = h('span', { class: 'pk-mark', 'data-state': 'ask' }, icon('diamond'));
     const effects = effectSentences(display).flatMap(([text, strong]) =>
-      strong ? [h('b', {}, visible(text))] : withCode(visible(text)),
+      strong ? [h('b', {}, text)] : withCode(text),
     );
-    const body = h('div', { class: 'pk-body' }, h('p', { class: 'pk-facts' }, ...effects), this.content, this.row);
+    const facts = h('p', { class: 'pk-facts' }, ...effects);
+    const body = h('div', { class: 'pk-body' }, facts, this.content, this.row, this.note);
     this.element = h(
       'section',
       { class: 'pk-ask', role: 'group', 'aria-label': `Approval: ${name}` },
@@ -133,13 +136,20 @@ class ApprovalView {
     const long = rest.filter(([, text, kind]) => kind === 'text' || kind === 'cut' || text.length > 40);
     const short = rest.filter((arg) => !long.includes(arg));
     const parts: HTMLElement[] = display.change === null ? [] : [diff(display.change)];
+    for (const command of display.commands) parts.push(argument('Runs', command));
     const alone = parts.length === 0 && long.length === 1 && has(display, 'execute');
     for (const [name, text] of long) parts.push(argument(alone ? '' : name, text));
     if (short.length > 0) {
-      const values = short.flatMap(([name, text]) => [h('span', {}, `${visible(name)} `, h('b', {}, visible(text)))]);
+      const values = short.flatMap(([name, text]) => [h('span', {}, `${name} `, h('b', {}, text))]);
       parts.push(h('p', { class: 'pk-facts pk-values' }, ...values));
     }
-    this.content.replaceChildren(...parts);
+    this.content.replaceChildren(...parts.map(withEnd));
+    if (!display.whole) {
+      setText(this.note, 'It is too long to be shown as a whole, and so it cannot be allowed here.');
+      this.row.replaceChildren(button('Deny', '', () => this.send(false, null, null)));
+      return;
+    }
+    this.note.replaceChildren(...(display.rule === '' ? [] : withCode(`Always this session allows ${display.rule}.`)));
     const edit = button('Edit arguments', 'bare', () => this.edit());
     this.row.replaceChildren(
       button('Allow once', 'main', () => this.allow(null)),
@@ -152,6 +162,7 @@ class ApprovalView {
   private edit(): void {
     this.fields = this.approval.display.arguments.map(([name, text, kind]) => new Field(name, text, kind));
     this.content.replaceChildren(...this.fields.map((field) => field.element));
+    this.note.replaceChildren();
     this.row.replaceChildren(
       button('Allow edited once', 'main', () => this.allow(null)),
       button('Reset', '', () => this.show()),
@@ -173,6 +184,7 @@ class ApprovalView {
 
   /** Allow the call, and calls like it by the agents in `scope`; null for this call only. */
   private allow(scope: RuleScope | null): void {
+    if (!this.approval.display.whole) return;
     const fields = this.fields ?? [];
     const wrong = fields.find((field) => !field.check());
     if (wrong !== undefined) {
@@ -231,7 +243,7 @@ class Field {
       return;
     }
     this.text = this.input.value;
-    const label = h('span', { class: 'pk-label' }, h('span', {}, visible(name)), this.note);
+    const label = h('span', { class: 'pk-label' }, h('span', {}, name), this.note);
     const small = kind === 'number' || kind === 'boolean';
     this.element = h('label', { class: small ? 'pk-row' : 'pk-block' }, label, this.input);
     this.input.addEventListener('input', () => this.check());
@@ -280,16 +292,27 @@ function button(label: string, kind: string, onClick: () => void): HTMLElement {
 
 function argument(label: string, text: string): HTMLElement {
   const pre = h('pre', { class: 'pk-well', 'data-kind': 'code', 'data-name': label || 'command' });
-  if (label !== '') pre.append(h('span', { class: 'pk-label' }, visible(label)));
-  pre.append(visible(text));
+  if (label !== '') pre.append(h('span', { class: 'pk-label' }, label));
+  pre.append(text);
   return pre;
+}
+
+/** A box, and below it a note for as long as a part of it is out of sight. */
+function withEnd(box: HTMLElement): HTMLElement {
+  const note = h('p', { class: 'pk-below', hidden: '' }, '↓ It goes on below: scroll to see all of it.');
+  const check = (): void => {
+    note.hidden = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
+  };
+  box.addEventListener('scroll', check);
+  new ResizeObserver(check).observe(box);
+  return h('div', {}, box, note);
 }
 
 function diff(lines: NonNullable<ApprovalDisplay['change']>): HTMLElement {
   const element = h('div', { class: 'pk-diff', role: 'group', 'aria-label': 'Change', 'data-name': 'change' });
   for (const [sign, line] of lines) {
     const kind = { '+': 'pk-add', '-': 'pk-del', ' ': '' }[sign];
-    element.append(h('div', { class: kind }, h('u', {}, sign === '-' ? '−' : sign), h('span', {}, visible(line))));
+    element.append(h('div', { class: kind }, h('u', {}, sign === '-' ? '−' : sign), h('span', {}, line)));
   }
   return element;
 }

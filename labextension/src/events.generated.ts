@@ -255,6 +255,9 @@ export interface ApprovalDisplay {
   readonly arguments: readonly (readonly [string, string, 'text' | 'number' | 'boolean' | 'json' | 'cut'])[];
   readonly replaced: readonly string[];
   readonly change: readonly (readonly [' ' | '-' | '+', string])[] | null;
+  readonly commands: readonly string[];
+  readonly rule: string;
+  readonly whole: boolean;
 }
 
 export interface ArgumentsDisplay {

@@ -38,6 +38,9 @@ const request = (effects: ApprovalDisplay['effects'], more: Partial<ApprovalDisp
   arguments: [],
   replaced: [],
   change: null,
+  commands: [],
+  rule: '',
+  whole: true,
   ...more,
 });
 const sentences = (display: ApprovalDisplay): string =>
@@ -79,4 +82,5 @@ test('fields return values of their kind', () => {
 test('invisible characters are shown by their codes', () => {
   assert.equal(visible('a\tb\nc'), 'a\tb\nc');
   assert.equal(visible('\u202ea\u200b\r\u001b'), '⟨U+202E⟩a⟨U+200B⟩⟨U+000D⟩⟨U+001B⟩');
+  assert.equal(visible('\u{e0041}\ud800\u3164⟨U+202E⟩⟨'), '⟨U+E0041⟩⟨U+D800⟩⟨U+3164⟩⟨U+27E8⟩U+202E⟩⟨');
 });

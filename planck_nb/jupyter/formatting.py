@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, head_and_tail
+from planck_nb.base.visible import visible
 
 SHOWN_CHARACTERS = 20_000
 """Characters that are shown of one tool result, or of the arguments of one call, at most."""
@@ -52,17 +53,21 @@ def key_argument(args: Mapping[str, object]) -> str:
         if (line := next(filter(None, map(str.strip, value.splitlines())), ""))
     ]
     short = not preferred and all(len(line) <= _SHORT for line in lines)
-    return encodable(", ".join(lines if short else lines[:1])[:_KEY_CHARACTERS])
+    return visible(", ".join(lines if short else lines[:1])[:_KEY_CHARACTERS], lookalikes=True)
 
 
 def shown_arguments(args: JsonObject) -> list[tuple[str, str]]:
     """Return the name and the text of each argument: strings unchanged, other values as JSON; limited in length."""
     names = list(args)[:_SHOWN_ARGUMENTS]
     share = SHOWN_CHARACTERS // max(len(names), 1)
-    shown = [(bounded(name, _KEY_CHARACTERS), bounded(_as_text(args[name]), share)) for name in names]
+    shown = [(_visible(name, _KEY_CHARACTERS), _visible(_as_text(args[name]), share)) for name in names]
     if len(args) > len(names):
         shown.append(("…", f"{len(args) - len(names):,} more arguments"))
     return shown
+
+
+def _visible(text: str, characters: int) -> str:
+    return visible(head_and_tail(text, characters=characters, lines=_SHOWN_LINES))
 
 
 def _as_text(value: object) -> str:

@@ -10,6 +10,7 @@ from planck_nb.agent.state import PendingApproval
 from planck_nb.ai import list_models, list_providers
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Extent, Kind, Suggestions
@@ -79,7 +80,7 @@ def _names_of_calls(notebook: Notebook) -> Iterator[tuple[str, Agent, PendingApp
 
 def _calls(notebook: Notebook) -> Suggestions:
     return {
-        name: f"{call.name} {one_line('; '.join(effect.target for effect in call.touches), _DESCRIBED)}".rstrip()
+        name: visible(one_line(f"{call.name} {'; '.join(effect.target for effect in call.touches)}", _DESCRIBED))
         for name, _, call in _names_of_calls(notebook)
     }
 

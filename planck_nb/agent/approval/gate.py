@@ -272,12 +272,12 @@ def _too_long(name: str, args: JsonObject, touches: tuple[Effect, ...]) -> str:
     texts = [json.dumps(args, ensure_ascii=False, default=str), *(touch.target for touch in touches)]
     characters = sum(map(len, texts))
     if characters * _LONGEST_SPELLING > MOST_CHARACTERS:  # else it fits however much of it is spelled out
-        characters = sum(len(visible(text)) for text in texts)
-    lines = sum(text.count("\\n") + text.count("\n") for text in texts)
+        characters = sum(len(visible(text, lookalikes=True)) for text in texts)
+    lines = 1 + sum(text.count("\\n") + text.count("\n") for text in texts)
     if characters <= MOST_CHARACTERS and lines <= MOST_LINES:
         return ""
     return (
-        f"It has {characters:,} characters in {lines + 1:,} lines, and at most {MOST_CHARACTERS:,} in {MOST_LINES:,} "
+        f"It has {characters:,} characters in {lines:,} lines, and at most {MOST_CHARACTERS:,} in {MOST_LINES:,} "
         f"can be shown for approval; do it in smaller parts, or ask the user to allow it with `--allow {name}`."
     )
 

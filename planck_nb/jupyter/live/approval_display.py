@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from planck_nb.agent.approval.gate import MOST_CHARACTERS, MOST_LINES
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.events import ApprovalRequest
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.text import encodable, head_and_tail
+from planck_nb.base.text import head_and_tail
+from planck_nb.base.visible import visible
+from planck_nb.jupyter.approval_text import argument_text, commands_not_in, rule_sentence
 from planck_nb.jupyter.formatting import key_argument
 
-SHOWN_CHARACTERS = 100_000
-"""The most that is shown of the arguments of one approval: more than elsewhere, since nothing may hide in them."""
+SHOWN_CHARACTERS = MOST_CHARACTERS
+"""The most that is shown of the arguments of one approval: agents ask about nothing that is longer."""
 
-_SHOWN_LINES = 5_000
+_SHOWN_LINES = MOST_LINES
 _COMPARED_LINES = 1_000
 _REPLACEMENTS = (("old_string", "new_string"), ("old_text", "new_text"), ("old_str", "new_str"))
 
 ArgumentKind: TypeAlias = Literal["text", "number", "boolean", "json", "cut"]
-"""How an argument is edited; "cut" is not whole and so cannot be edited."""
+"""How an argument is edited; "cut" is not whole, and so can be neither edited nor approved."""
 
 DiffLine: TypeAlias = tuple[Literal[" ", "-", "+"], str]
 
@@ -32,6 +34,8 @@ DiffLine: TypeAlias = tuple[Literal[" ", "-", "+"], str]
 @dataclass(frozen=True, slots=True)
 class ApprovalDisplay:
     """What a person needs in order to decide whether a call may run.
+
+    Characters that cannot be seen or look like others are spelled out in all texts; `literal` reads back edited ones.
 
     Args:
         key: The argument that identifies the call at a glance.
@@ -41,6 +45,9 @@ class ApprovalDisplay:
         arguments: Triples of name, text and kind.
         replaced: The names of the arguments that `change` shows.
         change: The lines of a replacement, None for calls that replace nothing.
+        commands: The commands that would run and that are not among the arguments as they are.
+        rule: What is allowed if such calls are always allowed, as the end of a sentence; empty if that is not known.
+        whole: Whether nothing is left out; what is not whole cannot be approved.
     """
 
     key: str
@@ -50,36 +57,49 @@ class ApprovalDisplay:
     arguments: tuple[tuple[str, str, ArgumentKind], ...]
     replaced: tuple[str, ...]
     change: tuple[DiffLine, ...] | None
+    commands: tuple[str, ...] = ()
+    rule: str = ""
+    whole: bool = True
 
 
 def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
     """Describe the request for the browser."""
     replaced, change = _change(request.args)
-    share = SHOWN_CHARACTERS // max(len(request.args), 1)
+    arguments = [_argument(name, value, request.touches) for name, value in request.args.items()]
+    whole = sum(len(name) + len(text) for name, text, _ in arguments) <= SHOWN_CHARACTERS
+    if not whole:
+        arguments = [_cut(argument, SHOWN_CHARACTERS // len(arguments)) for argument in arguments]
     return ApprovalDisplay(
         key=key_argument(request.args),
         effects=tuple((effect.kind, _short(effect)) for effect in request.touches),
         folder=_folder(request.touches),
         reason=_reason(request),
-        arguments=tuple(_argument(name, value, share) for name, value in request.args.items()),
+        arguments=tuple(arguments),
         replaced=replaced,
         change=change,
+        commands=commands_not_in(request.args.values(), request.touches) if whole else (),
+        rule=rule_sentence(request.rule) if request.rule else "",
+        whole=whole,
     )
 
 
 def _reason(request: ApprovalRequest) -> str:
     """The reason, with paths as they are written in the rest of the display."""
-    reason = encodable(request.reason)
+    reason = request.reason
     for effect in request.touches:
         if effect.kind in {"read", "write"} and effect.target:
-            reason = reason.replace(encodable(effect.target), _short(effect))
-    return reason
+            reason = reason.replace(effect.target, _relative_to_working_directory(effect.target))
+    return visible(reason, lookalikes=True)
 
 
-def _argument(name: str, value: object, share: int) -> tuple[str, str, ArgumentKind]:
-    text = encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+def _argument(name: str, value: object, effects: Sequence[Effect]) -> tuple[str, str, ArgumentKind]:
+    return visible(name, lookalikes=True), argument_text(name, value, effects), _argument_kind(value)
+
+
+def _cut(argument: tuple[str, str, ArgumentKind], share: int) -> tuple[str, str, ArgumentKind]:
+    name, text, kind = argument
     shown = head_and_tail(text, characters=share, lines=_SHOWN_LINES)
-    return encodable(name), shown, "cut" if shown != text else _argument_kind(value)
+    return name, shown, kind if shown == text else "cut"
 
 
 def _argument_kind(value: object) -> ArgumentKind:
@@ -99,7 +119,8 @@ def _change(args: JsonObject) -> tuple[tuple[str, ...], tuple[DiffLine, ...] | N
     for old, new in _REPLACEMENTS:
         match args.get(old), args.get(new):
             case str(before), str(after) if len(before) + len(after) <= SHOWN_CHARACTERS:
-                return (old, new), tuple(_diff(encodable(before).split("\n"), encodable(after).split("\n")))
+                lines = _diff(before.split("\n"), after.split("\n"))
+                return (old, new), tuple((sign, visible(line)) for sign, line in lines)
     return (), None
 
 
@@ -120,15 +141,15 @@ def _diff(old: list[str], new: list[str]) -> list[DiffLine]:
 def _short(effect: Effect) -> str:
     """The target of the effect: paths relative to the working directory if possible."""
     if effect.kind in {"read", "write"}:
-        return encodable(_relative_to_working_directory(effect.target))
-    return encodable(effect.target[:SHOWN_CHARACTERS])
+        return visible(_relative_to_working_directory(effect.target), lookalikes=True)
+    return visible(effect.target[:SHOWN_CHARACTERS], lookalikes=True)
 
 
 def _folder(effects: Sequence[Effect]) -> str:
     """The directory that contains everything written; empty if nothing is, or if they have no directory in common."""
     parents = [str(Path(effect.target).parent) for effect in effects if effect.kind == "write" and effect.target]
     try:
-        return encodable(_relative_to_home(os.path.commonpath(parents))) if parents else ""
+        return visible(_relative_to_home(os.path.commonpath(parents)), lookalikes=True) if parents else ""
     except ValueError:  # on different drives, or not all absolute
         return ""
 

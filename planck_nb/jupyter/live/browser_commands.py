@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias, cast
 
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
+from planck_nb.base.visible import literal
 
 
 class Actions(Protocol):
@@ -107,7 +108,7 @@ def _read_decision(fields: JsonObject, arguments_of: ArgumentsOf) -> BrowserComm
             "agent_id": None | str() as agent_id,
             "scope": None | str() as scope,
         }:
-            edited = {**arguments_of(agent_id, call_id), **_encodable(args)} if args else None
+            edited = {**arguments_of(agent_id, call_id), **_as_edited(args)} if args else None
             return lambda actions: actions.decide(
                 call_id,
                 allow=allow,
@@ -121,9 +122,22 @@ def _read_decision(fields: JsonObject, arguments_of: ArgumentsOf) -> BrowserComm
             return None
 
 
-def _encodable(args: JsonObject) -> JsonObject:
-    clean: JsonObject = json.loads(encodable(json.dumps(args, ensure_ascii=False)))
+def _as_edited(args: JsonObject) -> JsonObject:
+    """The arguments with the characters that were spelled out for the browser, and without lone surrogates."""
+    clean: JsonObject = json.loads(encodable(json.dumps(_literal(args), ensure_ascii=False)))
     return clean
+
+
+def _literal(value: object) -> object:
+    match value:
+        case str():
+            return literal(value)
+        case dict():
+            return {literal(str(name)): _literal(item) for name, item in value.items()}
+        case list():
+            return [_literal(item) for item in value]
+        case _:
+            return value
 
 
 def text_of_command(message: object) -> str:

@@ -9,6 +9,8 @@ from planck_nb.agent.events import RuleScope
 from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
+from planck_nb.jupyter.approval_text import pending_text, rule_sentence
 from planck_nb.jupyter.controller import Started
 from planck_nb.jupyter.kinds import AGENT, CALL, waiting_calls
 from planck_nb.jupyter.notebook import Notebook
@@ -16,7 +18,6 @@ from planck_nb.jupyter.parameters import TEXT, Extent, Kind, Option, Parameter, 
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 
 SUBJECT = "Running agents"
-_SHOWN = 100
 
 _SCOPE = choice(agent="this agent", role="all agents of its role in a team", all="all agents")
 _CALL = Parameter("call", CALL, "the agent that waits, the id of its call, or both", optional=True)
@@ -133,8 +134,24 @@ async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None
         agent.decide(pending.id, allow=True)
         return Text(f"{pending.name} runs.")
     agent.decide(pending.id, allow=True, remember=True, scope=always)
+    allowed = f" The rule allows {rule_sentence(pending.rule)}." if pending.rule else ""
     of = {"agent": agent.name, "role": f"all {agent.role}s"}.get(always, "all agents")
-    return Text(f"{pending.name} runs. Such calls of {of} need no approval for the rest of this session.")
+    return Text(f"{pending.name} runs. Such calls of {of} need no approval for the rest of this session.{allowed}")
+
+
+@verb(
+    "pending",
+    SUBJECT,
+    "show the tool calls that wait for approval, with all that they would do",
+    _CALL,
+    example="pending analyst",
+)
+async def pending(notebook: Notebook, call: tuple[Agent, PendingApproval] | None) -> Text:
+    """Return the whole of the call, or of all calls that wait."""
+    calls = waiting_calls(notebook) if call is None else [call]
+    return Text(
+        "\n\n".join(pending_text(agent.name, waiting) for agent, waiting in calls) or "Nothing waits for approval."
+    )
 
 
 @verb(
@@ -169,12 +186,13 @@ def _calls(notebook: Notebook) -> object:
             "call": pending.id,
             "agent": agent.name,
             "tool": pending.name,
-            "touches": "; ".join(one_line(f"{effect.kind} {effect.target}", _SHOWN) for effect in pending.touches),
-            "why": pending.reason,
+            "touches": "; ".join(visible(f"{effect.kind} {effect.target}") for effect in pending.touches),
+            "why": visible(pending.reason),
+            "always": rule_sentence(pending.rule) if pending.rule else "",
         }
         for agent, pending in waiting
     ]
-    return table(rows, ["call", "agent", "tool", "touches", "why"])
+    return table(rows, ["call", "agent", "tool", "touches", "why", "always"])
 
 
 @verb(

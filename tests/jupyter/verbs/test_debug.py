@@ -20,6 +20,7 @@ FAILING = {
     "steer": "faster",
     "abort": "nobody",
     "approve": "nothing",
+    "pending": "nothing",
     "deny": "nothing",
     "compact": "nobody",
     "sql": "SELEC 1",
