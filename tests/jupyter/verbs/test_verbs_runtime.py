@@ -203,6 +203,9 @@ def test_it_is_the_one_that_runs_that_is_steered(kernel: Kernel) -> None:
 ASKING = 'run = %planck --background --tools write write "a.txt" with content "hello"\n(await until(\'{}\')).id'
 
 
+RULE = "The rule allows every tool to write every file directly in . (the rule `write:./*`)."
+
+
 def test_a_waiting_call_is_approved(kernel: Kernel, tmp_path: Path) -> None:
     said(kernel, "workspace().attend()")
     call = value(kernel, ASKING.format("approval_request"))
@@ -222,13 +225,13 @@ def test_an_approval_is_remembered_for_the_agent_or_for_all(kernel: Kernel, tmp_
     assert no_team in kernel.run("%planck approve --always role").error
     assert "--always cannot be 'bob'" in kernel.run("%planck approve --always bob").error
     shown = said(kernel, "%planck approve --always agent ann")
-    assert shown == "write runs. Such calls of ann need no approval for the rest of this session."
+    assert shown == f"write runs. Such calls of ann need no approval for the rest of this session. {RULE}"
     said(kernel, "await ann\n" + prompt.format("ann") + "\nawait ann")
     rule = ["agent=ann write:./*", "allow", "session"]
     assert rule in value(kernel, "shown = %planck policy\nshown.values.tolist()")
     said(kernel, prompt.format("bob") + "\nawait until('approval_request', 2)")
     shown = said(kernel, "%planck approve --always=all")
-    assert shown == "write runs. Such calls of all agents need no approval for the rest of this session."
+    assert shown == f"write runs. Such calls of all agents need no approval for the rest of this session. {RULE}"
     said(kernel, "await bob\n" + prompt.format("cid") + "\nawait cid")
     assert (tmp_path / "a.txt").read_text() == "cid"
 
@@ -248,6 +251,12 @@ def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_
     for name in ("ann", "bob"):
         said(kernel, f'{name} = %planck --agent {name} --background --tools write write "{name}.txt" with "hi"')
     said(kernel, "await until('approval_request', 2)")
+    whole = said(kernel, "%planck pending")
+    for name in ("ann", "bob"):
+        assert f"write of {name} waits for approval, call " in whole
+        assert f"  path: {name}.txt" in whole
+    assert "`--always` allows every tool to write every file directly in ." in whole
+    assert "bob" not in said(kernel, "%planck pending ann")
     listed = said(kernel, "waiting = %planck approve\nprint(waiting.to_string())")
     assert "write" in listed
     assert "ann.txt" in listed
