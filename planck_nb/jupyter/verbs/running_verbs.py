@@ -8,7 +8,6 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import RuleScope
 from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import AgentError, UsageError
-from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.approval_text import pending_text, rule_sentence
 from planck_nb.jupyter.controller import Started
