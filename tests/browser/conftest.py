@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
 _HERE = Path(__file__).parent
 _START_SECONDS = 60
+expect.set_options(timeout=30_000)  # milliseconds: the cores are shared with other tests
 _PANEL = "window.jupyterapp.shell.currentWidget"
 _OPEN = "path => window.jupyterapp.commands.execute('docmanager:open', {path}).then(() => {})"
 _CLEAR = """async () => {
