@@ -89,7 +89,16 @@ def place(sandbox: Sandbox) -> Iterator[Place]:
     project = home / "project"
     for folder in ("outside", ".ssh", ".aws", ".cache", ".config/gh", "project/.planck", ".docker"):
         (home / folder).mkdir(parents=True)
-    for file in (".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".docker/config.json"):
+    (home / ".planck").mkdir()
+    for file in (
+        ".ssh/id_ed25519",
+        ".aws/credentials",
+        ".netrc",
+        ".config/gh/hosts.yml",
+        ".docker/config.json",
+        ".planck/session.key",
+        "server.pem",
+    ):
         (home / file).write_text(SECRET)
     (home / ".bashrc").write_text("# mine\n")
     (home / "outside/victim").write_text("untouched")
@@ -255,6 +264,7 @@ ESCAPES: dict[str, str] = {
     ),
     # secrets
     "ssh-key": "cat ~/.ssh/id_ed25519; ls -la ~/.ssh | grep ed25519 && echo BREACH",
+    "key-of-product": "cat ~/.planck/*; cat ~/server.pem",
     "cloud-key": "cat ~/.aws/credentials ~/.config/gh/hosts.yml ~/.docker/config.json",
     "file-with-password": "cat ~/.netrc; cp ~/.netrc copy; cat copy",
     "key-through-link": "cat key; cp -L key copy; cat copy; dd if=key",
