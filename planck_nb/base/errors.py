@@ -57,6 +57,10 @@ class ConfigError(PlanckError):
     """A setting has a value that cannot be used."""
 
 
+class TrustError(ConfigError):
+    """The folder has files that can run or redirect something, and the user has not trusted them."""
+
+
 class UsageError(PlanckError):
     """A magic or a public call was used in a way that is not supported."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.limits import Limits
@@ -18,13 +19,16 @@ from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.config.env_file import parse_env_file
 from planck_nb.config.settings import RULES, SETTINGS, Setting
 from planck_nb.config.settings_files import (
+    SETTINGS_FILE,
     SettingsFile,
     WrittenSettings,
     home_folder,
     read_settings,
     settings_files,
+    settings_item,
     user_folder,
 )
+from planck_nb.config.trust import FolderTrust, TrustItem, is_consent, read_item
 from planck_nb.tools.sandbox import SandboxMode
 
 if TYPE_CHECKING:
@@ -35,6 +39,15 @@ MODELS_FILES = (".planck/models.json", ".planck/models.toml")
 """Where one's own models are described unless `models_file` names another file; the first one that exists is read."""
 
 DEFAULT = "default"
+CALL = "call"
+"""The sources of values that are not set, and that a program gave."""
+
+_RESTRICTING = ("deny", "ask")
+"""Settings of a project that are added to the user's own, because they must not take any of these away."""
+
+
+_Arguments: TypeAlias = tuple[Mapping[str, str] | None, Path | None, Path | None, bool | None, Mapping[str, object]]
+"""Environment, directory, home, trust and settings, as `Config.load` was called with them."""
 
 
 class SettingValue(NamedTuple):
@@ -75,6 +88,9 @@ class Config:
         sources: Where values come from, by the name of the setting; "default" for those that are not in it.
         warnings: A sentence about everything that was left out because it cannot be used.
         home: The user's home folder, None for that of the process.
+        folder_trust: What the user trusts of the folder `root`.
+        trust_items: The files of the folder that `Config.load` found and that need trust, used or not.
+        loaded_with: The arguments of `Config.load`, None if that did not make the configuration.
     """
 
     sessions_dir: Path
@@ -98,6 +114,9 @@ class Config:
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     sandbox: SandboxMode = "auto"
     home: Path | None = field(default=None, repr=False, compare=False)
+    folder_trust: FolderTrust | None = field(default=None, repr=False, compare=False)
+    trust_items: tuple[TrustItem, ...] = field(default=(), repr=False, compare=False)
+    loaded_with: _Arguments | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def load(
@@ -106,9 +125,14 @@ class Config:
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
         home: Path | None = None,
+        trust: bool | None = None,
         **given: object,
     ) -> Config:
         """Resolve all settings.
+
+        Files of the folder that can run or redirect something are used only if the user trusts them: settings that do
+        so in `.planck/config.toml`, a models file, a file of variables. `trust_items` lists them, used or not. A
+        file that an argument or an environment variable names needs no trust, nor does any in `~/.planck`.
 
         A value comes from the first of these that has one: the arguments, the environment, the variables of
         `env_file`, `.planck/config.toml` in `directory`, `.planck/config.toml` in `home`, the defaults.
@@ -121,6 +145,7 @@ class Config:
             environment: The environment variables, by default those of the process.
             directory: The folder of the project, in which relative paths start; by default the working directory.
             home: The user's home folder, by default that of the process.
+            trust: Whether everything in the folder is trusted; by default if PLANCK_NB_TRUST is 1.
             **given: Settings by name, each as text or as the field of `Config` holds it; None is the same as not given.
 
         Returns:
@@ -132,19 +157,33 @@ class Config:
         names = [setting.field for setting in SETTINGS]
         if unknown := sorted(set(given) - set(names)):
             raise ConfigError(f"There is no setting {unknown[0]}. {did_you_mean(unknown[0], names)}")
+        return cls._load((environment, directory, home, trust, given), {})
+
+    @classmethod
+    def _load(cls, loaded_with: _Arguments, trusted: Mapping[str, str]) -> Config:
+        environment, directory, home, trust, given = loaded_with
+        names = [setting.field for setting in SETTINGS]
         directory = Path.cwd() if directory is None else directory
-        files = [(file, read_settings(file)) for file in settings_files(directory, home or home_folder())]
-        written = _Written(given, os.environ if environment is None else environment, {}, files, directory)
-        env_file, _ = written.value("env_file")
-        variables, warnings = _env_variables(env_file)
+        environment = os.environ if environment is None else environment
+        always = (is_consent(environment) or is_consent(os.environ)) if trust is None else trust
+        held = _Held(directory, FolderTrust(directory, user_folder(home), always=always, given=trusted))
+        files = [(file, held.settings(file)) for file in settings_files(directory, home or home_folder())]
+        written = _Written(given, environment, {}, files, directory)
+        env_file, source = written.value("env_file")
+        variables, warnings = _env_variables(env_file, held.content("variables", env_file, source))
         written = written._replace(env_variables=variables, env_file=env_file)
 
         found = {name: written.value(name) for name in names}
         values: dict[str, Any] = {name: value for name, (value, _) in found.items() if value is not None}
         sources = {name: source for name, (_, source) in found.items()}
         values["models_file"] = file = _models_file(values.get("models_file"), directory)
-        own = _user_models(file)
+        own = _user_models(file, held.content("models", file, sources["models_file"]))
+        held.check_link(values["sessions_dir"], sources["sessions_dir"])
+        for name in _RESTRICTING:
+            if (joined := written.joined(name)) is not None:
+                values[name] = joined
         rules = tuple(rule for name in RULES for rule in values.pop(name, ()))
+        warnings += held.warnings
         warnings += [warning for _, settings in files for warning in settings.warnings]
         return cls(
             **values,
@@ -155,7 +194,42 @@ class Config:
             env_variables=variables,
             sources=sources,
             home=home,
+            folder_trust=held.trust,
+            trust_items=tuple(held.items),
+            loaded_with=loaded_with,
         )
+
+    def reload(self, *, trust: bool | None = None) -> Config:
+        """Resolve all settings again, as `load` did.
+
+        Args:
+            trust: Whether everything in the folder is trusted; None for what `load` was called with.
+
+        Returns:
+            The settings as they are now; this configuration if `load` did not make it.
+
+        Raises:
+            ConfigError: A value cannot be used.
+        """
+        if self.loaded_with is None:
+            return self
+        environment, directory, home, before, given = self.loaded_with
+        trusted = self.folder_trust.given if self.folder_trust is not None else {}
+        return Config._load((environment, directory, home, before if trust is None else trust, given), trusted)
+
+    def needs_trust(self, name: str, path: Path) -> bool:
+        """Return whether what is in a file or folder needs trust.
+
+        Args:
+            name: The setting that names the path.
+            path: The path.
+
+        Returns:
+            False if a program or the user has named it, or it is in the user's own folder.
+        """
+        source = self.sources.get(name, CALL)
+        trust = self.folder_trust
+        return trust is not None and _is_of_the_folder(path, source, self.root) and not trust.is_own(path)
 
     def settings(self) -> tuple[SettingValue, ...]:
         """Return every setting with its value and where that comes from, in the order of `SETTINGS`."""
@@ -194,7 +268,7 @@ class _Written(NamedTuple):
         setting = _BY_NAME[name]
         if (given := self.given.get(name)) is not None:
             read = setting.value_of(str(given), self.directory, name) if isinstance(given, (str, Path)) else given
-            return read, "call"
+            return read, CALL
         variable = setting.variable
         if text := self.environment.get(variable):
             return setting.value_of(text, self.directory, variable), f"environment {variable}"
@@ -207,17 +281,97 @@ class _Written(NamedTuple):
             return None, DEFAULT
         return setting.value_of(setting.default, self.directory, name), DEFAULT
 
+    def joined(self, name: str) -> Any:  # noqa: ANN401 - as above
+        """The values of a list in all settings files if it is from the project's, else None. Raises `ConfigError`."""
+        if self.value(name)[1] != self.files[0][0].label or len(self.files) == 1:
+            return None
+        setting = _BY_NAME[name]
+        found: dict[object, None] = {}
+        for file, settings in self.files:
+            if (written := settings.values.get(name)) is not None:
+                values = setting.value_of(written, self.directory, f"{file.path}: {name}")
+                found |= dict.fromkeys(cast("tuple[object, ...]", values))
+        return tuple(found)
+
+
+class _Held:
+    """Reads the files of a folder, and holds back those that need trust and do not have it."""
+
+    def __init__(self, directory: Path, trust: FolderTrust) -> None:
+        self._directory = directory
+        self.trust = trust
+        self.items: list[TrustItem] = []
+        self.warnings: list[str] = []
+
+    def settings(self, file: SettingsFile) -> WrittenSettings:
+        """The settings of a file, without those that need trust and do not have it. Raises `ConfigError`."""
+        content, settings = read_settings(file)
+        item = settings_item(file, content, settings, self.trust)
+        if item is None or self._accepted(item):
+            return settings
+        for name, value in settings.values.items():
+            _BY_NAME[name].value_of(value, self._directory, f"{file.path}: {name}")
+        return WrittenSettings(settings.harmless, settings.warnings)
+
+    def content(self, kind: str, path: Path | None, source: str) -> bytes | None:
+        """The content of a models file or a file of variables, None if there is none or it is held back."""
+        if path is None:
+            return None
+        name = "env_file" if kind == "variables" else "models_file"
+        if kind == "models" and not path.is_file():
+            return None
+        try:
+            content = read_item(path, name)
+        except ConfigError as error:
+            if kind == "variables":
+                raise
+            self.warnings.append(str(error))
+            return None
+        if not _is_of_the_folder(path, source, self._directory) or self.trust.is_own(path):
+            return content
+        description = _addresses(content) if kind == "models" else _names(content)
+        return content if self._accepted(TrustItem.of(kind, path, content, description)) else None
+
+    def check_link(self, sessions_dir: Path, source: str) -> None:
+        """Hold back a folder for sessions that a link in the project leads somewhere else."""
+        real = Path(os.path.realpath(sessions_dir))
+        inside = real.is_relative_to(os.path.realpath(self._directory))
+        if source == DEFAULT and not inside and not self.trust.is_own(sessions_dir):
+            description = f"sessions are kept in {real}"
+            self._accepted(TrustItem.of("link", sessions_dir, str(real).encode("utf-8", "replace"), description))
+
+    def _accepted(self, item: TrustItem) -> bool:
+        self.items.append(item)
+        return self.trust.accepts(item)
+
+
+def _is_of_the_folder(path: Path, source: str, directory: Path) -> bool:
+    """Whether a project names a path or has what is there; not if a program or an environment variable names it."""
+    if source == CALL or source.startswith("environment "):
+        return False
+    return source == SETTINGS_FILE.as_posix() or path.is_relative_to(directory)
+
+
+def _addresses(content: bytes) -> str:
+    found = dict.fromkeys(re.findall(r"""(?:https?|wss?)://[^\s"'<>,]+""", content.decode("utf-8", "replace")))
+    return f"models at {', '.join(found)}" if found else "models"
+
+
+def _names(content: bytes) -> str:
+    variables, _ = parse_env_file(content.decode("utf-8-sig", "replace"))
+    return f"variables {', '.join(variables)}" if variables else "variables"
+
 
 _BY_NAME = {setting.field: setting for setting in SETTINGS}
 
 
-def _env_variables(path: Path | None) -> tuple[dict[str, str], list[str]]:
+def _env_variables(path: Path | None, content: bytes | None) -> tuple[dict[str, str], list[str]]:
     """The variables of the file, and a sentence for lines that hold none; they may be secret and are not quoted."""
-    if path is None:
+    if path is None or content is None:
         return {}, []
     try:
-        variables, unread = parse_env_file(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+        variables, unread = parse_env_file(content.decode("utf-8-sig"))
+    except ValueError as error:
         raise ConfigError(f"env_file cannot be read: {error}.") from error
     lines = ", ".join(map(str, unread))
     return variables, [f"{path} was read without line {lines}: write NAME=value."] if unread else []
@@ -228,16 +382,18 @@ def _models_file(named: Path | None, directory: Path) -> Path | None:
     return named or next((path for name in MODELS_FILES if (path := directory / name).is_file()), None)
 
 
-def _user_models(path: Path | None) -> UserModels:
+def _user_models(path: Path | None, content: bytes | None) -> UserModels:
     from planck_nb.ai.user_models import UserModels, read_models  # noqa: PLC0415 - loads the wire formats
 
     if path is None:
         return UserModels()
     if not path.is_file():
         return UserModels(warnings=(f"models_file is {str(path)!r}, but there is no such file.",))
+    if content is None:
+        return UserModels()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = content.decode("utf-8")
         data: object = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError) as error:
+    except (ValueError, RecursionError) as error:
         return UserModels(warnings=(f"{path} was not used: {error}.",))
     return read_models(data, str(path))

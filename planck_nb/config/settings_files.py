@@ -10,10 +10,15 @@ from typing import Literal, TypeAlias
 
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ConfigError, did_you_mean
+from planck_nb.base.reading import read_bounded
 from planck_nb.base.secrets import find_secret, is_secret_name
 from planck_nb.config.settings import SETTINGS, Setting
+from planck_nb.config.trust import MAX_BYTES, FolderTrust, TrustItem
 
 SETTINGS_FILE = Path(".planck/config.toml")
+
+_HARMLESS = {"default_model", "fallbacks", "approval_deadline", "compact_ratio", "demo_pace", "deny", "ask"}
+"""Settings that a project may have without trust. A model can be chosen among providers that the user has keys for."""
 
 Scope: TypeAlias = Literal["project", "user"]
 
@@ -33,6 +38,11 @@ class WrittenSettings:
     values: Mapping[str, object]
     warnings: tuple[str, ...] = ()
 
+    @property
+    def harmless(self) -> Mapping[str, object]:
+        """The values that neither run nor redirect anything."""
+        return {name: value for name, value in self.values.items() if name in _HARMLESS}
+
 
 def settings_files(directory: Path, home: Path | None) -> tuple[SettingsFile, ...]:
     """The files that may hold settings, the one that goes first at the front.
@@ -46,19 +56,33 @@ def settings_files(directory: Path, home: Path | None) -> tuple[SettingsFile, ..
     return (user,) if user.path == project.path else (project, user)
 
 
-def read_settings(file: SettingsFile) -> WrittenSettings:
-    """Read a settings file; one that does not exist has no settings.
+def read_settings(file: SettingsFile) -> tuple[bytes, WrittenSettings]:
+    """Read a settings file and what it sets; one that does not exist is empty.
 
     Raises:
         ConfigError: The file cannot be read, or is not TOML.
     """
     try:
-        text = file.path.read_text(encoding="utf-8")
+        content, _ = read_bounded(file.path, MAX_BYTES)
+        text = content.decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        return WrittenSettings({})
-    except (OSError, ValueError) as error:
+        return b"", WrittenSettings({})
+    except OSError as error:
+        raise ConfigError(f"{file.path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
         raise ConfigError(f"{file.path} cannot be read: {error}.") from error
-    return _select(_parsed(text, file.path), file.path)
+    return content, _select(_parsed(text, file.path), file.path)
+
+
+def settings_item(
+    file: SettingsFile, content: bytes, settings: WrittenSettings, trust: FolderTrust
+) -> TrustItem | None:
+    """Return what has to be trusted for all settings of a file to be used, None if nothing has to be."""
+    powerful = {name: value for name, value in settings.values.items() if name not in settings.harmless}
+    if not powerful or file.label != SETTINGS_FILE.as_posix() or trust.is_own(file.path):
+        return None
+    description = ", ".join(f"{name} = {value!r}" for name, value in powerful.items())
+    return TrustItem.of("settings", file.path, content, description)
 
 
 def write_setting(
@@ -66,7 +90,8 @@ def write_setting(
 ) -> Path:
     """Write a setting into a settings file; comments and everything else in it stay as they are.
 
-    It counts for every `Config.load` from then on, unless an environment variable goes before it.
+    It counts for every `Config.load` from then on, unless an environment variable goes before it. A project's file that
+    was trusted before, or needed no trust, is trusted as it is then.
 
     Args:
         scope: "project" for `.planck/config.toml` in `directory`, "user" for the one in `home`.
@@ -102,11 +127,18 @@ def write_setting(
         raise ConfigError(f"{key} was not written to {path}: {error}.") from error
     if value is not None:
         setting.value_of(_parsed(text, path).get(key), folder, key)
+    trust = FolderTrust(folder, user_folder(home))
+    file = SettingsFile(folder / SETTINGS_FILE, SETTINGS_FILE.as_posix())
+    before = settings_item(file, *read_settings(file), trust) if scope == "project" else None
+    accepted = before is None or trust.accepts(before)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
     except OSError as error:
         raise ConfigError(f"{key} was not written to {path}: {error}.") from error
+    if scope == "project" and accepted:
+        item = settings_item(file, text.encode(), _select(_parsed(text, path), path), trust)
+        trust.add([item] if item is not None else [])
     return path
 
 
@@ -147,7 +179,7 @@ def _setting(key: str, value: object) -> Setting:
 def _parsed(text: str, path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
 
 

@@ -63,6 +63,8 @@ class Controller:
         """
         if not prompt.strip():
             raise UsageError("There is no prompt; write it after %planck, or on the lines below %%planck.")
+        if options.get("tools") or options.get("agent", self.current) not in self.workspace.agents:
+            self.workspace.require_trust()
         mentioned = notebook.mentioned(prompt, namespace)
         functions = [name for name in mentioned if notebook.is_function(namespace[name])]
         values = [notebook.describe(name, namespace[name]) for name in mentioned if name not in functions]
@@ -72,6 +74,7 @@ class Controller:
             self.workspace.approvals.remember(rule)
         async with self._making:
             agent, notice = await self._agent(options)
+        notice = "\n".join([*self.workspace.notices(), notice]).strip()
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from planck_nb.resources.bounded_reading import describe_error, printable, read_head
+from planck_nb.base.ownership import foreign_reason
+from planck_nb.resources.bounded_reading import describe_error, foreign_sentence, printable, read_head
 
 INSTRUCTIONS_FILE = "AGENTS.md"
 
@@ -31,7 +32,7 @@ class Instructions:
     warnings: tuple[str, ...] = ()
 
 
-def find_instructions(directory: str | Path) -> Instructions:
+def find_instructions(directory: str | Path, *, foreign: bool = True) -> Instructions:
     """Find the AGENTS.md files of a directory and of the folders above it, up to the root of its repository.
 
     The root is the folder with a `.git`, which is a file in a worktree or submodule. Without one, all folders up to the
@@ -41,6 +42,7 @@ def find_instructions(directory: str | Path) -> Instructions:
 
     Args:
         directory: The working directory, with `~` for the home folder.
+        foreign: Whether files are used that another user has written or can write.
 
     Returns:
         The instructions. Files that cannot be read are in its warnings; nothing is raised.
@@ -59,6 +61,7 @@ def find_instructions(directory: str | Path) -> Instructions:
         try:
             data = read_head(path, remaining + 1)
             inside = path.resolve().is_relative_to(home)
+            reason = "" if foreign else foreign_reason(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -68,6 +71,9 @@ def find_instructions(directory: str | Path) -> Instructions:
             warnings.append(
                 f"{printable(path)} is left out because it leads out of {printable(home)}; put the text there."
             )
+            continue
+        if reason:
+            warnings.append(foreign_sentence(path, reason))
             continue
         part, problem = _text(data, remaining)
         if problem:

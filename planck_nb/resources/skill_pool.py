@@ -11,7 +11,9 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ConfigError, ToolError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.ownership import foreign_reason
 from planck_nb.base.text import one_line
+from planck_nb.resources.bounded_reading import foreign_sentence
 from planck_nb.resources.skills import (
     MAX_RESOURCES,
     SKILL_FILE,
@@ -38,9 +40,11 @@ class SkillPool:
 
     Args:
         dirs: The directories, with `~` for the home folder.
+        foreign: Whether skills are used that another user has written or can write.
     """
 
-    def __init__(self, dirs: Iterable[str | Path]) -> None:
+    def __init__(self, dirs: Iterable[str | Path], *, foreign: bool = True) -> None:
+        self._foreign = foreign
         self._folders = tuple(map(absolute, dirs))
         self._known: dict[Path, tuple[_Version, Skill | LoadFailure]] = {}
 
@@ -51,7 +55,7 @@ class SkillPool:
         def read(path: Path) -> Skill | LoadFailure:
             version = _version(path)
             known = before.get(path)
-            found = known[1] if known is not None and known[0] == version else read_skill(path)
+            found = known[1] if known is not None and known[0] == version else self._read(path)
             if version is not None and _is_settled(version):
                 now[path] = version, found
             return found
@@ -59,6 +63,13 @@ class SkillPool:
         report = collect(self._folders, read)
         self._known = now
         return report
+
+    def _read(self, path: Path) -> Skill | LoadFailure:
+        try:
+            reason = "" if self._foreign else foreign_reason(path)
+        except (OSError, ValueError):
+            reason = ""  # reading it fails, too, and says why
+        return LoadFailure(path, foreign_sentence(path, reason)) if reason else read_skill(path)
 
     def section(self, names: Collection[str] | None = None) -> str:
         """Return the section of the system prompt about the skills.

@@ -25,6 +25,8 @@ from planck_nb.base.errors import (
 from planck_nb.sessions.codec import decode_header
 from planck_nb.sessions.journal_file import read_first_line
 
+PLANCK_FOLDER = ".planck"
+
 _SUFFIX = ".journal.jsonl"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -62,6 +64,21 @@ class SessionInfo:
     def lock(self) -> Path:
         """The file whose lock the writing process holds."""
         return self.path.with_name(f"{self.id}.lock")
+
+
+def make_sessions_directory(directory: Path) -> None:
+    """Create the directory for sessions if it does not exist, which only its user can read.
+
+    In a `.planck` folder, a new `.gitignore` keeps it out of Git: sessions are private, while the tools, skills and
+    models in that folder are meant to be committed. Raises OSError.
+    """
+    if directory.is_dir():
+        return
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.parent.name == PLANCK_FOLDER:
+        ignored = directory.parent / ".gitignore"
+        with suppress(OSError), ignored.open("x", encoding="utf-8") as file:
+            file.write(f"# Sessions are private.\n/{directory.name}/\n/.gitignore\n")
 
 
 def new_session_info(directory: Path, session_id: str, name: str) -> SessionInfo:

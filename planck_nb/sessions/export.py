@@ -18,6 +18,7 @@ from planck_nb.sessions.directory import (
     SessionInfo,
     find_by_id,
     list_sessions,
+    make_sessions_directory,
     new_session_info,
     numbered_name,
     unused_name,
@@ -97,7 +98,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     info = new_session_info(directory, new_id(), _name(directory, header, name))
     fresh = codec.Header(info.id, info.name, header.created, **_origin(directory, header, ids))
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_sessions_directory(directory)
     except OSError as error:
         raise SessionError(f"The sessions directory {directory} cannot be made ({error.strerror}).") from error
     JournalFile.create_with_content(info.path, fresh, b"".join(map(codec.encode_record, records))).close()

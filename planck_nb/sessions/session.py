@@ -32,6 +32,7 @@ from planck_nb.sessions.directory import (
     find_by_id,
     find_session,
     lock_session,
+    make_sessions_directory,
     new_session_info,
     unused_name,
 )
@@ -148,7 +149,7 @@ class Session(SessionReader):
     def _create(cls, info: SessionInfo, owner: str, signer: Signer | None) -> Self:
         directory = info.path.parent
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_sessions_directory(directory)
         except OSError as error:
             raise SessionError(
                 f"The sessions directory {directory} cannot be made ({error.strerror}); choose another one."

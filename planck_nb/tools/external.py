@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,13 @@ from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.reading import read_bounded
 from planck_nb.tools.sandbox import SandboxMode
 from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, run_shell
 from planck_nb.tools.template import Template
 
 _REQUIRED = ("name", "description", "command", "parameters")
+_MAX_BYTES = 1_048_576
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -58,7 +60,12 @@ class ExternalTool:
 
     @classmethod
     def load_all(
-        cls, dirs: Iterable[str | Path], *, cwd: str | Path | None = None, sandbox: SandboxMode = "auto"
+        cls,
+        dirs: Iterable[str | Path],
+        *,
+        cwd: str | Path | None = None,
+        sandbox: SandboxMode = "auto",
+        accept: Callable[[Path, bytes], bool] | None = None,
     ) -> LoadReport:
         """Load the tools of all `<dir>/<name>/TOOL.json`.
 
@@ -66,6 +73,7 @@ class ExternalTool:
             dirs: The folders, with `~` for the home folder. One that does not exist has no tools.
             cwd: The folder in which the commands run, as for `BuiltinTools.bash`.
             sandbox: Whether they run in a sandbox, as for `BuiltinTools.bash`.
+            accept: Called with each file and its content; decides whether it is used. By default all are.
 
         Returns:
             The tools, and the files that could not be used with the reasons.
@@ -74,13 +82,18 @@ class ExternalTool:
         skipped: list[LoadFailure] = []
         for folder in map(Path, dirs):
             try:
-                candidates = _candidates(folder)
+                candidates = tool_files(folder)
             except (OSError, RuntimeError) as error:
                 skipped.append(LoadFailure(folder, f"cannot list {folder}: {_reason(error)}."))
                 continue
             for path in candidates:
                 try:
-                    tools.append(cls.from_file(path, cwd=cwd, sandbox=sandbox))
+                    content = read_tool_file(path)
+                    if accept is None or accept(path, content):
+                        tools.append(_from_content(path, content, cwd, (), sandbox))
+                    else:
+                        reason = f"{path} is not trusted; look at it, then run `%planck trust`."
+                        skipped.append(LoadFailure(path, reason))
                 except ConfigError as error:
                     skipped.append(LoadFailure(path, str(error)))
         return LoadReport(tuple(tools), tuple(skipped))
@@ -108,12 +121,18 @@ class ExternalTool:
         Raises:
             ConfigError: The file cannot be read, or does not describe a tool that is safe to run.
         """
-        data = _load(Path(path))
-        try:
-            template = Template.parse(data["command"])
-        except ConfigError as error:
-            raise ConfigError(f"TOOL.json at {path}: {error}") from error
-        return _tool(data, template, None if cwd is None else Path(cwd), tuple(allow_env), sandbox)
+        return _from_content(Path(path), read_tool_file(Path(path)), cwd, tuple(allow_env), sandbox)
+
+
+def _from_content(
+    path: Path, content: bytes, cwd: str | Path | None, allow_env: tuple[str, ...], sandbox: SandboxMode
+) -> Tool:
+    data = _parse(path, content)
+    try:
+        template = Template.parse(data["command"])
+    except ConfigError as error:
+        raise ConfigError(f"TOOL.json at {path}: {error}") from error
+    return _tool(data, template, None if cwd is None else Path(cwd), allow_env, sandbox)
 
 
 def _tool(
@@ -141,22 +160,28 @@ def _tool(
     )
 
 
-def _candidates(folder: Path) -> list[Path]:
+def tool_files(folder: Path) -> list[Path]:
+    """The TOOL.json files of a folder; none if it does not exist. Raises OSError or RuntimeError."""
     expanded = folder.expanduser()
     if not expanded.exists():
         return []
     return [entry / "TOOL.json" for entry in sorted(expanded.iterdir()) if (entry / "TOOL.json").exists()]
 
 
-def _load(path: Path) -> dict[str, Any]:
+def read_tool_file(path: Path) -> bytes:
+    """The content of a TOOL.json. Raises ConfigError."""
+    try:
+        return read_bounded(path.expanduser(), _MAX_BYTES)[0]
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"cannot read {path}: {_reason(error)}.") from error
+
+
+def _parse(path: Path, content: bytes) -> dict[str, Any]:
     from pydantic_core import from_json  # noqa: PLC0415 - refuses deep nesting without exhausting Python's stack
 
     try:
-        expanded = path.expanduser()
-        if expanded.exists() and not expanded.is_file():
-            raise ConfigError(f"cannot read {path}: it is not a regular file.")
-        data = from_json(expanded.read_text("utf-8-sig"))
-    except (OSError, RuntimeError, UnicodeDecodeError) as error:
+        data = from_json(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read {path}: {_reason(error)}.") from error
     except ValueError as error:
         raise ConfigError(f"invalid JSON in {path}: {error}.") from error

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.system_prompt import SystemPromptParts
-from planck_nb.base.errors import UsageError, did_you_mean
-from planck_nb.config import Config
+from planck_nb.base.errors import ConfigError, UsageError, did_you_mean
+from planck_nb.config import Config, FolderTrust, TrustItem
+from planck_nb.resources.bounded_reading import FOREIGN_HINT
 from planck_nb.resources.instructions import INSTRUCTIONS_FILE, Instructions, find_instructions
 from planck_nb.resources.skill_pool import SkillPool
 from planck_nb.resources.skills import Skill
 from planck_nb.tools.builtin import BuiltinTools
 from planck_nb.tools.changes import Changes
-from planck_nb.tools.external import ExternalTool, LoadFailure
+from planck_nb.tools.external import ExternalTool, LoadFailure, LoadReport, read_tool_file, tool_files
 from planck_nb.tools.files import Files
 from planck_nb.tools.installed import InstalledTools
 
@@ -36,7 +39,8 @@ class Toolbox:
         self._config = config
         self._installed = installed or InstalledTools()
         self._files = Files(changes)
-        self._skills = SkillPool(config.skills_dirs)
+        self._trust = config.folder_trust or FolderTrust(config.root, config.user_folder)
+        self._skills = SkillPool(config.skills_dirs, foreign=self._trust.always)
         self._skill_tools = self._skills.tools()
 
     @cached_property
@@ -53,9 +57,17 @@ class Toolbox:
 
     def tools(self) -> dict[str, Tool]:
         """All tools by name, except those of packages. A tool of a TOOL.json file replaces a built-in one."""
-        found = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root, sandbox=self._config.sandbox)
+        found = self._load_external()
         external = {tool.name: tool for tool in reversed(found.tools)}
         return {**self.builtin, **external, **{tool.name: tool for tool in self._skill_tools}}
+
+    def _load_external(self) -> LoadReport:
+        config = self._config
+        return ExternalTool.load_all(config.tools_dirs, cwd=config.root, sandbox=config.sandbox, accept=self._accepts)
+
+    def _accepts(self, path: Path, content: bytes) -> bool:
+        folder = path.parent.parent
+        return not self._config.needs_trust("tools_dirs", folder) or self._trust.accepts(_tool_item(path, content))
 
     def names(self) -> list[str]:
         """The names that `named` accepts. No package is imported to find them."""
@@ -117,10 +129,37 @@ class Toolbox:
     @cached_property
     def instructions(self) -> Instructions:
         """The AGENTS.md files that apply to the working directory."""
-        return find_instructions(self._config.root)
+        return find_instructions(self._config.root, foreign=self._trust.always)
+
+    def foreign_texts(self) -> list[str]:
+        """A sentence about each text that is not used because another user may have written it."""
+        skills = (failure.reason for failure in self._skills.report().skipped)
+        return [text for text in (*self.instructions.warnings, *skills) if FOREIGN_HINT in text]
 
     def skipped(self) -> list[LoadFailure]:
         """Files and packages that could not be used, with the reasons."""
-        tools = ExternalTool.load_all(self._config.tools_dirs, cwd=self._config.root).skipped
+        tools = self._load_external().skipped
         instructions = (LoadFailure(Path(INSTRUCTIONS_FILE), text) for text in self.instructions.warnings)
         return [*tools, *self._installed.skipped(), *self._skills.report().skipped, *instructions]
+
+
+def tool_trust_items(config: Config) -> list[TrustItem]:
+    """The TOOL.json files that need trust, as they are now."""
+    found: list[TrustItem] = []
+    for folder in config.tools_dirs:
+        if config.needs_trust("tools_dirs", folder):
+            with suppress(OSError, RuntimeError):
+                for path in tool_files(folder):
+                    with suppress(ConfigError):  # `skipped` says which cannot be read
+                        found.append(_tool_item(path, read_tool_file(path)))
+    return found
+
+
+def _tool_item(path: Path, content: bytes) -> TrustItem:
+    """The item of a TOOL.json, described by the command that the file contains, whatever else is in it."""
+    try:
+        data = json.loads(content)
+        described = f"{data['name']}: {data['command']}"
+    except (ValueError, RecursionError, KeyError, TypeError):
+        described = "a tool that cannot be read"
+    return TrustItem.of("tool", path, content, described)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from glob import escape
 from pathlib import Path
@@ -40,7 +41,7 @@ from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.secrets import known_secrets, remember_secret
 from planck_nb.base.text import one_line
-from planck_nb.config import Config, user_key
+from planck_nb.config import Config, FolderTrust, TrustItem, user_key
 from planck_nb.sessions import (
     AgentRecord,
     Session,
@@ -59,10 +60,11 @@ from planck_nb.tools.changes import Changes
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_model import choose_model, paced
+from planck_nb.workspace.folder_files import TrustedFile, directory_notice, listed, untrusted
 from planck_nb.workspace.session_settings import KEY, SessionSettings
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent, name_of
 from planck_nb.workspace.stored_power import StoredPower, left_out_sentence, read_power
-from planck_nb.workspace.toolbox import Toolbox
+from planck_nb.workspace.toolbox import Toolbox, tool_trust_items
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,10 +97,22 @@ class Workspace:
         client: Sends the requests to the models; by default a client of the workspace, with the cassette that the
             configuration names. A client that is passed in is not closed.
         owner: Identifies this workspace to others that try to open the same session, such as the name of a notebook.
+        trust: Whether files of the folder that can run or redirect something are used; by default as the configuration
+            was loaded: if the user trusts them, or PLANCK_NB_TRUST is 1. Nothing is remembered; `trust` does that.
     """
 
-    def __init__(self, config: Config | None = None, *, client: Client | None = None, owner: str = "") -> None:
-        self.config = config or Config.load()
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        client: Client | None = None,
+        owner: str = "",
+        trust: bool | None = None,
+    ) -> None:
+        self.config = config or Config.load(trust=trust)
+        if trust is not None and config is not None:
+            self.config = _with_pace(config.reload(trust=trust), config)
+        self._said: set[str] = set()
         self.owner = owner
         self._registry = AgentRegistry()
         self.approvals = Approvals(Policy.allow_all(), self.config.approval_deadline, attendance=asyncio.Event())
@@ -157,6 +171,7 @@ class Workspace:
     def agent_factory(self) -> AgentFactory:
         """Creates agents of the session, those of teams included; creates the session if there is none yet."""
         if self._factory is None:
+            self.require_trust()
             session_id, name = self._reserved
             self._open(self._start(session_id, name))
         assert self._factory is not None  # noqa: S101 - for the type checker
@@ -177,11 +192,95 @@ class Workspace:
         Returns:
             The policy. Reading the folders of skills is allowed.
         """
-        skills = (Rule("allow", kind="read", pattern=f"{escape(str(folder))}/**") for folder in self.config.skills_dirs)
+        folders = [folder for folder in self.config.skills_dirs if not self._leads_out(folder)]
+        skills = (Rule("allow", kind="read", pattern=f"{escape(str(folder))}/**") for folder in folders)
         policy = Policy.ask_before_changes(self.config.root)
         for rule in (*self.config.rules, *skills):
             policy = policy.with_rule(rule)
         return policy
+
+    @property
+    def folder_trust(self) -> FolderTrust:
+        """What the user trusts of the folder."""
+        config = self.config
+        if config.folder_trust is None:  # a configuration that a program has made itself
+            self.config = config = replace(config, folder_trust=FolderTrust(config.root, config.user_folder))
+        assert config.folder_trust is not None  # noqa: S101 - for the type checker
+        return config.folder_trust
+
+    def trust_items(self) -> tuple[TrustedFile, ...]:
+        """List the files of the folder that can run or redirect something: tools, models, settings, variables.
+
+        Returns:
+            The files with their status, as they are now.
+        """
+        try:
+            config = self.config.reload(trust=True)  # a file that is not trusted may name others
+        except ConfigError:
+            config = self.config
+        return listed((*config.trust_items, *tool_trust_items(config)), self.folder_trust)
+
+    def require_trust(self) -> None:
+        """Check that all files of the folder that can run or redirect something are trusted.
+
+        Raises:
+            TrustError: Some are not; the sentence lists them.
+        """
+        self._require_accepted(*self.config.trust_items, *tool_trust_items(self.config))
+
+    def trust(self) -> tuple[TrustedFile, ...]:
+        """Trust the files of the folder that can run or redirect something, as they are now, and use them.
+
+        That is remembered in the user's own folder. A file that is new or has changed needs trust again. Agents that
+        exist keep the tools that they have.
+
+        Returns:
+            The files.
+
+        Raises:
+            ConfigError: A setting that is used from now on has a value that cannot be used.
+        """
+        self.folder_trust.add(file.item for file in self.trust_items())
+        self._configure(self.config.reload())
+        return self.trust_items()
+
+    def distrust(self) -> None:
+        """Trust nothing in the folder any more. Agents that exist keep what they have.
+
+        Raises:
+            ConfigError: A setting has a value that cannot be used.
+        """
+        self.folder_trust.clear()
+        self._configure(self.config.reload())
+
+    def notices(self) -> list[str]:
+        """Return what the user should know about the folder and has not been told yet.
+
+        Returns:
+            A sentence about each text of another user that is not used, and about a directory that others can write.
+        """
+        found = [*self.toolbox.foreign_texts(), directory_notice(self.sessions_dir)]
+        new = [sentence for sentence in found if sentence and sentence not in self._said]
+        self._said.update(new)
+        return new
+
+    def _configure(self, config: Config) -> None:
+        """Use other settings of the same folder from now on."""
+        before, config = self.config, _with_pace(config, self.config)
+        added = [rule for rule in self.approvals.policy.rules if rule not in self.policy().rules]
+        self.config = config
+        self.approvals.policy = self.policy().with_rules(added)
+        if self._limits == before.limits:
+            self.limits = config.limits
+        self._model = None
+        if self._factory is None:
+            if self._owns_client:
+                cassette = _cassette(config) if config.cassette != before.cassette else self._client.cassette
+                self._client = Client(credentials=config.environment(), cassette=cassette)
+            self._reserve()
+        else:
+            self.toolbox = Toolbox(config, self.changes)
+            self._factory.prompt_parts = self.toolbox.prompt_parts
 
     async def save_session_settings(self) -> None:
         """Store the session's rules and the URLs of its models with it, so that `resume` restores them.
@@ -234,7 +333,9 @@ class Workspace:
         Raises:
             ModelError: There is no such model.
             ConfigError: `base_url` is not a URL.
+            TrustError: The folder has settings or models that are not trusted.
         """
+        self._require_accepted(*self.config.trust_items)
         return paced(get_model(reference, base_url=base_url, own=self.config.models), self.config)
 
     @property
@@ -257,7 +358,9 @@ class Workspace:
 
         Raises:
             ModelError: The configured model does not exist.
+            TrustError: The folder has settings or models that are not trusted.
         """
+        self._require_accepted(*self.config.trust_items)
         notice = ""
         if self._model is None and not self.config.default_model and (recorded := self._recorded_model()) is not None:
             self._model = get_model(recorded, own=self.config.models)
@@ -272,6 +375,17 @@ class Workspace:
             model: The model.
         """
         self._model = model
+
+    def _leads_out(self, folder: Path) -> bool:
+        """Whether a link in the project leads to files that it does not have."""
+        config = self.config
+        return config.needs_trust("skills_dirs", folder) and not Path(os.path.realpath(folder)).is_relative_to(
+            os.path.realpath(config.root)
+        )
+
+    def _require_accepted(self, *items: TrustItem) -> None:
+        if not all(map(self.folder_trust.accepts, items)):
+            raise untrusted(self.config.root, self.trust_items(), self.folder_trust)
 
     def add_agent(
         self,
@@ -302,7 +416,9 @@ class Workspace:
         Raises:
             AgentError: The name is taken, or the workspace is changing to another session at the moment.
             UsageError: `on_compact` is neither a compactor nor a function of the messages.
+            TrustError: The folder has files that can run or redirect something and are not trusted.
         """
+        self.require_trust()
         return self.agent_factory.create(
             name,
             model=model,
@@ -375,7 +491,9 @@ class Workspace:
             SessionLockedError: The session is open elsewhere.
             AgentError: The session is open in this workspace, and neither `model` nor `trust` is given.
             ModelError: A model is not found again as it was, or there is no model of the name `model`.
+            TrustError: The folder has files that can run or redirect something and are not trusted.
         """
+        self.require_trust()
         chosen = self.model(model) if isinstance(model, str) else model
         async with self._changing:
             reopened = False
@@ -851,6 +969,11 @@ class _Signing:
                 problem = str(error)
         # With a key of its own, a fork or a return to a branch still finds what this process has written.
         return cls(Signer(secrets.token_bytes(32)), problem)
+
+
+def _with_pace(config: Config, before: Config) -> Config:
+    """The configuration with the pace of the one before if it has none: a notebook sets it after loading."""
+    return config if config.demo_pace is not None else replace(config, demo_pace=before.demo_pace)
 
 
 def _cassette(config: Config) -> Cassette | None:

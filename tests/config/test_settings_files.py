@@ -72,7 +72,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
     )
     (project / "m.json").write_text("{}")
     (project / ".env").write_text("")
-    config = Config.load(environment={}, directory=project, home=home)
+    config = Config.load(environment={}, directory=project, home=home, trust=True)
     assert set(sources(config).values()) == {".planck/config.toml"}
     assert config.warnings == ()
     assert config.sessions_dir == project / "s"
@@ -173,7 +173,7 @@ def test_writing_keeps_comments_and_everything_else(home: Path, project: Path) -
     text = (project / FILE).read_text()
     assert text.startswith("# Ours.\ncompact_ratio = 0.7  # half\nunknown = 1\n")
     assert "[limits]\nrounds = 3 # few\n" in text
-    config = Config.load(environment={}, directory=project, home=home)
+    config = Config.load(environment={}, directory=project, home=home, trust=True)
     assert (config.default_model, config.limits.rounds) == ("demo:demo", 3)
 
 
@@ -205,7 +205,7 @@ def test_what_cannot_be_used_is_not_written(
 
 async def test_an_env_file_is_read_only_if_it_is_named(home: Path, project: Path) -> None:
     (project / ".env").write_text("OPENAI_API_KEY=abc\nPLANCK_NB_COMPACT_RATIO=0.5\nPLANCK_NB_DEMO_PACE=1\nnonsense\n")
-    config = Config.load(environment={}, directory=project, home=home)
+    config = Config.load(environment={}, directory=project, home=home, trust=True)
     assert (config.compact_ratio, dict(config.env_variables)) == (0.8, {})
 
     config = Config.load(environment={"PLANCK_NB_DEMO_PACE": "2"}, directory=project, home=home, env_file=".env")
@@ -225,7 +225,7 @@ def test_variables_of_the_process_go_before_the_env_file(
     home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / ".env").write_text("OPENAI_API_KEY=abc")
-    config = Config.load(environment={}, directory=project, home=home, env_file=".env")
+    config = Config.load(environment={}, directory=project, home=home, trust=True, env_file=".env")
     monkeypatch.setenv("OPENAI_API_KEY", "def")
     assert config.environment()["OPENAI_API_KEY"] == "def"
 

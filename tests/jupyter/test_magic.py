@@ -238,7 +238,7 @@ def test_a_bad_setting_is_one_sentence(tmp_path: Path) -> None:
 def test_a_setting_that_was_left_out_is_said_once(tmp_path: Path) -> None:
     (tmp_path / ".planck").mkdir()
     (tmp_path / ".planck" / "models.json").write_text('{"models": [{"id": "mine"}]}')
-    with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0") as kernel:
+    with running_kernel(tmp_path, PLANCK_NB_DEMO_PACE="0", PLANCK_NB_TRUST="1") as kernel:
         assert "left out: it has no provider" in kernel.run("%load_ext planck_nb").text
         assert "left out" not in kernel.run("%planck --model demo hello").text
 

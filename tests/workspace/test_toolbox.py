@@ -19,7 +19,7 @@ from planck_nb.testing import scripted_model
 
 
 def config(folder: Path, **settings: Any) -> Config:
-    return Config.load(environment={}, directory=folder, **settings)
+    return Config.load(environment={}, directory=folder, trust=True, **settings)
 
 
 def describe(folder: Path, name: str, command: str = "echo {{text}}", **more: object) -> None:

@@ -88,6 +88,7 @@ VERBS = VerbRegistry(
         setting_verbs.config,
         setting_verbs.policy,
         setting_verbs.cassette,
+        setting_verbs.trust,
     )
 )
 """All verbs by name, in the order of help."""

@@ -187,3 +187,30 @@ def _shown(rule: Rule, names: Mapping[str, str]) -> str:
     return str(
         replace(rule, agent=", ".join(names.get(agent_id, agent_id) for agent_id in rule.agent_ids), agent_ids=())
     )
+
+
+@verb(
+    "trust",
+    SUBJECT,
+    "use the tools, models and settings of this folder that can run or redirect something",
+    Option("list", None, None, "list these files, and whether they are trusted"),
+    Option("remove", None, None, "trust nothing in this folder any more"),
+    example="trust --list",
+)
+async def trust(notebook: Notebook, list: bool, remove: bool) -> pd.DataFrame | Text:  # noqa: A002 - the option
+    """Trust the folder, or return a table of the files that need it.
+
+    The text is always the same, so that a notebook that is executed again has the same output.
+    """
+    workspace = notebook.workspace
+    if remove:
+        workspace.distrust()
+        return Text("Nothing in this folder is trusted any more.")
+    if list:
+        rows = [
+            {"kind": item.kind, "path": str(item.path), "what": item.description, "status": status}
+            for item, status in workspace.trust_items()
+        ]
+        return table(rows, ["kind", "path", "what", "status"])
+    workspace.trust()
+    return Text("This folder is trusted: its tools, models and settings are used. `%planck trust --list` lists them.")

@@ -1,0 +1,181 @@
+"""Trust in a folder: which of its files that can run or redirect something the user has said may be used.
+
+Such a file is a `TrustItem`: its kind, its path and a digest of its content. Trust is remembered in the user's own
+folder by these digests, so a file that is new or has changed is not trusted, and one that is gone changes nothing. The
+bytes that are used are always the bytes that the digest is of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import filelock
+
+from planck_nb.base.atomic import write_atomically
+from planck_nb.base.errors import ConfigError
+from planck_nb.base.ownership import foreign_reason
+from planck_nb.base.reading import read_bounded
+
+TRUST_FILE = "trust.json"
+TRUST_VARIABLE = "PLANCK_NB_TRUST"
+"""The environment variable that trusts the folder, for programs without a person."""
+
+MAX_BYTES = 1_048_576
+"""Bytes that a file that needs trust may have."""
+
+_MAX_TRUST_BYTES = 16 * MAX_BYTES
+_VERSION = 1
+_LOCK_SECONDS = 10.0
+
+_Change: TypeAlias = Callable[[dict[str, dict[str, str]]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class TrustItem:
+    """A file of a folder that can run or redirect something.
+
+    Args:
+        kind: "settings", "models", "variables", "tool" or "link"; later kinds are those of sidecars and teams.
+        path: The absolute path of the file.
+        digest: The SHA-256 of its content.
+        description: What it would do, on one line.
+    """
+
+    kind: str
+    path: Path
+    digest: str
+    description: str
+
+    @classmethod
+    def of(cls, kind: str, path: Path, content: bytes, description: str) -> TrustItem:
+        """Make the item of a file with this content."""
+        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - links are kept: they are part of the folder
+        return cls(kind, absolute, hashlib.sha256(content).hexdigest(), _shown(description))
+
+
+class FolderTrust:
+    """What the user trusts of one folder.
+
+    Args:
+        folder: The folder of the project.
+        user_folder: The user's own folder for planck_nb, whose files need no trust; None if there is none.
+        always: Whether everything in the folder is trusted, without remembering it.
+        given: Digests of files that are trusted in this process, by path.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        user_folder: Path | None,
+        *,
+        always: bool = False,
+        given: Mapping[str, str] | None = None,
+    ) -> None:
+        self.always = always
+        self._folder = Path(os.path.realpath(folder))
+        self._user_folder = user_folder
+        self.given = dict(given or {})
+        """What was trusted in this process, which counts where it cannot be remembered."""
+        self.problem = ""
+        """A sentence about the file with the remembered trust if it cannot be used."""
+
+    def is_own(self, path: Path) -> bool:
+        """Whether a file is in the user's own folder, all links followed."""
+        if self._user_folder is None:
+            return False
+        own = os.path.realpath(self._user_folder)
+        return Path(os.path.realpath(path)).is_relative_to(own)
+
+    def accepts(self, item: TrustItem) -> bool:
+        """Whether the file may be used with this content."""
+        return self.always or item.digest in (self.given.get(str(item.path)), self._known().get(str(item.path)))
+
+    def knows(self, item: TrustItem) -> bool:
+        """Whether the file was trusted with some content."""
+        return str(item.path) in self.given or str(item.path) in self._known()
+
+    def add(self, items: Iterable[TrustItem]) -> None:
+        """Trust these files with their present content, in this process and, if it can be written, from now on."""
+        given = {str(item.path): item.digest for item in items}
+        if not given:
+            return
+        self.given |= given
+        self._update(lambda folders: folders.setdefault(str(self._folder), {}).update(given))
+
+    def clear(self) -> None:
+        """Trust nothing in the folder any more."""
+        self.given.clear()
+        self._update(lambda folders: folders.pop(str(self._folder), None))
+
+    def _known(self) -> Mapping[str, str]:
+        return self._read().get(str(self._folder), {})
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        self.problem = ""
+        path = self._path
+        if path is None or not path.exists():
+            return {}
+        try:
+            data, _ = read_bounded(path, _MAX_TRUST_BYTES)
+            if reason := foreign_reason(path):
+                self.problem = f"{path} is not used, because {reason}."
+                return {}
+            return _folders(json.loads(data))
+        except (OSError, ValueError, RecursionError) as error:
+            self.problem = f"{path} is not used, because it cannot be read: {error}."
+            return {}
+
+    def _update(self, change: _Change) -> None:
+        path = self._path
+        if path is None:
+            return
+        with suppress(OSError, filelock.Timeout):  # it then holds for this process only
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_SECONDS, mode=0o600):
+                folders = self._read()
+                if self.problem:
+                    path.replace(path.with_suffix(".bad"))
+                change(folders)
+                content = json.dumps({"version": _VERSION, "folders": folders}, indent=1, sort_keys=True)
+                write_atomically(path, content.encode("utf-8", "surrogateescape"), mode=0o600)
+                self.problem = ""
+
+    @property
+    def _path(self) -> Path | None:
+        return None if self._user_folder is None else self._user_folder / TRUST_FILE
+
+
+def is_consent(environment: Mapping[str, str]) -> bool:
+    """Whether `PLANCK_NB_TRUST` is set to 1, true, yes or on."""
+    return environment.get(TRUST_VARIABLE, "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def read_item(path: Path, name: str) -> bytes:
+    """Read a file that a setting names: a regular one of at most 1 MiB. Raises ConfigError."""
+    try:
+        return read_bounded(path, MAX_BYTES)[0]
+    except OSError as error:
+        raise ConfigError(f"{name} cannot be read: {path}: {error.strerror or error}.") from error
+
+
+def _folders(data: object) -> dict[str, dict[str, str]]:
+    if not isinstance(data, dict) or data.get("version") != _VERSION or not isinstance(data.get("folders"), dict):
+        raise ValueError("it is not a file of this version")
+    return {
+        str(folder): {str(path): str(digest) for path, digest in files.items()}
+        for folder, files in data["folders"].items()
+        if isinstance(files, dict)
+    }
+
+
+def _shown(text: str, limit: int = 200) -> str:
+    """The text on one line, without characters that do something to a terminal."""
+    line = " ".join("".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text).split())
+    return line if len(line) <= limit else f"{line[:limit]}… ({len(line) - limit:,} more characters)"

@@ -1,0 +1,74 @@
+"""The files of a workspace's folder that need trust: listing them, and refusing to go on while some have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from planck_nb.base.errors import TrustError
+from planck_nb.base.ownership import writable_by_others
+from planck_nb.config import FolderTrust, TrustItem
+
+_SHOWN = 20
+
+
+class TrustedFile(NamedTuple):
+    """A file that can run or redirect something, and whether it is used.
+
+    `status` is "trusted", "new", "changed" (since it was trusted), or "always" if everything in the folder is used.
+    """
+
+    item: TrustItem
+    status: str
+
+
+def listed(items: Iterable[TrustItem], trust: FolderTrust) -> tuple[TrustedFile, ...]:
+    """The files with their status."""
+    return tuple(TrustedFile(item, _status(item, trust)) for item in items)
+
+
+def untrusted(folder: Path, files: Sequence[TrustedFile], trust: FolderTrust) -> TrustError:
+    """The error about the files that are not trusted, which it lists."""
+    waiting = [file for file in files if file.status in {"new", "changed"}]
+    shown = [
+        f"{_relative(item.path, folder)} ({'changed, ' if status == 'changed' else ''}{item.kind}: {item.description})"
+        for item, status in waiting[:_SHOWN]
+    ]
+    more = f" and {len(waiting) - _SHOWN:,} more" if len(waiting) > _SHOWN else ""
+    problem = f" {trust.problem}" if trust.problem else ""
+    return TrustError(
+        f"Files in {_printable(folder)} can run or redirect something and are not trusted yet: "
+        f"{'; '.join(shown)}{more}. Look at them, then run `%planck trust` in a cell, "
+        f"or set PLANCK_NB_TRUST=1.{problem}"
+    )
+
+
+def directory_notice(sessions_dir: Path) -> str:
+    """A sentence if other users can change the sessions in a directory, else empty."""
+    try:
+        shared = writable_by_others(sessions_dir.stat())
+    except OSError:
+        return ""
+    if not shared:
+        return ""
+    return (
+        f"Other users can write the sessions directory {_printable(sessions_dir)}; make it your own with "
+        f"`chmod 700`, or choose another one with PLANCK_NB_SESSIONS_DIR."
+    )
+
+
+def _status(item: TrustItem, trust: FolderTrust) -> str:
+    if trust.always:
+        return "always"
+    if trust.accepts(item):
+        return "trusted"
+    return "changed" if trust.knows(item) else "new"
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return _printable(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def _printable(path: Path) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in str(path))
