@@ -57,7 +57,7 @@ class World:
                 self.patch.delenv(name)
             else:
                 self.patch.setenv(name, key)
-        return Workspace(Config.load(environment={}, directory=self.folder, **settings))
+        return Workspace(Config.load(environment={}, directory=self.folder, trust=True, **settings))
 
     def describe(self, **model: object) -> None:
         """Write `models.json` with one alias."""
