@@ -307,6 +307,24 @@ def _entities(found: re.Match[str]) -> str:
     return "".join(f"&#{ord(mark)};" for mark in found[0])
 
 
+def typed_text(text: str) -> Iterator[str]:
+    """Yield the text of each paragraph, heading and table cell, without code, quotations and the addresses of links."""
+    quotations = 0
+    for token in _parser().parse(text):
+        if token.type in {"blockquote_open", "blockquote_close"}:
+            quotations += token.nesting
+        elif token.type == "inline" and not quotations:
+            yield "".join(map(_typed, token.children or ()))
+
+
+def _typed(token: Token) -> str:
+    if token.type == "text":
+        return token.content
+    if token.type in {"softbreak", "hardbreak"}:
+        return "\n"
+    return " " if token.type in {"code_inline", "image"} else ""
+
+
 def fenced(text: str, language: str = "text") -> str:
     """Return a code block whose fence is longer than any run of backticks in the text."""
     fence = fence_of(text)

@@ -12,6 +12,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.jupyter import namespace as notebook
+from planck_nb.jupyter.mentions import mentions
 from planck_nb.workspace import Workspace
 
 Namespace: TypeAlias = Mapping[str, object]
@@ -25,7 +26,7 @@ SYSTEM_PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run that was started, and those to show after it. `notice` is a line to show first; it may be empty."""
+    """A run that was started, and those to show after it. `notice` has the lines to show first; it may be empty."""
 
     agent: Agent
     run: Run
@@ -65,10 +66,9 @@ class Controller:
             raise UsageError("There is no prompt; write it after %planck, or on the lines below %%planck.")
         if options.get("tools") or options.get("agent", self.current) not in self.workspace.agents:
             self.workspace.require_trust()
-        mentioned = notebook.mentioned(prompt, namespace)
-        functions = [name for name in mentioned if notebook.is_function(namespace[name])]
-        values = [notebook.describe(name, namespace[name]) for name in mentioned if name not in functions]
-        named = [*options.get("tools", ()), *functions]
+        handed_over = mentions(prompt, namespace, options.get("with", ()))
+        values = [notebook.describe(name, namespace[name]) for name in handed_over.values]
+        named = [*options.get("tools", ()), *handed_over.functions]
         tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
         for rule in (*options.get("allow", ()), *options.get("deny", ())):
             self.workspace.approvals.remember(rule)
@@ -79,7 +79,8 @@ class Controller:
             agent.add_tool(tool)
         _configure(agent, options)
         await self.workspace.save_session_settings()
-        return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values])), notice)
+        notices = "\n".join(filter(None, (notice, *handed_over.notices)))
+        return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values])), notices)
 
     def agent(self, name: str = "") -> Agent:
         """Return the agent of this name, or the one that was prompted last.

@@ -66,6 +66,10 @@ def _functions(notebook: Notebook) -> Suggestions:
     return dict.fromkeys(functions(notebook.names), "function of the notebook")
 
 
+def _variables(notebook: Notebook) -> Suggestions:
+    return {name: "" for name in notebook.names if name[0] != "_"}
+
+
 def waiting_calls(notebook: Notebook) -> list[tuple[Agent, PendingApproval]]:
     """The calls that wait for approval, each with the agent that made it."""
     return [(agent, call) for agent in notebook.workspace.agents.values() for call in agent.state.pending_approvals]
@@ -115,6 +119,9 @@ QUERY = Kind("QUERY", suggest=_views, extent=Extent.TEXT)
 
 FUNCTIONS = Kind("F,G", names, suggest=_functions)
 """Names of functions and tools, as a tuple."""
+
+VARIABLES = Kind("V,W", names, suggest=_variables)
+"""Names of variables, as a tuple."""
 
 CALL = Kind("CALL", resolve=_call, suggest=_calls, extent=Extent.NAME)
 """A tool call that waits for approval, as its agent and the `PendingApproval`."""

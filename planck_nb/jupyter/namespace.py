@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from planck_nb.agent.calling.functions import as_tool
@@ -11,23 +10,9 @@ from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import head_and_tail
 from planck_nb.workspace.toolbox import Toolbox
 
-_MENTION = re.compile(r"(?<![\w@.])@([A-Za-z_]\w*)")
 _SHOWN_CHARACTERS = 4_000
 _SHOWN_LINES = 60
 _FRAME_MODULES = ("pandas", "polars", "pyarrow")
-
-
-def mentioned(prompt: str, namespace: Mapping[str, object]) -> list[str]:
-    """Find the variables that a prompt mentions as `@name`.
-
-    Args:
-        prompt: The text of the prompt.
-        namespace: The variables of the notebook.
-
-    Returns:
-        The names that are in the namespace, each once, in order.
-    """
-    return [name for name in dict.fromkeys(_MENTION.findall(prompt)) if name in namespace]
 
 
 def is_function(value: object) -> bool:

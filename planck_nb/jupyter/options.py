@@ -10,7 +10,7 @@ from planck_nb.agent.approval import Action, Rule
 from planck_nb.ai.models import LEVELS
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.arguments import next_word, parse_options
-from planck_nb.jupyter.kinds import AGENT_NAME, FUNCTIONS, MODEL, names
+from planck_nb.jupyter.kinds import AGENT_NAME, FUNCTIONS, MODEL, VARIABLES, names
 from planck_nb.jupyter.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
 _HOTTEST = 2
@@ -37,6 +37,7 @@ OPTIONS = (
     Option("model", "m", MODEL, "the model of the agent, from now on"),
     Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
     Option("tools", "t", FUNCTIONS, "functions of the notebook, and tools such as read or bash, from now on"),
+    Option("with", None, VARIABLES, "variables of the notebook to hand over, even if their names look like secrets"),
     Option("allow", None, _rules("allow"), "calls that need no approval in this session: bash, write:src/**"),
     Option("deny", None, _rules("deny"), "calls that are never run in this session"),
     Option("system", "s", Kind("TEXT"), "the agent's system prompt, from now on"),

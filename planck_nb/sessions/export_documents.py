@@ -147,7 +147,7 @@ def _notebook(session: SessionInfo, rows: list[Row]) -> str:
         _cell("markdown", f"# {markdown.inline(session.name)}\n\n{_about(session)}"),
         _cell("code", "%load_ext planck_nb", outputs=[]),
     ]
-    answer: list[_Entry] = []
+    answer: list[_OutputEntry] = []
     answers = [answer]
     for row in rows:
         blocks = list(_blocks(row.message))
@@ -157,7 +157,7 @@ def _notebook(session: SessionInfo, rows: list[Row]) -> str:
             texts = [block.text if block.kind == "text" else _markdown_block(block) for block in blocks]
             cells.append(_cell("code", "\n\n".join(["%%planck", *texts]).replace("\n\n", "\n", 1), outputs=[]))
         else:
-            answer.append(_Entry(_speaker(row, several=several), blocks))
+            answer.append(_OutputEntry(_speaker(row, several=several), blocks))
     for cell, entries in zip(cells[1:], answers, strict=True):
         cell["outputs"] = [_output(entries)] if entries else []
     for number, cell in enumerate(cells):
@@ -173,14 +173,14 @@ def _is_prompt(row: Row) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _OutputEntry:
     """A message in an output of a notebook."""
 
     speaker: str
     blocks: list[_ExportBlock]
 
 
-def _output(entries: Iterable[_Entry]) -> JsonObject:
+def _output(entries: Iterable[_OutputEntry]) -> JsonObject:
     html, texts, plain = [], [], []
     for entry in entries:
         html += [f"<p><b>{escape(entry.speaker)}</b></p>", *map(_output_block, entry.blocks)]

@@ -6,7 +6,7 @@ import pytest
 
 from planck_nb import Config
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.namespace import describe, mentioned, tools_named
+from planck_nb.jupyter.namespace import describe, tools_named
 from planck_nb.jupyter.options import OPTIONS, Prompt, read_header, read_line
 from planck_nb.jupyter.verbs.help_verb import prompts
 from planck_nb.tools.changes import Changes
@@ -87,11 +87,6 @@ def test_help_explains_every_option_of_a_prompt() -> None:
     assert len({option.name for option in OPTIONS}) == len(OPTIONS)
     assert all(f"--{option.name}" in prompts() and option.help in prompts() for option in OPTIONS)
     assert all(len(line) <= 120 for line in prompts().splitlines())
-
-
-def test_mentions_are_names_of_the_notebook() -> None:
-    names = {"add": len, "orders": 1, "org": 2}
-    assert mentioned("use @add on @orders, mail me@org or @nobody, @add", names) == ["add", "orders"]
 
 
 def test_a_value_is_described_within_bounds() -> None:

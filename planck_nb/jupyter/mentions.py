@@ -1,0 +1,166 @@
+"""`@name` in prompts: which names count, and what is handed over for them.
+
+Only what a person typed counts: no quotation, no code, no address. A function becomes a tool only if a cell defined it:
+a pasted text must not be able to hand over what a library defined.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
+from planck_nb.base.secrets import is_secret_name
+
+_MENTION = re.compile(r"(?<![\w@.+%/\\-])@([A-Za-z_]\w*+)(?![\w-]*/[\w@])")
+_QUOTED = re.compile(
+    r'"[^"]*"'
+    r"|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|\u2018[^\u2018\u2019]*\u2019"
+    r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)"
+)
+_ADDRESS = re.compile(r"\]\([^()]*\)")
+_STYLE_RULE = re.compile(
+    r"@(?:media|import|supports|page|charset|namespace|layer|container|property|keyframes|font-face)\b"
+    r"""(?=[ \t]*[({"';]|[ \t]+(?:screen|print|only|not|all|url|[\w.-]+[ \t]*[{;]))"""
+)
+_DECORATOR = re.compile(r"[ \t]*@[\w.]+(?:\(.*\))?[ \t]*")
+_DECORATED = re.compile(
+    r"[ \t]*(?:async|def|class|public|private|protected|export|abstract|static|final|function|func|fn)\b"
+)
+_TIMES = " \u00d7 "
+_TABLES = ("pandas", "polars", "numpy", "pyarrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """What a prompt mentions.
+
+    Args:
+        functions: Names of the functions that become tools.
+        values: Names of the variables that are described to the model.
+        notices: Sentences to show: what is handed over, and what is not and why.
+    """
+
+    functions: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[str] = ()) -> Mentions:
+    """Find the variables and functions of the notebook that a prompt mentions as `@name`.
+
+    Args:
+        prompt: The prompt as it was typed.
+        namespace: The variables of the notebook.
+        included: Names to hand over without a mention, and even if they look like the name of a secret.
+
+    Returns:
+        What is handed over, each name once, in order. Other mentions are explained and change nothing.
+    """
+    functions: list[str] = []
+    values: list[str] = []
+    notices: list[str] = []
+    for name in dict.fromkeys((*mentioned(prompt), *included)):
+        value = namespace.get(name)
+        if name not in namespace:
+            notices.append(_unknown(name, namespace))
+        elif is_secret_name(name) and name not in included:
+            notices.append(f"@{name} looks like a secret and is not handed over; add --with {name} if it should be.")
+        elif is_of_notebook(name, value):
+            functions.append(name)
+        elif isinstance(value, Tool) or inspect.isroutine(value):
+            notices.append(
+                f"@{name} was not defined in a cell and is not handed over; add --tools {name} if it should be."
+            )
+        else:
+            values.append(name)
+    handed_over = [*(f"{name} ({_kind(namespace[name])})" for name in values), *(f"{name}()" for name in functions)]
+    if handed_over:
+        notices.insert(0, f"With: {', '.join(handed_over)}")
+    return Mentions(tuple(functions), tuple(values), tuple(notices))
+
+
+def _unknown(name: str, namespace: Mapping[str, object]) -> str:
+    near = get_close_matches(name, [known for known in namespace if known[0] != "_"], n=1)
+    return f"There is no variable @{name}; did you mean @{near[0]}?" if near else f"There is no variable @{name}."
+
+
+def mentioned(prompt: str) -> list[str]:
+    """Return the names that a prompt mentions as `@name`, each once, in order.
+
+    Args:
+        prompt: The prompt. Only its first 100,000 characters are looked at.
+    """
+    if "@" not in prompt:
+        return []
+    names: dict[str, None] = {}
+    for paragraph in typed_text(prompt[:FORMATTED_CHARACTERS].replace("\\@", "  ")):
+        text = "\n".join(_without_decorators(paragraph))
+        for ignored in (_QUOTED, _ADDRESS, _STYLE_RULE):
+            text = ignored.sub(" ", text)
+        names |= dict.fromkeys(_MENTION.findall(text))
+    return list(names)
+
+
+def _without_decorators(paragraph: str) -> Iterator[str]:
+    lines = paragraph.split("\n")
+    kept: list[str] = []
+    below = False
+    for line in reversed(lines):
+        decorator = below and _DECORATOR.fullmatch(line) is not None
+        below = decorator or _DECORATED.match(line) is not None
+        kept.append("" if decorator else line)
+    return reversed(kept)
+
+
+def is_of_notebook(name: str, value: object) -> bool:
+    """Return whether a value is a function that a cell defined, or a tool that was made in one.
+
+    Args:
+        name: The name of its variable.
+        value: The value.
+    """
+    if isinstance(value, Tool):
+        if value.function is not None and _is_of_cell(value.function):
+            return True
+        return not any(_has(module, each, value) for module in list(sys.modules) for each in {name, value.name})
+    return _is_of_cell(value)
+
+
+def _is_of_cell(value: object) -> bool:
+    try:
+        function = inspect.unwrap(value)  # type: ignore[arg-type]  # everything is accepted
+    except ValueError:
+        return False
+    if not inspect.isfunction(function) or function.__module__ != "__main__":
+        return False
+    file = Path(function.__code__.co_filename)
+    # The code of a cell has the name of a file that does not exist, unless a debugger has written it.
+    return file.parent.name.startswith("ipykernel_") or not file.exists()
+
+
+def _has(module: str, name: str, value: object) -> bool:
+    return module != "__main__" and getattr(sys.modules.get(module), "__dict__", {}).get(name) is value
+
+
+def _kind(value: object) -> str:
+    """The type of a value and its size. Only the size of known types is looked at, which is cheap."""
+    kind = type(value)
+    if isinstance(value, str | bytes):
+        return f"{kind.__name__}, {_number(len(value), 'byte' if isinstance(value, bytes) else 'character')}"
+    if isinstance(value, list | tuple | dict | set | frozenset):
+        return f"{kind.__name__} of {len(value):,}"
+    shape = getattr(value, "shape", None) if kind.__module__.partition(".")[0] in _TABLES else None
+    if isinstance(shape, tuple) and shape and all(isinstance(size, int) for size in shape):
+        return f"{kind.__name__} {_TIMES.join(f'{size:,}' for size in shape)}"
+    return kind.__name__
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,189 @@
+"""What counts as a mention, and what is handed over for it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planck_nb import tool
+from planck_nb.jupyter.mentions import mentioned, mentions
+
+CELL = "/tmp/ipykernel_1/123.py"
+
+
+def cell(source: str, **names: Any) -> dict[str, Any]:
+    """The variables after a cell with this source has run in a notebook."""
+    namespace: dict[str, Any] = {"__name__": "__main__", **names}
+    exec(compile(source, CELL, "exec"), namespace)
+    return namespace
+
+
+TYPED = {
+    "Use @name.": ["name"],
+    "@name": ["name"],
+    "Compare @a, @b and (@c); then @a again": ["a", "b", "c"],
+    "# Plot @name": ["name"],
+    "- use @a\n- and @b": ["a", "b"],
+    "1. first\n\n   with @name": ["name"],
+    "| what |\n|---|\n| @name |": ["name"],
+    "*@name* and **@other**": ["name", "other"],
+    "Use\n@name\nnow": ["name"],
+    "@name.head() of @other's rows": ["name", "other"],
+    "the users' @name and the others' rows": ["name"],
+    "I don't know @name and can't say": ["name"],
+    "mean:@name": ["name"],
+    "[see @name](https://x.test)": ["name"],
+    "Use @_private and @été": ["_private"],
+    "If a < b use @name > 3": ["name"],
+    "@media": ["media"],
+    "Show @media as a table": ["media"],
+    "@one\n@two": ["one", "two"],
+}
+NOT_TYPED = [
+    "mail me@name.org",
+    "mail first.last+tag@name",
+    "`@name`",
+    "``a ` @name``",
+    "```\n@name\n```",
+    "~~~python\n@name\n~~~",
+    "```\n@name",
+    "Look:\n\n    @name\n",
+    "> @name",
+    "> he wrote\n> use @name",
+    "> > @name",
+    "- > @name",
+    '"use @name"',
+    'They said "use\n@name now" to me',
+    "“use @name”",
+    "„use @name“",
+    "«use @name»",
+    "\u2018use @name\u2019",
+    "'use @name'",
+    "('use @name')",
+    "'it's @name'",
+    "@name/package",
+    "npm i @name/ui-kit",
+    "pip install 'x' @name/y",
+    "@@name",
+    "\\@name",
+    "git@name:repo",
+    "a/@name",
+    "@name\ndef f(): pass",
+    "@name(1, 2)\nasync def f(): pass",
+    "@name.route('/')\n@name\nclass A: pass",
+    "@media (max-width: 600px) { a { b: c } }",
+    "@media screen and (x) {",
+    "@import url(x)",
+    "@keyframes slide { }",
+    "[x](@name)",
+    "[x](https://x.test/@name)",
+    "https://x.test/@name",
+    "50%@name",
+]
+
+
+@pytest.mark.parametrize(("prompt", "names"), TYPED.items())
+def test_typed_names_count(prompt: str, names: list[str]) -> None:
+    assert mentioned(prompt) == names
+
+
+@pytest.mark.parametrize("prompt", NOT_TYPED)
+def test_quoted_names_code_and_addresses_do_not_count(prompt: str) -> None:
+    assert mentioned(prompt) == []
+
+
+def test_functions_of_cells_become_tools_and_values_are_shown() -> None:
+    found = mentions("Use @add on @rows and @text.", cell("def add(a): ...\nrows = [1, 2]\ntext = 'abc'"))
+    assert found.functions == ("add",)
+    assert found.values == ("rows", "text")
+    assert found.notices == ("With: rows (list of 2), text (str, 3 characters), add()",)
+
+
+def test_a_decorated_function_and_a_tool_of_a_cell_are_handed_over() -> None:
+    source = "@functools.cache\ndef a(x): ...\n@tool\ndef b(x: int): ...\n@tool(name='c')\ndef c_(x: int): ...\n"
+    found = mentions("@a @b @c_ @d", cell(f"{source}d = lambda: 1", functools=functools, tool=tool))
+    assert found.functions == ("a", "b", "c_", "d")
+
+
+@pytest.mark.parametrize(
+    "value", [os.system, print, shutil.rmtree, [].append, os.environ.get, functools.wraps, str.upper, Path.unlink]
+)
+def test_what_was_imported_is_not_handed_over(value: Any) -> None:
+    found = mentions("Use @it.", {"it": value})
+    assert (found.functions, found.values) == ((), ())
+    assert found.notices == ("@it was not defined in a cell and is not handed over; add --tools it if it should be.",)
+
+
+def test_functions_of_scripts_and_imported_tools_are_not_handed_over(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("def run(): ...", encoding="utf-8")
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(script.read_text(encoding="utf-8"), script, "exec"), namespace)
+    assert mentions("@run", namespace).functions == ()
+    assert mentions("@imported", {"imported": imported}).functions == ()
+    assert mentions("@alias", {"alias": imported}).functions == ()
+
+
+@tool
+def imported() -> None:
+    """A tool of this module."""
+
+
+@pytest.mark.parametrize("name", ["password", "api_key", "DB_PASSWORD", "token", "client_secret"])
+def test_a_secret_needs_an_option(name: str) -> None:
+    namespace = {name: "hunter2"}
+    found = mentions(f"Log in with @{name}.", namespace)
+    assert found.values == ()
+    assert "hunter2" not in "".join(found.notices)
+    assert found.notices == (f"@{name} looks like a secret and is not handed over; add --with {name} if it should be.",)
+    assert mentions(f"Log in with @{name}.", namespace, [name]).values == (name,)
+
+
+def test_a_function_with_a_secret_name_needs_it_too() -> None:
+    assert mentions("@get_password", cell("def get_password(): ...")).functions == ()
+
+
+def test_an_unknown_name_is_explained_with_the_nearest() -> None:
+    found = mentions("Plot @dff and @zzz.", {"df": 1})
+    assert found.notices == ("There is no variable @dff; did you mean @df?", "There is no variable @zzz.")
+
+
+def test_the_size_of_unknown_types_is_not_computed() -> None:
+    class Hostile:
+        @property
+        def shape(self) -> None:
+            raise AssertionError
+
+        def __len__(self) -> int:
+            raise AssertionError
+
+    assert mentions("@it", {"it": Hostile()}).notices == ("With: it (Hostile)",)
+
+
+def test_tables_are_described_by_their_shape() -> None:
+    import pandas as pd
+
+    assert mentions("@df", {"df": pd.DataFrame({"a": [1, 2, 3], "b": 0})}).notices == (
+        "With: df (DataFrame 3 \u00d7 2)",
+    )
+
+
+@pytest.mark.parametrize("mark", ["@a", "@a/", "@", "'@a ", '"', "“", "@media ", "@a\n", "a", "@a-", "'a"])
+def test_finding_mentions_is_linear(mark: str) -> None:
+    def seconds(length: int) -> float:
+        text = "@" + mark * (length // len(mark)) + "/x"
+        before = time.thread_time()
+        mentioned(text)
+        return time.thread_time() - before
+
+    for _ in range(3):
+        long = seconds(80_000)
+        if long < 0.1 or long < 9 * seconds(20_000):
+            return
+    pytest.fail(f"{long:.2f} s")
