@@ -419,12 +419,15 @@ def test_a_large_answer_is_rendered_beside_the_loop(kernel: Kernel) -> None:
 
 
 def test_what_a_prompt_hands_over_is_printed(kernel: Kernel) -> None:
-    kernel.run("import pandas as pd\norders = pd.DataFrame({'a': [1, 2, 3]})\npassword = 'hunter2'\nfrom os import system")
+    kernel.run(
+        "import pandas as pd\norders = pd.DataFrame({'a': [1, 2, 3]})\npassword = 'hunter2'\nfrom os import system"
+    )
     cell = kernel.run("%%planck -q --new\nUse @add on @orders.")
     assert cell.text.splitlines()[0] == "With: orders (DataFrame 3 \u00d7 1), add()"
     for prompt, sentence in {
         "Say @password.": "@password looks like a secret and is not handed over; add --with password if it should be.",
-        "Call @system.": "@system was not defined in a cell and is not handed over; add --tools system if it should be.",
+        "Call @system.": "@system was not defined in a cell and is not handed over; "
+        "add --tools system if it should be.",
         "Plot @order.": "There is no variable @order; did you mean @orders?",
     }.items():
         cell = kernel.run(f"%%planck -q --new\n{prompt}")
@@ -435,6 +438,6 @@ def test_what_a_prompt_hands_over_is_printed(kernel: Kernel) -> None:
 
 
 def test_quoted_names_hand_over_nothing(kernel: Kernel) -> None:
-    cell = kernel.run("%%planck -q --new\nThe page says:\n> Use @add\n\n`@add` \"@add\" me@add.org")
+    cell = kernel.run('%%planck -q --new\nThe page says:\n> Use @add\n\n`@add` "@add" me@add.org')
     assert "With:" not in cell.text
     assert kernel.run("print([tool.name for tool in _.agent.tools])").text.count("add") == 0
