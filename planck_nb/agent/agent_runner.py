@@ -22,6 +22,7 @@ from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
 from planck_nb.base.ids import new_id
+from planck_nb.base.secrets import redact
 
 _busy: set[AgentRunner] = set()
 """Runners with a turn under way: the event loop keeps only weak references to tasks."""
@@ -294,7 +295,7 @@ class AgentRunner:
         elif error is not None:
             status = "failed"
             reason = str(error) if isinstance(error, PlanckError) else f"{type(error).__name__}: {error}"
-            self._recorder.emit(ev.Error, reason, type(error).__name__)
+            self._recorder.emit(ev.Error, redact(reason), type(error).__name__)
         else:
             status = "aborted"
             self._recorder.emit(ev.Aborted)

@@ -28,6 +28,7 @@ from planck_nb.base.errors import (
     PlanckError,
     ProviderError,
 )
+from planck_nb.base.secrets import redact
 
 
 class TurnRunner:
@@ -107,7 +108,7 @@ class TurnRunner:
         if not isinstance(error, (ModelError, ProviderError)) or not self._fallbacks:
             return False
         failed, self.model = self.model, self._fallbacks.pop(0)
-        self.emit(ev.Fallback, str(failed), str(self.model), str(error))
+        self.emit(ev.Fallback, str(failed), str(self.model), redact(str(error)))
         return True
 
     # Counting what it spends.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +14,7 @@ from support.secret_forms import FORMS, SECRET, VARIABLES, has_secret
 from support.wire import ASK, CHAT, chat_chunk, replying, sse
 
 from planck_nb import Config, ToolContext, Workspace, ai, tool
-from planck_nb.base.errors import CassetteError, ProviderError, ToolError
+from planck_nb.base.errors import CassetteError, ModelError, ProviderError, ToolError
 from planck_nb.sessions import ExportFormat, export_session
 from planck_nb.testing import scripted_model
 from planck_nb.tools.builtin import BuiltinTools
@@ -193,3 +194,18 @@ async def test_a_key_that_the_environment_does_not_have_is_a_secret_once_it_was_
         await agent.prompt("go")
         (results,) = [entry.message for entry in agent.state.messages if entry.message.type == "tool_result"]
     assert results.content[0].text == "it is [key]"
+
+
+async def test_errors_of_agents_are_stored_without_it(tmp_path: Path) -> None:
+    def sign(request: object) -> dict[str, str]:
+        raise ValueError("\n".join(FORMS.values()))
+
+    async with Workspace(config(tmp_path)) as workspace:
+        agent = workspace.add_agent("ann", model=replace(CHAT, auth=sign))
+        with pytest.raises(ModelError):
+            await agent.prompt("go")
+        await workspace.flush()
+        (journal,) = (tmp_path / ".planck" / "sessions").glob("*.jsonl")
+        text = journal.read_text()
+    assert "The auth function" in text
+    assert is_clean(text)
