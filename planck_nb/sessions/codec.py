@@ -7,6 +7,7 @@ event. Nothing here reads or writes files.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,6 +22,16 @@ from planck_nb.base.json_types import JsonObject
 
 VERSION = 1
 """The version of the journal format; lines of a higher version are not read."""
+
+
+LAST_ID = 2**53 - 1
+"""The highest id of a row, which every program that reads JSON can represent."""
+
+_MOST_SEGMENTS = 100_000
+_FIRST_YEAR, _LAST_YEAR = 1900, 9998
+
+
+_TIME = re.compile(r"(?!0000)\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +85,12 @@ def _is_valid(header: Header) -> bool:
     texts = (header.session_id, header.name, header.parent or "")
     numbers = (header.segment, header.last_id, header.copied)
     return (
-        all(isinstance(text, str) for text in texts)
-        and all(isinstance(number, int) for number in numbers)
-        and header.segment >= 1
+        all(isinstance(text, str) and text.isprintable() and text.isascii() for text in (header.session_id, texts[2]))
+        and isinstance(header.name, str)
+        and all(_is_id(number) for number in numbers)
+        and 1 <= header.segment <= _MOST_SEGMENTS
         and header.created.tzinfo is not None
+        and _FIRST_YEAR <= header.created.year <= _LAST_YEAR
     )
 
 
@@ -149,7 +162,25 @@ def parse_line(line: bytes) -> JsonObject | None:
     except (ValueError, RecursionError):
         return None
     whole = line.endswith(b"\n") and isinstance(record, dict)
-    return record if whole and isinstance(record.get("v"), int) and isinstance(record.get("id"), int) else None
+    return (
+        record if whole and isinstance(record.get("v"), int) and _is_id(record.get("id")) and _is_row(record) else None
+    )
+
+
+def _is_row(record: JsonObject) -> bool:
+    """Whether a line of a known kind has what readers need of it."""
+    kind = record.get("kind")
+    if record["v"] > VERSION or kind not in {"message", "event", "rewind", "metadata"}:
+        return True
+    if not isinstance(record.get("ts"), str) or not _TIME.fullmatch(record["ts"]):
+        return False
+    if kind == "rewind":
+        return _is_id(record.get("before_id"))
+    return isinstance(record.get("data"), dict) and (kind == "metadata" or isinstance(record.get("agent_id"), str))
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LAST_ID
 
 
 def check_version(record: JsonObject) -> None:

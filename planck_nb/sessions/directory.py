@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
 import socket
+import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +25,10 @@ from planck_nb.base.errors import (
     did_you_mean,
 )
 from planck_nb.sessions.codec import decode_header
-from planck_nb.sessions.journal_file import read_first_line
+from planck_nb.sessions.journal_file import lock_file, read_first_line
+
+_log = logging.getLogger(__name__)
+_warned: set[str] = set()
 
 PLANCK_FOLDER = ".planck"
 
@@ -45,6 +50,7 @@ class SessionInfo:
         segment: The number of the journal's active segment, from 1.
         parent: The id of the session that it was forked from, or None.
         copied: The id of the last row that was copied from `parent`; 0 if there is none.
+        renamed: Whether its file has another name than the session had when it was created, as a copy has.
     """
 
     id: str
@@ -54,6 +60,7 @@ class SessionInfo:
     segment: int = 1
     parent: str | None = None
     copied: int = 0
+    renamed: bool = False
 
     @property
     def database(self) -> Path:
@@ -81,26 +88,45 @@ def make_sessions_directory(directory: Path) -> None:
             file.write(f"# Sessions are private.\n/{directory.name}/\n/.gitignore\n")
 
 
+def warn_once(sentence: str) -> None:
+    """Log a warning, which a notebook shows, unless this process has logged it before."""
+    if sentence not in _warned:
+        _warned.add(sentence)
+        _log.warning("%s", sentence)
+
+
+def clean_name(name: str) -> str:
+    """Turn a name into one that can be part of a file name, for example "My Cool  Session!!" into "my-cool-session".
+
+    A name that can is unchanged. The result is empty if nothing is left.
+    """
+    if _NAME.fullmatch(name):
+        return name
+    plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9._-]+", "-", plain).strip("-._")[:80].rstrip("-._")
+
+
 def new_session_info(directory: Path, session_id: str, name: str) -> SessionInfo:
-    """Choose the files of a new session. Raises SessionError for an id or name that cannot be part of a file name."""
+    """Choose the files of a new session. Raises SessionError for an unusable id, and a name with no letter or digit."""
+    name = clean_name(name)
     if not _ID.fullmatch(session_id):
         raise SessionError(f"{session_id[:80]!r} cannot be a session's id; use sixteen of the letters 0-9 and a-f.")
-    if not _NAME.fullmatch(name):
-        raise SessionError(
-            f"{name[:80]!r} cannot name a session: use up to 80 letters, digits, '-', '_' and '.', no '.' first."
-        )
+    if not name:
+        raise SessionError("This cannot name a session: use up to 80 letters, digits, '-', '_' and '.', no '.' first.")
     return SessionInfo(session_id, name, datetime.now(UTC), directory / f"{session_id}_{name}{_SUFFIX}")
 
 
 def unused_name(directory: Path, name: str) -> str:
-    """Return the name. Raises SessionError if a session in the directory has it."""
+    """Return the name as it will be. Raises SessionError if a session in the directory has it."""
+    name = clean_name(name)
     if any(session.name == name for session in list_sessions(directory)):
         raise SessionError(f"There is a session named {name!r} already; choose another name.")
     return name
 
 
 def numbered_name(directory: Path, name: str) -> str:
-    """Return the name, with a number if a session in the directory has it."""
+    """Return the name as it will be, with a number if a session in the directory has it."""
+    name = clean_name(name) or "imported"
     taken = {session.name for session in list_sessions(directory)}
     names = chain([name], (f"{name[: 79 - len(str(number))]}-{number}" for number in count(2)))
     return next(free for free in names if free not in taken)
@@ -124,7 +150,29 @@ def list_sessions(directory: Path) -> list[SessionInfo]:
             found.append(_read_info(path))
         except SessionError:
             continue
-    return sorted(found, key=lambda session: (session.created, session.id))
+    return sorted(_without_copies(found), key=lambda session: (session.created, session.id))
+
+
+def _without_copies(sessions: list[SessionInfo]) -> list[SessionInfo]:
+    """Select one file of each session: the one that has the session's own name, else the longest."""
+    files: dict[str, list[SessionInfo]] = {}
+    for session in sessions:
+        files.setdefault(session.id, []).append(session)
+    chosen = []
+    for same in files.values():
+        if len(same) > 1:
+            same.sort(key=lambda session: (session.renamed, -_size_of(session.path), session.path.name))
+            others = ", ".join(session.path.name for session in same[1:])
+            warn_once(f"{others} is a copy of {same[0].path.name} and is left out; move it to another directory.")
+        chosen.append(same[0])
+    return chosen
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def find_session(directory: Path, id_or_name: str) -> SessionInfo:
@@ -145,6 +193,9 @@ def find_session(directory: Path, id_or_name: str) -> SessionInfo:
     sessions = list_sessions(directory)
     named = [session for session in sessions if session.name == id_or_name]
     identified = [session for session in sessions if session.id == id_or_name]
+    if not (identified or named):
+        cleaned = clean_name(id_or_name)
+        named = [session for session in sessions if session.name == cleaned]
     if identified or named:
         return (identified or named)[-1]
     for path in _journals(directory):
@@ -169,9 +220,12 @@ def find_by_id(directory: Path, session_id: str) -> SessionInfo:
         SessionFormatError: Its journal was written by a newer version.
         SessionError: Its journal cannot be read.
     """
-    for path in _journals(directory):
-        if path.name.startswith(f"{session_id}_"):
-            return _read_info(path)
+    files = [path for path in _journals(directory) if path.name.startswith(f"{session_id}_")]
+    if len(files) == 1:
+        return _read_info(files[0])
+    for session in list_sessions(directory) if files else ():
+        if session.id == session_id:
+            return session
     raise SessionNotFoundError(f"No session in {directory} has the id {session_id!r}; list_sessions names them all.")
 
 
@@ -243,7 +297,8 @@ def _read_info(path: Path) -> SessionInfo:
     header = decode_header(line)
     if header.session_id != session_id:
         raise SessionFormatError(f"{path.name} holds another session; rename it back.")
-    return SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied)
+    renamed = header.name != name
+    return SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied, renamed)
 
 
 def delete_session(session: SessionInfo, *, confirm: str) -> None:
@@ -261,6 +316,8 @@ def delete_session(session: SessionInfo, *, confirm: str) -> None:
         raise SessionError(f"Nothing was deleted: repeat the session's name, {session.name!r}, to confirm.")
     lock = lock_session(session, "deleting")
     try:
+        with session.path.open("r+b") as journal:  # the lock file may have been deleted, but not the lock on this
+            lock_file(journal.fileno(), session.path)
         # The journal is deleted last: as long as it exists, the session is listed and deleting can be tried again.
         for path in sorted(_own_paths(session), key=lambda path: path == session.path):
             if _is_folder(path):

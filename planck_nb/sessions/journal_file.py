@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from planck_nb.base.atomic import sync_directory, write_atomically
-from planck_nb.base.errors import SessionError, SessionFormatError
+import filelock
+
+from planck_nb.base.atomic import replacing, sync_directory, write_atomically
+from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError
 from planck_nb.base.jsonl import after_last_newline
 from planck_nb.sessions.codec import Header, check_version, decode_header, encode_header, parse_line
+
+_log = logging.getLogger(__name__)
 
 CHUNK = 2 * 1024 * 1024
 """Bytes that are read at a time. DuckDB parses them in some milliseconds, during which no other thread can run."""
@@ -21,7 +27,7 @@ END_OF_FILE = sys.maxsize
 """An end offset for a file that is read to its last line."""
 
 _BLOCK = 64 * 1024
-_FLAGS = os.O_WRONLY | getattr(os, "O_BINARY", 0)
+_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0)
 _PADDING = (b" " * 4095 + b"\n") * 64
 
 
@@ -56,6 +62,7 @@ class JournalFile:
             descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise _unwritable(path, error) from error
+        lock_file(descriptor, path)
         journal = cls(path, descriptor, segment=header.segment, size=0, last_id=header.last_id)
         try:
             journal.append(encode_header(header), sync=True)
@@ -86,6 +93,11 @@ class JournalFile:
         except OSError as error:
             raise _unwritable(path, error) from error
         try:
+            lock_file(descriptor, path)
+        except SessionLockedError:
+            os.close(descriptor)
+            raise
+        try:
             size, last_id = readable_end(path)
             segment = decode_header(read_first_line(path)).segment
             os.ftruncate(descriptor, size)
@@ -108,6 +120,7 @@ class JournalFile:
                 f"The journal {self.path.name} is in an unknown state; close the session and open it again."
             )
         if not data and self.durable == self.size:
+            self._keep_in_place()
             return
         end = self.size + len(data)
         try:
@@ -119,7 +132,13 @@ class JournalFile:
             raise _unwritable(self.path, error) from error
         if end > self._padded_size:
             self._padded_size = end + len(_PADDING)
-        self.size = end
+        before, self.size = self.size, end
+        try:
+            self._keep_in_place()
+        except SessionError:
+            self.size = before
+            self._truncate()
+            raise
         if sync:
             self.durable = self.size
 
@@ -137,6 +156,60 @@ class JournalFile:
         with suppress(OSError):
             os.close(descriptor)
 
+    def _keep_in_place(self) -> None:
+        """Write the file again if it was deleted or replaced, before its last lines are acknowledged.
+
+        The open file can be read for as long as it is open. Raises SessionError if it cannot be written again.
+        """
+        if os.name != "posix" or self._is_in_place():
+            return
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            kept = self._set_other_file_aside()
+            self._copy_to(self.path)
+            descriptor = os.open(self.path, _FLAGS)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        lock_file(descriptor, self.path)
+        os.close(self._descriptor)
+        self._descriptor, self._padded_size, self.durable = descriptor, self.size, self.size
+        where = f"; the file that was in its place is now {kept.name}" if kept else ""
+        _log.warning("The session's journal %s was deleted or replaced and has been written again%s.", self.path, where)
+
+    def _is_in_place(self) -> bool:
+        try:
+            there = os.stat(self.path)  # noqa: PTH116 - a third faster than Path.stat, for every batch
+        except OSError:
+            return False
+        mine = os.fstat(self._descriptor)
+        return there.st_ino == mine.st_ino and there.st_dev == mine.st_dev
+
+    def _set_other_file_aside(self) -> Path | None:
+        """Rename a file that has taken this one's place. Raises SessionLockedError if another process writes it."""
+        try:
+            descriptor = os.open(self.path, _FLAGS)
+        except FileNotFoundError:
+            return None
+        names = (self.path.with_name(f"{self.path.name}.replaced-{number}") for number in count(1))
+        unused = next(name for name in names if not name.exists())
+        try:
+            lock_file(descriptor, self.path)
+            return self.path.rename(unused)
+        except SessionLockedError as error:
+            self._copy_to(unused)
+            self._broken = True
+            raise SessionLockedError(
+                f"The journal {self.path.name} was replaced and is open in another process now; what was stored here "
+                f"is in {unused.name}, and nothing more can be added: resume the session again."
+            ) from error
+        finally:
+            os.close(descriptor)
+
+    def _copy_to(self, path: Path) -> None:
+        with replacing(path, mode=0o600) as file:
+            for offset in range(0, self.size, CHUNK):
+                file.write(os.pread(self._descriptor, min(CHUNK, self.size - offset), offset))
+
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
@@ -149,6 +222,24 @@ class JournalFile:
             # The file may end in half a line, and a later line appended to it would be lost with it.
             self._broken = True
         self._padded_size = self.size
+
+
+def lock_file(descriptor: int, path: Path) -> None:
+    """Lock an open journal, besides the session's lock file, which may be deleted. Raises SessionLockedError.
+
+    The lock ends when the descriptor is closed. Nothing is locked on file systems without locks, nor on Windows, where
+    other processes could not read a locked file, but cannot delete an open one either.
+    """
+    if os.name != "posix":
+        return
+    try:
+        locked = filelock.lock_descriptor(descriptor, blocking=False)
+    except OSError:
+        return
+    if not locked:
+        raise SessionLockedError(
+            f"The journal {path.name} is open in another process; close the session there, or query it with SQL."
+        )
 
 
 def read_lines(file: BinaryIO, *, start: int = 0, end: int | None = None) -> Iterator[tuple[list[bytes], int]]:

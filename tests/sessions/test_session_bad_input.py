@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,7 +34,18 @@ from planck_nb.sessions import (
     search,
 )
 
-NAMES = ["a/b", "../../etc/passwd", "..", "*", "?", "[a]", "x" * 300, "🙂", "a\0b", "a\nb", "", " ", "C:\\x"]
+NAMES = ["..", "*", "?", "🙂", "", " ", "---!", "\0"]
+CLEANED = {
+    "My Cool  Session!!": "my-cool-session",
+    "a/b": "a-b",
+    "../../etc/passwd": "etc-passwd",
+    "[a]": "a",
+    "x" * 300: "x" * 80,
+    "a\0b": "a-b",
+    "C:\\x": "c-x",
+    "Größe 5": "grosse-5",
+    "Valid_Name.v1": "Valid_Name.v1",
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,6 +62,66 @@ def test_a_name_that_is_no_file_name_is_refused_and_finds_nothing(tmp_path: Path
         with pytest.raises(SessionNotFoundError):
             find(directory, name)
     assert sorted(tmp_path.rglob("*")) == files
+
+
+@pytest.mark.parametrize("name", CLEANED)
+def test_a_name_is_turned_into_one_that_can_be_part_of_a_file_name(tmp_path: Path, name: str) -> None:
+    with Session.create(tmp_path, name=name) as session:
+        assert session.name == CLEANED[name]
+    for given in (name, CLEANED[name]):
+        assert find_session(tmp_path, given).id == session.id
+    assert [path.parent for path in tmp_path.rglob("*.jsonl")] == [tmp_path]
+
+
+async def test_a_copy_of_a_session_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        ids = await converse(session)
+    for path in (session.path, session.info.database):
+        shutil.copy(path, path.with_name(path.name.replace("_mine", "_a-copy")))
+    for _ in range(2):
+        assert list(query(tmp_path, "select id from messages order by id").id) == ids
+    assert [info.name for info in list_sessions(tmp_path)] == ["mine"]
+    assert find_by_id(tmp_path, session.id).name == "mine"
+    warned = [record.getMessage() for record in caplog.records if "is a copy of" in record.getMessage()]
+    assert len(warned) == 1
+
+
+HOSTILE: list[dict[str, object]] = [
+    *({"id": value} for value in (10**30, -1, 1.5, "7", True, None, 2**60)),
+    *({"ts": value} for value in ("x", 1e308, None, 5, "2026-99-99T00:00:00Z", "10000-01-01T00:00:00Z")),
+    *({"turn": value} for value in (-5, 10**12, "x", 1e308)),
+    *({"input_tokens": value, "role": "assistant"} for value in (10**30, 9 * 10**18, 1e308, "x", -(10**18))),
+    *({"cost_usd": value} for value in (1e308, float("nan"), "x")),
+    *({"kind": "rewind", "before_id": value} for value in (10**30, -1, "x", None, 1e308)),
+    *({"kind": "metadata", "data": value} for value in (5, None, [])),
+    *({"data": value} for value in (None, 5, [])),
+    {"agent_id": 5},
+    {"text": "nul\0x"},
+    {"text": "a\ud800b"},
+    {"time": 1e308},
+]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=str)
+async def test_a_line_with_nonsense_in_it_breaks_nothing(tmp_path: Path, hostile: dict[str, object]) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        ids = [await session.append("a", UserMessage(f"message {number}")) for number in range(3)]
+    lines = session.path.read_bytes().splitlines(keepends=True)
+    bad = json.dumps({**json.loads(lines[2]), "id": 99, **hostile}).encode() + b"\n"
+    session.path.write_bytes(b"".join([*lines, bad, bad]))
+    session.info.database.unlink()
+    for _ in range(2):
+        assert set(ids) <= set(query(tmp_path, "select id from messages").id) | {None}
+        query(tmp_path, "select * from sessions, turns, usage, agents, branches, chapters")
+        with Session.read(tmp_path, "mine") as reader:
+            assert set(ids) <= {row.db_id for row in reader.messages()}
+            assert len(reader.events()) >= len(reader.messages())
+            assert reader.branches() == []
+            assert reader.get_metadata() == {}
+            assert "message 2" in reader.export("markdown")
+        with Session.open(tmp_path, "mine") as opened:
+            assert await opened.append("a", UserMessage("after")) > ids[-1]
+            opened.materialize()
 
 
 @pytest.mark.parametrize("message_id", [None, "2", 2.0])

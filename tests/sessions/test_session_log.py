@@ -247,8 +247,8 @@ def test_a_directory_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "a*", "a b", "x" * 81, "🙂", "a\nb", "a\\b", "é"])
-def test_a_name_that_cannot_be_a_file_name_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["", "..", "*", "🙂", "\n", "\\", "数"])
+def test_a_name_with_nothing_for_a_file_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SessionError, match="cannot name a session"):
         Session.create(tmp_path, name=name)
     assert list(tmp_path.iterdir()) == []

@@ -296,7 +296,7 @@ def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> N
         ("%planck import nothing.jsonl", "SessionError: nothing.jsonl cannot be read (No such file"),
         ("%planck import .", "SessionError: . cannot be read (Is a directory)."),
         ("%planck import junk", "SessionFormatError: junk does not begin like an exported session"),
-        ("%planck import good.jsonl --name ../up", "SessionError: '../up' cannot name a session"),
+        ("%planck import good.jsonl --name ..", "SessionError: This cannot name a session"),
         ("%planck delete", "UsageError: `%planck delete` needs SESSION; write `%planck delete SESSION`."),
         ("%planck delete ../ada --yes", "SessionNotFoundError: No session in"),
         ("%planck delete * --yes", "SessionNotFoundError: No session in"),

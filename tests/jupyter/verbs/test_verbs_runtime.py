@@ -146,7 +146,7 @@ NONSENSE = [
     ("branches --return 7", "UsageError: There is no branch 7 in this session"),
     ("branches --return x", "UsageError: --return cannot be 'x'"),
     ("fork a b", "UsageError: `%planck fork` does not accept 'b'; write `%planck fork [NAME]`."),
-    ("fork ../up", "SessionError: '../up' cannot name a session"),
+    ("fork ..", "SessionError: This cannot name a session"),
     ("fork --before x", "UsageError: --before cannot be 'x'"),
     ("resume nothing", "SessionNotFoundError: No session in"),
     ("resume a b", "UsageError: `%planck resume` does not accept 'b'; write `%planck resume [SESSION]`."),

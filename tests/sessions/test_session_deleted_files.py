@@ -1,0 +1,92 @@
+"""Files of a session that are deleted or replaced while it is open."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from planck_nb.ai.messages import UserMessage, text_of
+from planck_nb.base.errors import SessionError, SessionLockedError
+from planck_nb.sessions import Session, delete_session, query, session_files
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no open file")
+
+
+def remove_journal(session: Session) -> None:
+    session.path.unlink()
+
+
+def remove_all(session: Session) -> None:
+    shutil.rmtree(session.directory)
+
+
+def rename_over(session: Session) -> None:
+    other = session.directory / "other"
+    other.write_bytes(session.path.read_bytes()[:200] + b"\n")
+    os.replace(other, session.path)  # noqa: PTH105 - as git and editors do
+
+
+def rename_away(session: Session) -> None:
+    session.path.rename(session.directory / "elsewhere")
+
+
+@pytest.mark.parametrize("harm", [remove_journal, remove_all, rename_over, rename_away], ids=lambda harm: harm.__name__)
+async def test_what_is_acknowledged_is_on_disk_after_the_files_were_deleted(
+    tmp_path: Path, harm: Callable[[Session], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "sessions"
+    with Session.create(directory, name="mine") as session:
+        for number in range(3):
+            await session.append("a", UserMessage(f"message {number}"))
+        for harmed in (3, 5):
+            harm(session)
+            caplog.clear()
+            with caplog.at_level(logging.WARNING):
+                await session.append("a", UserMessage(f"message {harmed}"))
+            expected = [f"message {number}" for number in range(harmed + 1)]
+            with Session.read(directory, "mine") as reader:
+                assert [text_of(row.message.content) for row in reader.messages()] == expected
+            assert [record.getMessage() for record in caplog.records if "written again" in record.getMessage()]
+            await session.append("a", UserMessage(f"message {harmed + 1}"))
+        harm(session)
+    assert list(query(directory, "select text from messages order by id").text) == [f"message {n}" for n in range(7)]
+    if harm is rename_over:
+        assert len(list(directory.glob("*.replaced-*"))) == 3
+    with Session.open(directory, "mine") as again:
+        assert len(again.messages()) == 7
+
+
+async def test_a_second_writer_is_refused_also_without_the_lock_file(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        first = await session.append("a", UserMessage("first"))
+        session.info.lock.unlink()
+        with pytest.raises(SessionLockedError, match="is open in another process"):
+            Session.open(tmp_path, "mine")
+        session.info.lock.unlink(missing_ok=True)
+        with pytest.raises(SessionLockedError, match="is open in another process"):
+            delete_session(session.info, confirm="mine")
+        assert await session.append("a", UserMessage("second")) == first + 1
+    assert len(query(tmp_path, "from messages")) == 2
+
+
+async def test_a_file_in_its_place_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+    session = Session.create(tmp_path, name="mine")
+    await session.append("a", UserMessage("first"))
+    copy = session.path.read_bytes().rstrip() + b"\n"
+    session.path.unlink()
+    session.info.lock.unlink()
+    session.path.write_bytes(copy)
+    with Session.open(tmp_path, "mine") as other:
+        with pytest.raises(SessionLockedError, match="is open in another process now; what was stored here is in"):
+            await session.append("a", UserMessage("not acknowledged"))
+        await other.append("a", UserMessage("second"))
+    with pytest.raises(SessionError, match="open it again"):
+        session.close()
+    assert list(query(tmp_path, "select text from messages order by id").text) == ["first", "second"]
+    assert [path.name for path in session_files(session.info) if path.name.endswith(".replaced-1")]
