@@ -86,19 +86,24 @@ async def test_a_copy_of_a_session_is_counted_once(tmp_path: Path, caplog: pytes
     assert len(warned) == 1
 
 
+NONSENSE: dict[str, list[object]] = {
+    "id": [10**30, -1, 1.5, "7", True, None, 2**60],
+    "ts": ["x", 1e308, None, 5, "2026-99-99T00:00:00Z", "10000-01-01T00:00:00Z"],
+    "turn": [-5, 10**12, "x", 1e308],
+    "input_tokens": [10**30, 9 * 10**18, 1e308, "x", -(10**18)],
+    "cost_usd": [1e308, float("nan"), "x"],
+    "before_id": [10**30, -1, "x", None, 1e308],
+    "data": [None, 5, []],
+    "agent_id": [5],
+    "text": ["nul\0x", "a\ud800b"],
+    "time": [1e308],
+}
+KINDS = {"before_id": ["rewind"], "data": ["message", "metadata", "event"]}
 HOSTILE: list[dict[str, object]] = [
-    *({"id": value} for value in (10**30, -1, 1.5, "7", True, None, 2**60)),
-    *({"ts": value} for value in ("x", 1e308, None, 5, "2026-99-99T00:00:00Z", "10000-01-01T00:00:00Z")),
-    *({"turn": value} for value in (-5, 10**12, "x", 1e308)),
-    *({"input_tokens": value, "role": "assistant"} for value in (10**30, 9 * 10**18, 1e308, "x", -(10**18))),
-    *({"cost_usd": value} for value in (1e308, float("nan"), "x")),
-    *({"kind": "rewind", "before_id": value} for value in (10**30, -1, "x", None, 1e308)),
-    *({"kind": "metadata", "data": value} for value in (5, None, [])),
-    *({"data": value} for value in (None, 5, [])),
-    {"agent_id": 5},
-    {"text": "nul\0x"},
-    {"text": "a\ud800b"},
-    {"time": 1e308},
+    {"kind": kind, key: value, "role": "assistant" if key == "input_tokens" else "user"}
+    for key, values in NONSENSE.items()
+    for value in values
+    for kind in KINDS.get(key, ["message"])
 ]
 
 
