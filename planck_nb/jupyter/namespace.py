@@ -8,6 +8,7 @@ from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.text import head_and_tail
+from planck_nb.tools.reserved_names import is_reserved
 from planck_nb.workspace.toolbox import Toolbox
 
 _SHOWN_CHARACTERS = 4_000
@@ -42,6 +43,11 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
     found: list[Tool] = []
     for name in names:
         if is_function(namespace.get(name)):
+            if is_reserved(name) and not isinstance(namespace[name], Tool):
+                raise UsageError(
+                    f"The notebook has a function {name}, and {name} is the name of a built-in tool; rename the "
+                    "function or delete it, or decorate it with @tool to use it instead."
+                )
             found.append(as_tool(namespace[name]))
         elif toolbox.has(name):
             found.extend(toolbox.named([name]))

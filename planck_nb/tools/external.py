@@ -13,6 +13,7 @@ from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.reading import read_bounded
+from planck_nb.tools.reserved_names import is_reserved
 from planck_nb.tools.sandbox import SandboxMode
 from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, run_shell
 from planck_nb.tools.template import Template
@@ -199,6 +200,8 @@ def _check(data: dict[str, Any], path: Path) -> None:
             raise ConfigError(f"TOOL.json at {path}: {key} must be a text that is not empty.")
     if not _NAME.fullmatch(data["name"]):
         raise ConfigError(f"TOOL.json at {path}: name must be up to 64 letters, digits, _ or -.")
+    if is_reserved(data["name"]):
+        raise ConfigError(f"TOOL.json at {path}: {data['name']} is the name of a built-in tool; give another name.")
     if "\0" in data["command"]:
         raise ConfigError(f"TOOL.json at {path}: command must not contain a NUL character.")
     parameters = data["parameters"]

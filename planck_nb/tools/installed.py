@@ -12,6 +12,7 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import ConfigError, UsageError
 from planck_nb.base.text import one_line
 from planck_nb.tools.external import LoadFailure
+from planck_nb.tools.reserved_names import is_reserved
 
 GROUP = "planck_nb.tools"
 
@@ -82,7 +83,7 @@ class InstalledTools:
 
 def _load(point: EntryPoint) -> tuple[Tool, ...] | LoadFailure:
     try:
-        return tuple(_tools(point.load()))
+        return tuple(map(_with_own_name, _tools(point.load())))
     except Exception as error:  # noqa: BLE001 - another package's; the other tools must go on working
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         package = point.dist.name if point.dist else point.module
@@ -97,6 +98,12 @@ def _tools(offered: Any) -> Iterator[Tool]:  # noqa: ANN401 - whatever a package
         yield from map(as_tool, offered)
     else:
         yield as_tool(offered)
+
+
+def _with_own_name(tool: Tool) -> Tool:
+    if is_reserved(tool.name):
+        raise UsageError(f"{tool.name} is the name of a built-in tool, so the package must give another name.")
+    return tool
 
 
 def _makes_tools(offered: object) -> bool:

@@ -56,7 +56,7 @@ class Toolbox:
         return {"files": ("read", "write", "edit"), "builtin": tuple(self.builtin)}
 
     def tools(self) -> dict[str, Tool]:
-        """All tools by name, except those of packages. A tool of a TOOL.json file replaces a built-in one."""
+        """All tools by name, except those of packages. No file can replace a built-in one: their names are reserved."""
         found = self._load_external()
         external = {tool.name: tool for tool in reversed(found.tools)}
         return {**self.builtin, **external, **{tool.name: tool for tool in self._skill_tools}}

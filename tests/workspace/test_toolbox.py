@@ -54,16 +54,18 @@ async def test_tools_are_given_by_name_and_by_group(tmp_path: Path) -> None:
             named("raed")
 
 
-async def test_a_tool_of_a_file_works_in_the_workspaces_folder_and_hides_a_built_in_one(tmp_path: Path) -> None:
+async def test_a_tool_of_a_file_works_in_the_workspaces_folder_and_cannot_hide_a_built_in_one(tmp_path: Path) -> None:
     describe(tmp_path / ".planck/tools", "where", "pwd")
     describe(tmp_path / ".planck/tools", "read", "echo not the built-in one")
     async with Workspace(config(tmp_path)) as place:
         tools = place.toolbox.named(["where", "read"])
-        script = calling(("where", {}), ("read", {"text": "x"}))
+        assert tools[1] is place.toolbox.builtin["read"]
+        (tmp_path / "f").write_text("the built-in one")
+        script = calling(("where", {}), ("read", {"path": "f"}))
         agent = place.add_agent("ann", model=scripted_model(script), tools=tools)
         place.approvals.policy = place.approvals.policy.allow_all()
         await agent.prompt("go")
-        assert said(agent)[2].endswith(f"/{tmp_path.name}\n|not the built-in one\n")
+        assert said(agent)[2].endswith(f"/{tmp_path.name}\n|the built-in one")
 
 
 async def test_of_two_folders_the_projects_own_comes_first(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from planck_nb.base.shell import lex
+from planck_nb.base.shell import Lexeme, lex
+from planck_nb.base.visible import is_hidden
 
 BLANKS = " \t\n"
 
 LONGEST = 10_000
 """Characters of the longest command that is analysed; a longer one is uncertain: analysing it takes too long."""
 
-_NUL = re.compile("\0")
 _DOUBTFUL = re.compile(r"[\s#\x00-\x1f\x7f]")
 """Characters outside of quotes that some shells take for blanks or comments."""
 
@@ -48,11 +48,19 @@ def simple_commands(command: str) -> tuple[str, ...] | None:
                 current = ""
             case "quote":
                 current += lexeme.text
-            case "text" if not (_NUL if lexeme.quotes != "bare" else _DOUBTFUL).search(lexeme.text):
+            case "text" if not _is_doubtful(lexeme):
                 current += lexeme.text
             case _:
                 return None
     return tuple(part.strip(BLANKS) for part in (*found, current) if part.strip(BLANKS))
+
+
+def _is_doubtful(lexeme: Lexeme) -> bool:
+    """Whether shells or readers may take a text for something else; what cannot be seen may only stand in quotes."""
+    text = lexeme.text
+    if lexeme.quotes != "bare":
+        return "\0" in text
+    return _DOUBTFUL.search(text) is not None or (not text.isascii() and any(map(is_hidden, text)))
 
 
 @dataclass(frozen=True, slots=True)
