@@ -6,6 +6,9 @@ import type { Token } from 'markdown-it';
 /** An open block longer than this is not rendered again until it closes: its text is only appended to. */
 const RENDERED_WHILE_OPEN = 4096;
 
+/** A longer block is never formatted: parsing it would block the page. The saved output has the same limit. */
+const FORMATTED = 100_000;
+
 /** Such a text is laid out in pieces of this length, so that the cost of appending does not grow with the text. */
 const PIECE = 8192;
 
@@ -58,11 +61,13 @@ export class GrowingMarkdown {
     const added = text.slice(this.text.length);
     this.text = text;
     const rest = text.slice(this.finished);
-    if (!open) {
+    if (rest.length > FORMATTED) {
+      this.appendPlain(rest, added);
+      if (!open) this.caret.remove();
+    } else if (!open) {
       this.finish(rest);
     } else if (this.plain !== null && !this.mayHaveEnded(added, rest.length)) {
-      this.plain.appendData(added);
-      this.breakPlain(this.plain);
+      this.appendPlain(rest, added);
     } else {
       this.render(rest);
     }
@@ -121,6 +126,15 @@ export class GrowingMarkdown {
     block.append(this.newPiece(this.plain));
     this.replaceOpen([block]);
     this.breakPlain(this.plain);
+  }
+
+  private appendPlain(rest: string, added: string): void {
+    if (this.plain === null) {
+      this.showPlain(rest);
+    } else {
+      this.plain.appendData(added);
+      this.breakPlain(this.plain);
+    }
   }
 
   private breakPlain(plain: Text): void {
