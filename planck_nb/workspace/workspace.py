@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import secrets
 import warnings
@@ -57,6 +58,7 @@ from planck_nb.sessions import (
 )
 from planck_nb.sessions.members import read_last_replies
 from planck_nb.tools.changes import Changes
+from planck_nb.tools.private_folders import make_private_folder
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_model import choose_model, paced
@@ -115,6 +117,7 @@ class Workspace:
         self._said: set[str] = set()
         self.owner = owner
         self._registry = AgentRegistry()
+        self._temporary: Path | None = None
         self.approvals = Approvals(Policy.allow_all(), self.config.approval_deadline, attendance=asyncio.Event())
         """Decides which calls may run; asks a person after `attend` was called."""
         self.approvals.policy = self.policy()
@@ -154,8 +157,8 @@ class Workspace:
 
     @property
     def sessions_dir(self) -> Path:
-        """The directory that contains the sessions."""
-        return self.config.sessions_dir
+        """The directory that contains the sessions; a temporary one if the session could not be created there."""
+        return self._temporary or self.config.sessions_dir
 
     @property
     def session(self) -> Session:
@@ -260,6 +263,11 @@ class Workspace:
             A sentence about each text of another user that is not used, and about a directory that others can write.
         """
         found = [*self.toolbox.foreign_texts(), directory_notice(self.sessions_dir)]
+        if self._temporary is not None:
+            found.append(
+                f"{self.config.sessions_dir} cannot be written, so this session ends with the kernel; "
+                "set PLANCK_NB_SESSIONS_DIR to a directory that can."
+            )
         new = [sentence for sentence in found if sentence and sentence not in self._said]
         self._said.update(new)
         return new
@@ -908,7 +916,20 @@ class Workspace:
 
     def _start(self, session_id: str, name: str) -> Session:
         signer = self._signing.signer
+        try:
+            return Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner, signer=signer)
+        except SessionError as error:
+            if type(error) is not SessionError or not isinstance(error.__cause__, OSError) or self._temporary:
+                raise
+        self._temporary = make_private_folder()
+        atexit.register(self._close_session)  # before the folder is removed
+        self._fill_toolbox(session_id, name)
         return Session.start(session_id, name=name, directory=self.sessions_dir, owner=self.owner, signer=signer)
+
+    def _close_session(self) -> None:
+        if self._factory is not None:
+            with suppress(SessionError):
+                self._factory.session.close()
 
     def _open_stored(self, id_or_name: str) -> Session:
         return Session.open(self.sessions_dir, id_or_name, owner=self.owner, signer=self._signing.signer)
