@@ -41,11 +41,24 @@ class Signer:
             session_id: The session that the row is in.
             row_id: The id of the row.
             owner: The id of the agent for an event, the name of the key for metadata.
+
+        Returns:
+            The data with one key more.
         """
         return {**data, SIGNATURE: self._digest(data, session_id, row_id, owner)}
 
     def verifies(self, data: JsonObject, *, session_id: str, row_id: int, owner: str) -> bool:
-        """Whether the data of a row has the signature that `signed` gives it."""
+        """Verify the signature of a row.
+
+        Args:
+            data: The data of the row, with or without a signature.
+            session_id: The session that the row is in.
+            row_id: The id of the row.
+            owner: The id of the agent for an event, the name of the key for metadata.
+
+        Returns:
+            Whether the data has the signature that `signed` gives it.
+        """
         signature = data.get(SIGNATURE)
         if not isinstance(signature, str) or not signature.isascii():
             return False
