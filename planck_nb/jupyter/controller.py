@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent import Agent, compactor_of
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.jupyter import namespace as notebook
@@ -179,6 +179,8 @@ class Controller:
             system_prompt=before.system_prompt,
             tools=before.tools,
             options=before.options,
+            description=before.description,
+            on_compact=compactor_of(before),
         )
 
 

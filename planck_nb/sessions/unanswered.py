@@ -14,23 +14,40 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.queries import query_into
 from planck_nb.sessions.session import Session
 
-_ROWS = """
-with ended as (
+_BEGIN = """
+with queue as (
+    select agent_id, id, type, data->>'$.prompt_id' as prompt_id
+    from store.visible_events where type in ('queued', 'unqueued')
+),
+prompts as (
+    select
+        agent_id,
+        min(id) filter (type = 'queued') as first,
+        max(id) filter (type = 'queued') as last,
+        max(id) filter (type = 'unqueued') as unqueued
+    from queue group by agent_id, prompt_id
+),
+ended as (
     select agent_id, max(id) as id from store.visible_events
     where type in ('turn_end', 'aborted', 'error', 'rewound') group by agent_id
-),
-waiting as (select distinct agent_id from store.visible_events where type = 'queued')
-select e.agent_id, e.id, e.type, e.data, epoch(e.ts) as time
-from store.visible_events e join waiting using (agent_id) left join ended using (agent_id)
-where e.type in ('queued', 'unqueued', 'rewound') or (
-    e.type in ('agent_started', 'steered', 'turn_start', 'turn_end', 'aborted', 'error')
-    and e.id >= coalesce(ended.id, 0)
+)
+select min(least(first, coalesce(ended.id, first)))
+from prompts left join ended using (agent_id)
+where last is not null and (unqueued is null or unqueued < last or unqueued >= coalesce(ended.id, 0))
+"""
+"""The first row that matters: null if each prompt left the queue and its turn has ended, as in nearly all sessions."""
+
+_ROWS = """
+select
+    agent_id, id, type, epoch(ts) as time,
+    case when type in ('queued', 'unqueued', 'steered') then data end as data
+from store.visible_events
+where id >= {begin} and type in (
+    'agent_started', 'queued', 'unqueued', 'steered', 'turn_start', 'turn_end', 'aborted', 'error', 'rewound'
 )
 union all
-select m.agent_id, m.id, 'message', null, 0
-from messages m join waiting using (agent_id) left join ended using (agent_id)
-where m.role = 'user' and m.id >= coalesce(ended.id, 0)
-order by 2
+select agent_id, id, 'message', 0, null from messages where id >= {begin} and role = 'user'
+order by id
 """
 
 
@@ -76,9 +93,12 @@ async def read_unanswered(session: Session) -> tuple[UnansweredPrompt, ...]:
     Raises:
         QueryError: The session cannot be read.
     """
-    rows = await query_into(session.directory, _ROWS, _fetched, only=session.info)
+    [(begin,)] = await query_into(session.directory, _BEGIN, _fetched, only=session.info)
+    if begin is None:
+        return ()
+    rows = await query_into(session.directory, _ROWS.format(begin=int(begin)), _fetched, only=session.info)
     agents: dict[str, _Queue] = {}
-    for agent_id, _, kind, data, time in rows:
+    for agent_id, _, kind, time, data in rows:
         agents.setdefault(agent_id, _Queue()).follow(kind, _decoded(data), float(time))
     prompts = [_prompt(agent_id, *waiting) for agent_id, queue in agents.items() for waiting in queue.unanswered()]
     return tuple(sorted((prompt for prompt in prompts if prompt.content), key=lambda prompt: prompt.time))
@@ -105,7 +125,8 @@ class _Queue:
             case "steered" if prompt_id in self._left:
                 self._begun[prompt_id] = self._left.pop(prompt_id)
             case "turn_start":
-                self._begun, self._left = {**self._begun, **self._left}, {}
+                self._begun.update(self._left)
+                self._left.clear()
             case "message" if self._begun:
                 del self._begun[next(iter(self._begun))]
             case "agent_started":  # in another process, so nothing runs any more
