@@ -128,7 +128,14 @@ class ScriptedRun:
             self.result(call_id, "", "The user denied this call.", error=True)
 
     def ask(
-        self, call: str, name: str, args: JsonObject, *touches: Effect, seconds: float = 272, reason: str = ""
+        self,
+        call: str,
+        name: str,
+        args: JsonObject,
+        *touches: Effect,
+        seconds: float = 272,
+        reason: str = "",
+        rule: str = "",
     ) -> None:
         self.add(
             ev.ApprovalRequest,
@@ -138,6 +145,7 @@ class ScriptedRun:
             touches=touches,
             reason=reason,
             deadline=time.time() + seconds,
+            rule=rule,
         )
 
     def progress(self, call: str, name: str, text: str) -> None:

@@ -278,6 +278,35 @@ await run.stopped.wait(){END}"""
     notebook.wait_idle()
 
 
+def test_a_request_shows_everything_and_what_always_allows(lab: Lab, open_notebook: Open) -> None:
+    cell = f"""{BEGIN}from planck_nb.agent.effect import Effect
+run.start()
+text = "".join(f"line {{at}}\\n" for at in range(15_000))
+run.ask("1", "write", {{"path": "a", "content": text}}, Effect("write", "/a"), rule="write:./src/**", seconds=600)
+run.ask("2", "t", {{"x": "1"}}, Effect("execute", "ls; " + "x" * 300 + "; rm y"), rule="execute@t:ls", seconds=600)
+print(await run.commands.get())
+run.ask("3", "write", {{"content": "x" * 300_000}}, Effect("write", "/a"), seconds=600)
+await run.stopped.wait(){END}"""
+    notebook = open_notebook(lab.write("whole.ipynb", SETUP, cell))
+    notebook.run_all()
+    output = notebook.output(1)
+    long, command = output.locator(".pk-ask").nth(0), output.locator(".pk-ask").nth(1)
+    expect(command.locator(".pk-well").first).to_contain_text("; rm y", timeout=30_000)
+    expect(command.locator(".pk-always")).to_have_text("Always this session allows t to run exactly this command.")
+    rule = "Always this session allows every tool to write everything below ./src (the rule write:./src/**)."
+    expect(long.locator(".pk-always")).to_have_text(rule)
+    well, below = long.locator(".pk-well").last, long.locator(".pk-below").last
+    expect(well).to_contain_text("line 14999")
+    expect(below).to_be_visible()
+    well.evaluate("well => { well.scrollTop = well.scrollHeight; }")
+    expect(below).to_be_hidden()
+    command.get_by_role("button", name="Deny").click()
+    expect(output.locator(".pk-ask").nth(1).get_by_role("button")).to_have_text(["Deny"])
+    expect(output.locator(".pk-ask").nth(1).locator(".pk-always")).to_contain_text("too long to be shown as a whole")
+    output.locator(".pk-stop").click()
+    notebook.wait_idle()
+
+
 def test_invalid_edits_are_not_sent_and_escape_discards_edits(lab: Lab, open_notebook: Open) -> None:
     cell = f"""{BEGIN}run.start()
 run.ask("1", "fetch", {{"limit": 12345678901234567890, "env": {{"a": 1}}, "dry": True, "text": "a\\r\\nb"}})
