@@ -24,8 +24,8 @@ VERSION = 1
 """The version of the journal format; lines of a higher version are not read."""
 
 
-LAST_ID = 2**53 - 1
-"""The highest id of a row, which every program that reads JSON can represent."""
+LAST_ID = 2**62
+"""The highest id of a row; DuckDB can store it and the next ones."""
 
 _MOST_SEGMENTS = 100_000
 _FIRST_YEAR, _LAST_YEAR = 1900, 9998

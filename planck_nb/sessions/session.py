@@ -425,6 +425,10 @@ class Session(SessionReader):
         with self._order:
             self._require_open()
             row_id = self._last_id + 1
+            if row_id > codec.LAST_ID:
+                raise SessionError(
+                    f"Session {self.name!r} has a row with the highest id there is; begin a new session."
+                )
             line = encode(row_id)
             if line:
                 self._last_id = row_id

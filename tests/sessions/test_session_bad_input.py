@@ -87,7 +87,7 @@ async def test_a_copy_of_a_session_is_counted_once(tmp_path: Path, caplog: pytes
 
 
 NONSENSE: dict[str, list[object]] = {
-    "id": [10**30, -1, 1.5, "7", True, None, 2**60],
+    "id": [10**30, -1, 1.5, "7", True, None, 2**62 + 1],
     "ts": ["x", 1e308, None, 5, "2026-99-99T00:00:00Z", "10000-01-01T00:00:00Z"],
     "turn": [-5, 10**12, "x", 1e308],
     "input_tokens": [10**30, 9 * 10**18, 1e308, "x", -(10**18)],
