@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.identity import Grants
+from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
 from planck_nb.workspace.session_settings import KEY, SessionSettings, limited, read_rules
 
@@ -70,7 +71,7 @@ def read_power(
     denied = (rule for rule in stored.rules if rule.action == "deny")
     settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))))
     kept = SessionMembers(
-        tuple(_without_power(member, is_workspace_tool) for member in members.members),
+        tuple(_without_power(member, is_workspace_tool, stored.base_urls) for member in members.members),
         tuple(rule for rule in members.rules if rule.authentic),
     )
     waiting = [rule for rule in stored.rules if rule not in settings.rules]
@@ -94,12 +95,22 @@ def left_out_sentence(session: str, left_out: Iterable[str], reason: str = "") -
     return f"{said} {reason}".rstrip()
 
 
-def _without_power(member: AgentRecord, is_workspace_tool: Callable[[str], bool]) -> AgentRecord:
+def _without_place(member: AgentRecord, base_urls: Mapping[str, str]) -> JsonObject:
+    source = member.model_source
+    elsewhere = "base_url" in source or "identifier" in source or (not source and member.model in base_urls)
+    return {"left_out": ["base_url"]} if elsewhere and "alias" not in source else source
+
+
+def _without_power(
+    member: AgentRecord, is_workspace_tool: Callable[[str], bool], base_urls: Mapping[str, str]
+) -> AgentRecord:
     if member.authentic:
         return member
     return replace(
         member,
         tools=tuple(name for name in member.tools if is_workspace_tool(name)),
+        # Its address must not be signed when the agent is started again, so it is forgotten here.
+        model_source=_without_place(member, base_urls),
         grants=Grants(),
         grant_sources=(),
         # Additional fields can name servers that the provider calls.
