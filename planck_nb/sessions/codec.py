@@ -227,11 +227,12 @@ def _whole_second(time: int) -> str:
 
 def _encode(line: JsonObject) -> bytes:
     # Neither UTF-8 nor DuckDB can represent a lone surrogate, so it becomes a question mark.
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    finite = json.loads(json.dumps(line), parse_constant=lambda _: None)
+    return json.dumps(finite, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
 def _plain_json(line: JsonObject) -> bytes:
     """Encode JSON types, four times as fast. Raises ValueError for lone surrogates and for deep nesting."""
     from pydantic_core import to_json  # noqa: PLC0415 - messages have loaded pydantic when they are encoded
 
-    return to_json(line)
+    return to_json(line, inf_nan_mode="null")  # DuckDB cannot read the names of infinity and "not a number"

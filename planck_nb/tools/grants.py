@@ -55,7 +55,7 @@ _VERSIONED = re.compile(r"pip[\d.]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Grants:
+class CommandGrants:
     """What a command gets beyond the sandbox.
 
     Args:
@@ -76,17 +76,17 @@ class Grants:
             *(Effect("write", str(path)) for path in self.write),
         ]
 
-    def limited_to(self, approved: Iterable[Effect]) -> Grants:
+    def limited_to(self, approved: Iterable[Effect]) -> CommandGrants:
         """Return the part of this that was approved."""
         kinds = {(effect.kind, effect.target) for effect in approved}
-        return Grants(
+        return CommandGrants(
             self.network and ("network", "") in kinds,
             tuple(path for path in self.read if ("read", str(path)) in kinds),
             tuple(path for path in self.write if ("write", str(path)) in kinds),
         )
 
 
-def grants_of(command: str) -> Grants:
+def grants_of(command: str) -> CommandGrants:
     """Return what a command needs: the network if it runs a program that uses it, and what it requests itself.
 
     A request is an assignment at its beginning, such as `PLANCK_NB_SANDBOX_ALLOW="network write:/opt/venv"`. A path is
@@ -98,11 +98,11 @@ def grants_of(command: str) -> Grants:
         >>> grants_of("PLANCK_NB_SANDBOX_ALLOW=network python fetch.py").network
         True
         >>> grants_of("grep -r curl .")
-        Grants(network=False, read=(), write=())
+        CommandGrants(network=False, read=(), write=())
     """
     words = _requested(command)
     network = "network" in words or any(map(_uses_network, _commands(command)))
-    return Grants(network, tuple(_paths(words, "read:")), tuple(_paths(words, "write:")))
+    return CommandGrants(network, tuple(_paths(words, "read:")), tuple(_paths(words, "write:")))
 
 
 def _requested(command: str) -> list[str]:

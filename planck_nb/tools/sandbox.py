@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from planck_nb.base.errors import ToolError
-from planck_nb.tools.grants import VARIABLE, Grants
+from planck_nb.tools.grants import VARIABLE, CommandGrants
 from planck_nb.tools.sandbox_mounts import mounts
 
 SandboxMode: TypeAlias = Literal["auto", "off", "required"]
@@ -68,7 +68,7 @@ class Sandbox:
         self,
         cwd: Path,
         writable: Path,
-        grants: Grants,
+        grants: CommandGrants,
         environment: Mapping[str, str],
         *,
         readable: Sequence[Path] = (),
@@ -116,7 +116,7 @@ def why_none() -> str:
     )
 
 
-def denial(output: str, writable: Path, grants: Grants) -> str:
+def denial(output: str, writable: Path, grants: CommandGrants) -> str:
     """Return a sentence for the output of a failed command if the sandbox may be the reason, else ""."""
     files, network = _DENIED_FILES.search(output), not grants.network and _DENIED_NETWORK.search(output)
     if not files and not network:
@@ -144,7 +144,7 @@ def _tried(program: str, user: int) -> Sandbox | None:
 
 
 def _works(sandbox: Sandbox) -> bool:
-    words = sandbox.arguments(Path("/"), Path("/tmp"), Grants(), {})  # noqa: S108 - it writes nothing
+    words = sandbox.arguments(Path("/"), Path("/tmp"), CommandGrants(), {})  # noqa: S108 - it writes nothing
     try:
         done = subprocess.run(  # noqa: S603 - the program was found in PATH
             [*words, "/bin/sh", "-c", ":"],

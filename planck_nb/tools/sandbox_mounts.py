@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from planck_nb.tools.grants import Grants
+from planck_nb.tools.grants import CommandGrants
 from planck_nb.tools.hidden_paths import hidden_paths
 
 _TEMPORARY = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - each is replaced by an empty folder
@@ -26,7 +26,9 @@ _OWN = ".planck"
 """The folder of settings, tools and sessions in a project: a command that changed them could run something later."""
 
 
-def mounts(writable: Path, grants: Grants, environment: Mapping[str, str], readable: Sequence[Path]) -> list[str]:
+def mounts(
+    writable: Path, grants: CommandGrants, environment: Mapping[str, str], readable: Sequence[Path]
+) -> list[str]:
     """Return the options for all mounts over a read-only root.
 
     A mount covers what was mounted below it before, so the deepest come last. If two are for the same path, the later

@@ -16,7 +16,7 @@ from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
-from planck_nb.tools.grants import Grants, grants_of
+from planck_nb.tools.grants import CommandGrants, grants_of
 from planck_nb.tools.output_capture import spill_folder
 from planck_nb.tools.process import Finished, child_environment, run_command
 from planck_nb.tools.sandbox import Sandbox, SandboxMode, denial, find_sandbox, require_sandbox, why_none
@@ -136,7 +136,7 @@ def _sandbox(mode: SandboxMode, progress: Callable[[str], None]) -> Sandbox | No
 
 
 def _around(
-    sandbox: Sandbox | None, folder: Path, writable: Path, grants: Grants, environment: Mapping[str, str]
+    sandbox: Sandbox | None, folder: Path, writable: Path, grants: CommandGrants, environment: Mapping[str, str]
 ) -> list[str]:
     """The words before the command; none without a sandbox, and in a folder that does not exist, which is reported."""
     outputs = spill_folder()  # the first one also removes those that killed processes left

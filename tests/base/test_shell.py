@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from planck_nb.base.shell import Lexeme, lex
@@ -69,7 +69,7 @@ def test_nothing_with_a_meaning_is_called_text(command: str) -> None:
             assert not set(lexeme.text) & (special[lexeme.quotes] - unclosed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(command=st.text(st.sampled_from("ab \t'\"\\$é;"), min_size=1, max_size=16))
 def test_words_are_those_of_the_shell(command: str) -> None:
     expected = words(command)

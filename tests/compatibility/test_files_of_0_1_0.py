@@ -469,7 +469,8 @@ def test_the_table_of_settings_has_every_variable(root: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "toml"])
-def test_a_file_of_models_means_the_same(form: str, tmp_path: Path) -> None:
+def test_a_file_of_models_means_the_same(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANCK_NB_TRUST", "1")
     found = observing.own_models(FIXTURES / f"settings/models.{form}", str(tmp_path))
     assert list(missing(golden(f"models_{form}"), found)) == []
 

@@ -34,7 +34,11 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 objects = st.dictionaries(st.text(), json_values, max_size=3)
 counts = st.integers(0, 2**40)
 times = st.floats(0, 4e9)
-usages = st.builds(Usage, counts, counts, counts, counts, counts)
+tokens = st.integers(0, 10**8)
+usages = st.builds(  # cached tokens are a part of the input; more of them would not be believed
+    lambda uncached, output, read, write, thinking: Usage(uncached + read + write, output, read, write, thinking),
+    *[tokens] * 5,
+)
 costs = st.none() | st.floats(0, 1e6)
 texts = st.builds(TextPart, st.text(), st.none() | objects)
 calls = st.builds(ToolCallPart, st.text(), st.text(), objects, st.none() | st.text(), st.none() | objects)
@@ -82,6 +86,7 @@ def event_strategy(kind: type[Any]) -> st.SearchStrategy[Any]:
         "deadline": times,
         "args": objects,
         "tools": st.lists(st.text()).map(tuple),
+        **dict.fromkeys(("tokens", "tokens_before", "tokens_after", "context_tokens"), tokens),
     }
     fields = kind.__dataclass_fields__
     return st.builds(kind, **{name: known[name] for name in fields if name in known})
