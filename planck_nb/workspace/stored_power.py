@@ -8,14 +8,18 @@ case, because the policy decides on each of their calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.identity import Grants
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
 from planck_nb.workspace.session_settings import KEY, SessionSettings, limited, read_rules
+
+WAITING = "waiting"
+"""The key of the session's metadata for what a plain resume has left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class StoredPower:
         signed_settings: The settings as far as they are authentic, to know whether they have to be written.
         base_urls: The addresses that were stored for agents that do not say themselves where their model is.
         left_out: What was left out, in a few words for each kind.
+        waiting: What was left out, as JSON data: to be stored under the key `WAITING`, because the agents that are
+            started again are stored without it, and the user may trust the session later.
     """
 
     members: SessionMembers
@@ -35,6 +41,7 @@ class StoredPower:
     signed_settings: SessionSettings
     base_urls: Mapping[str, str] = field(default_factory=dict[str, str])
     left_out: tuple[str, ...] = ()
+    waiting: JsonObject = field(default_factory=dict[str, Any])
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -60,13 +67,16 @@ def read_power(
         trusted: Whether the user has said that it is to be restored as if the user had written it.
         is_workspace_tool: Whether a tool of this name is one of the workspace: built in, or of a TOOL.json file.
     """
-    stored = SessionSettings.of_stored(session.get_metadata().get(KEY))
+    metadata = session.get_metadata()
+    stored = SessionSettings.of_stored(metadata.get(KEY))
+    waiting = _Waiting.of(metadata.get(WAITING))
     signed = SessionSettings.of_stored(session.get_signed_metadata(KEY))
     if trusted:
         everything = SessionMembers(
-            tuple(replace(member, authentic=True) for member in members.members),
+            tuple(replace(waiting.added_to(member), authentic=True) for member in members.members),
             tuple(replace(rule, authentic=True) for rule in members.rules),
         )
+        stored = waiting.settings_with(stored, [member.identity.id for member in members.members])
         return StoredPower(everything, stored, signed, stored.base_urls)
     denied = (rule for rule in stored.rules if rule.action == "deny")
     settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))))
@@ -74,9 +84,68 @@ def read_power(
         tuple(_without_power(member, is_workspace_tool, stored.base_urls) for member in members.members),
         tuple(rule for rule in members.rules if rule.authentic),
     )
-    waiting = [rule for rule in stored.rules if rule not in settings.rules]
-    left_out = _left_out(members, kept, len(waiting), {*stored.base_urls.items()} - {*signed.base_urls.items()})
-    return StoredPower(kept, settings, signed, stored.base_urls, tuple(left_out))
+    rules = [rule for rule in stored.rules if rule not in settings.rules]
+    left_out = _left_out(members, kept, len(rules), {*stored.base_urls.items()} - {*signed.base_urls.items()})
+    kept_for_later = _Waiting.from_session(members, metadata.get(KEY)).data if left_out else {}
+    return StoredPower(kept, settings, signed, stored.base_urls, tuple(left_out), kept_for_later)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """What a plain resume has left out of a session, until the user trusts it.
+
+    Args:
+        data: As it is stored: the settings, and by agent id the tools, grants, options and source of the model.
+    """
+
+    data: JsonObject
+
+    @classmethod
+    def of(cls, stored: object) -> _Waiting:
+        return cls(stored if isinstance(stored, dict) else {})
+
+    @classmethod
+    def from_session(cls, members: SessionMembers, settings: object) -> _Waiting:
+        agents = {
+            member.identity.id: {
+                "tools": list(member.tools),
+                "grants": asdict(member.grants),
+                "options": member.options,
+                "model_source": member.model_source,
+            }
+            for member in members.members
+            if not member.authentic
+        }
+        return cls({"settings": settings, "agents": agents})
+
+    def settings_with(self, stored: SessionSettings, agent_ids: Sequence[str]) -> SessionSettings:
+        waiting = SessionSettings.of_stored(self.data.get("settings"))
+        rules = dict.fromkeys((*stored.rules, *waiting.rules_for(agent_ids)))
+        return replace(stored, rules=tuple(rules), base_urls={**waiting.base_urls, **stored.base_urls})
+
+    def added_to(self, member: AgentRecord) -> AgentRecord:
+        agents = self.data.get("agents")
+        found = agents.get(member.identity.id) if isinstance(agents, dict) else None
+        if not isinstance(found, dict):
+            return member
+        grants = found.get("grants")
+        grants = Grants(*(_texts(grants.get(name)) for name in _GRANTS)) if isinstance(grants, dict) else Grants()
+        options, source = found.get("options"), found.get("model_source")
+        known = member.model_source if "left_out" not in member.model_source else None
+        return replace(
+            member,
+            tools=tuple(dict.fromkeys((*member.tools, *_texts(found.get("tools"))))),
+            grants=grants if member.grants == Grants() else member.grants,
+            options={**options, **member.options} if isinstance(options, dict) else member.options,
+            model_source=source if known is None and isinstance(source, dict) else member.model_source,
+        )
+
+
+_GRANTS = ("tools", "skills", "models")
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
 
 
 def left_out_sentence(session: str, left_out: Iterable[str], reason: str = "") -> str:

@@ -65,7 +65,7 @@ from planck_nb.workspace.default_model import choose_model, paced
 from planck_nb.workspace.folder_files import TrustedFile, directory_notice, listed, untrusted
 from planck_nb.workspace.session_settings import KEY, SessionSettings
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent, name_of
-from planck_nb.workspace.stored_power import StoredPower, left_out_sentence, read_power
+from planck_nb.workspace.stored_power import WAITING, StoredPower, left_out_sentence, read_power
 from planck_nb.workspace.toolbox import Toolbox, tool_trust_items
 
 if TYPE_CHECKING:
@@ -792,9 +792,9 @@ class Workspace:
             self._unanswered = {}
         if power.left_out:
             problems.insert(0, left_out_sentence(session.name, power.left_out, self._signing.problem))
-        await (
-            self.save_session_settings()
-        )  # rules of version 0.1.0 are for the agents that it recorded, and for no later one
+            await session.save_metadata({WAITING: power.waiting})
+        # Rules of version 0.1.0 are for the agents that it recorded, and for no later one.
+        await self.save_session_settings()
         return problems
 
     async def _follow_session(self, find: ToolResolver | None) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +13,7 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from playwright.sync_api import Browser, Page, Route
 from support.hostile_session import hostile_session, turn
+from support.listener import Listener
 from support.payloads import payloads
 
 from planck_nb.ai.messages import UserMessage
@@ -32,26 +30,6 @@ INSPECTED = """() => {
         .filter(link => !['http:', 'https:', 'mailto:', 'file:'].includes(link.protocol));
     return [window.ran, handlers.map(attribute => attribute.value), links.map(link => link.outerHTML)];
 }"""
-
-
-class Listener:
-    """Counts connections to a port of this machine, which is the host of the payloads."""
-
-    def __init__(self) -> None:
-        self.connections = 0
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        threading.Thread(target=self._count, daemon=True).start()
-
-    def _count(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                self.connections += 1
-                connection.close()
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 @pytest.fixture(scope="module")

@@ -272,6 +272,24 @@ async def test_a_key_that_cannot_be_used_is_said_and_stops_nothing(name: str, tm
         assert await place.fork("copy", find=notebook.find) is not None
 
 
+async def test_trust_that_comes_later_restores_what_was_left_out(tmp_path: Path, home: Path) -> None:
+    await write(tmp_path, home)
+    other = tmp_path / "other"
+    other.mkdir()
+    for _ in range(2):
+        async with load(tmp_path, other) as place:
+            await place.resume(find=Notebook().find)
+            assert breaches(place, Notebook(), []) == []
+            assert "bash:ls" not in [str(rule) for rule in place.approvals.policy.rules]
+    async with load(tmp_path, other) as place:
+        assert await place.resume(find=Notebook().find, trust=True) == []
+        assert "send" in [tool.name for tool in place.agent("ann").tools]
+        assert "bash:ls" in " ".join(map(str, place.approvals.policy.rules))
+    async with load(tmp_path, other) as place:  # and what was trusted is the user's from then on
+        assert await place.resume(find=Notebook().find) == []
+        assert "send" in [tool.name for tool in place.agent("ann").tools]
+
+
 def test_two_processes_get_the_same_key_and_only_the_user_can_read_it(home: Path) -> None:
     found: list[bytes] = []
     threads = [threading.Thread(target=lambda: found.append(user_key(home / ".planck"))) for _ in range(16)]

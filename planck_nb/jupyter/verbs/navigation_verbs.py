@@ -17,6 +17,7 @@ from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sessions import Branch
+from planck_nb.tools.reserved_names import is_reserved
 from planck_nb.workspace.workspace import ToolResolver
 
 if TYPE_CHECKING:
@@ -145,11 +146,15 @@ def _count(number: int, noun: str) -> str:
 
 
 def _tool_resolver(notebook: Notebook) -> ToolResolver:
-    """Finds the tools of restored agents among the functions of the notebook."""
+    """Finds the tools of restored agents among the functions of the notebook.
+
+    A plain function with the name of a built-in tool does not take its place: a stored session may have named it.
+    """
 
     def resolve(name: str) -> Tool | None:
         value = notebook.names.get(name)
-        return as_tool(value) if is_function(value) else None
+        deliberate = isinstance(value, Tool) or not is_reserved(name)
+        return as_tool(value) if is_function(value) and deliberate else None
 
     return resolve
 
