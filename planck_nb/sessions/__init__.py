@@ -1,17 +1,17 @@
 """Durable sessions: a journal for each session, materialized in DuckDB and queried with SQL."""
 
 from planck_nb.sessions.branch import Branch
+from planck_nb.sessions.deletion import delete_session
 from planck_nb.sessions.directory import (
     SessionInfo,
-    delete_session,
     find_by_id,
     find_by_name,
     find_session,
     list_sessions,
-    open_in,
     session_files,
 )
 from planck_nb.sessions.export import ExportFormat, export_session, import_session
+from planck_nb.sessions.lock import open_in
 from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
 from planck_nb.sessions.paging import Page, Row
 from planck_nb.sessions.queries import VIEWS, Query, query, query_async, query_into

@@ -1,13 +1,10 @@
-"""The sessions directory: the files of a session, the list of sessions, and the lock of the one that writes."""
+"""The sessions directory: the files of a session, and the list of sessions."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
-import shutil
-import socket
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,17 +12,9 @@ from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 
-import filelock
-
-from planck_nb.base.errors import (
-    SessionError,
-    SessionFormatError,
-    SessionLockedError,
-    SessionNotFoundError,
-    did_you_mean,
-)
+from planck_nb.base.errors import SessionError, SessionFormatError, SessionNotFoundError, did_you_mean
 from planck_nb.sessions.codec import decode_header
-from planck_nb.sessions.journal_file import lock_file, read_first_line
+from planck_nb.sessions.journal_file import read_first_line
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
@@ -69,8 +58,13 @@ class SessionInfo:
 
     @property
     def lock(self) -> Path:
-        """The file whose lock the writing process holds."""
+        """The file whose lock the writing process holds, and which names that process."""
         return self.path.with_name(f"{self.id}.lock")
+
+    @property
+    def lock_marker(self) -> Path:
+        """The file that exists while a process writes, on file systems without locks."""
+        return self.path.with_name(f"{self.id}.lock.held")
 
 
 def make_sessions_directory(directory: Path) -> None:
@@ -260,18 +254,20 @@ def session_files(session: SessionInfo) -> list[Path]:
         Its files, including those in its folders, but not its lock.
     """
     files: list[Path] = []
-    for path in _own_paths(session):
-        inner = path.rglob("*") if _is_folder(path) else (path,)
-        files += (file for file in inner if not _is_folder(file))
+    for path in own_paths(session):
+        inner = path.rglob("*") if is_folder(path) else (path,)
+        files += (file for file in inner if not is_folder(file))
     return sorted(files)
 
 
-def _own_paths(session: SessionInfo) -> list[Path]:
+def own_paths(session: SessionInfo) -> list[Path]:
+    """List the files and folders whose names begin with that of the session, but not its lock."""
     stem = session.path.name.removesuffix(_SUFFIX)
     return [path for path in session.path.parent.iterdir() if path.name.startswith(f"{stem}.")]
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether this is a folder, not a link to one."""
     return path.is_dir() and not path.is_symlink()
 
 
@@ -299,86 +295,3 @@ def _read_info(path: Path) -> SessionInfo:
         raise SessionFormatError(f"{path.name} holds another session; rename it back.")
     renamed = header.name != name
     return SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied, renamed)
-
-
-def delete_session(session: SessionInfo, *, confirm: str) -> None:
-    """Delete a session and all its files permanently.
-
-    Args:
-        session: The session.
-        confirm: The name of the session, to confirm that it is to be deleted.
-
-    Raises:
-        SessionLockedError: A process has the session open.
-        SessionError: `confirm` is not the name of the session, or a file cannot be deleted.
-    """
-    if confirm != session.name:
-        raise SessionError(f"Nothing was deleted: repeat the session's name, {session.name!r}, to confirm.")
-    lock = lock_session(session, "deleting")
-    try:
-        with session.path.open("r+b") as journal:  # the lock file may have been deleted, but not the lock on this
-            lock_file(journal.fileno(), session.path)
-        # The journal is deleted last: as long as it exists, the session is listed and deleting can be tried again.
-        for path in sorted(_own_paths(session), key=lambda path: path == session.path):
-            if _is_folder(path):
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        session.lock.unlink(missing_ok=True)
-    except OSError as error:
-        raise SessionError(f"Session {session.name!r} could not be deleted ({error.strerror}).") from error
-    finally:
-        lock.release()
-
-
-def lock_session(session: SessionInfo, owner: str) -> filelock.BaseFileLock:
-    """Acquire the lock that makes this process the session's only writer.
-
-    `owner` is written to the lock file, for people. Raises SessionLockedError, with the owner of the lock.
-    """
-    lock = filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        raise SessionLockedError(
-            f"Session {session.name!r} is open in {_owner_of(session)}; close it there, or query it with SQL from here."
-        ) from error
-    except OSError as error:
-        raise SessionError(f"The session's lock {session.lock} cannot be acquired ({error.strerror}).") from error
-    with suppress(OSError):  # Windows keeps a locked file from being written; the lock holds all the same
-        session.lock.write_text(json.dumps({"owner": owner, "pid": os.getpid(), "host": socket.gethostname()}))
-    return lock
-
-
-def open_in(session: SessionInfo) -> str | None:
-    """Return which process has a session open.
-
-    This acquires the session's lock for an instant, because a killed process may have left a lock file.
-
-    Args:
-        session: The session.
-
-    Returns:
-        A description for people, for example "process 4711 (sales.ipynb)"; None if the session is not open.
-    """
-    if not session.lock.exists():
-        return None
-    owner = _owner_of(session).removesuffix(" already")
-    try:
-        with filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False):
-            return None
-    except filelock.Timeout:
-        return owner
-    except OSError:
-        return None
-
-
-def _owner_of(session: SessionInfo) -> str:
-    try:
-        data = json.loads(session.lock.read_text())
-        owner, pid = data["owner"], data["pid"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
-    if pid == os.getpid():
-        return "this process already"
-    return f"process {pid}" + (f" ({owner})" if owner else "")

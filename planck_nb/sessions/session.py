@@ -31,13 +31,13 @@ from planck_nb.sessions.directory import (
     SessionInfo,
     find_by_id,
     find_session,
-    lock_session,
     make_sessions_directory,
     new_session_info,
     unused_name,
 )
 from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.journal_writer import DoneCallback, Writer
+from planck_nb.sessions.lock import lock_session
 from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.segments import Position
@@ -158,7 +158,15 @@ class Session(SessionReader):
         return cls._locked(info, owner, lambda: JournalFile.create(info.path, header), signer)
 
     @classmethod
-    def open(cls, directory: Path, id_or_name: str, *, owner: str = "", signer: Signer | None = None) -> Self:
+    def open(
+        cls,
+        directory: Path,
+        id_or_name: str,
+        *,
+        owner: str = "",
+        signer: Signer | None = None,
+        take_over: bool = False,
+    ) -> Self:
         """Open a session for writing.
 
         Args:
@@ -166,6 +174,9 @@ class Session(SessionReader):
             id_or_name: The session's id, or its name; if several sessions have the name, the newest is opened.
             owner: Shown to people who find the session in use, for example the notebook's name.
             signer: Signs the rows that give agents power with the user's key; None leaves them without a signature.
+            take_over: Open the session also if a process on another computer may still have it open, which cannot be
+                found out on file systems without locks. Use it only if that process has ended: two processes that
+                write a session damage it. On file systems with locks it has no effect.
 
         Returns:
             The open session.
@@ -177,7 +188,7 @@ class Session(SessionReader):
             SessionError: The journal cannot be written.
         """
         info = find_session(directory, id_or_name)
-        session = cls._locked(info, owner, lambda: JournalFile.open(info.path), signer)
+        session = cls._locked(info, owner, lambda: JournalFile.open(info.path), signer, take_over=take_over)
         session._materializer.written(1)  # noqa: SLF001 - lines that a crash has left
         return session
 
@@ -199,8 +210,16 @@ class Session(SessionReader):
         return SessionReader(find_session(directory, id_or_name))
 
     @classmethod
-    def _locked(cls, info: SessionInfo, owner: str, journal: Callable[[], JournalFile], signer: Signer | None) -> Self:
-        lock = lock_session(info, owner)
+    def _locked(
+        cls,
+        info: SessionInfo,
+        owner: str,
+        journal: Callable[[], JournalFile],
+        signer: Signer | None,
+        *,
+        take_over: bool = False,
+    ) -> Self:
+        lock = lock_session(info, owner, take_over=take_over)
         try:
             return cls(info, lock, journal(), signer)
         except BaseException:

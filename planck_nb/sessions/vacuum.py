@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError
-from planck_nb.sessions.directory import SessionInfo, list_sessions, lock_session, session_files
+from planck_nb.sessions.directory import SessionInfo, list_sessions, session_files
 from planck_nb.sessions.journal_file import JournalFile
+from planck_nb.sessions.lock import lock_session
 from planck_nb.sessions.materialize import materialize
 from planck_nb.sessions.segments import Position, compress_segment, old_segments
 

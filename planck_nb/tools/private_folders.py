@@ -14,17 +14,16 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from planck_nb.base.processes import process_namespace, start_time
+
 _PREFIX = "planck-nb-"
 _NAME = re.compile(rf"{_PREFIX}(?P<process>\d+)-(?P<start>\d+)-(?P<namespace>\d+)-\w+")
-
-_STARTED = 19
-"""The index, after the name of the program, of the start time in /proc/PID/stat."""
 
 
 def make_private_folder() -> Path:
     """Create a folder that only this user can read, and that is removed when this process ends."""
     process = os.getpid()
-    prefix = f"{_PREFIX}{process}-{_start_time(process)}-{_namespace()}-"
+    prefix = f"{_PREFIX}{process}-{start_time(process)}-{process_namespace()}-"
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     atexit.register(_remove, folder, process)
     return folder
@@ -35,9 +34,9 @@ def remove_stale_folders() -> None:
     with suppress(OSError):
         for entry in os.scandir(tempfile.gettempdir()):
             found = _NAME.fullmatch(entry.name)
-            if found is not None and int(found["namespace"]) == _namespace() and _is_ours(entry.path):
+            if found is not None and int(found["namespace"]) == process_namespace() and _is_ours(entry.path):
                 process, start = int(found["process"]), int(found["start"])
-                if _start_time(process) != start:
+                if start_time(process) != start:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 
@@ -48,27 +47,6 @@ def _is_ours(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
-
-
-def _start_time(process: int) -> int:
-    """When a process began, -1 if there is none. Without /proc it is 0 for all processes that run."""
-    try:
-        if not Path("/proc/self/stat").exists():
-            os.kill(process, 0)
-            return 0
-        return int(Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[_STARTED])
-    except PermissionError:
-        return 0
-    except (OSError, ValueError, IndexError):
-        return -1
-
-
-def _namespace() -> int:
-    """The namespace of process numbers: containers that share a temporary folder have different ones."""
-    try:
-        return Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0
 
 
 def _remove(folder: Path, process: int) -> None:

@@ -471,6 +471,7 @@ class Workspace:
         find: ToolResolver | None = None,
         model: Model | str | None = None,
         trust: bool = False,
+        take_over: bool = False,
     ) -> list[str]:
         """Continue a stored session with its agents, their history, usage and tools, and the remembered approvals.
 
@@ -490,6 +491,8 @@ class Workspace:
                 or its name. With it, the session may be the one that is open already.
             trust: Whether to restore everything that is in the session, as if the user had written all of it. With it,
                 too, the session may be the one that is open already.
+            take_over: Whether to open the named session even if a process on another computer may still have it open,
+                as in `Session.open`. Use it only if that process has ended.
 
         Returns:
             A sentence about each agent, tool and model that could not be restored, and about what was left out.
@@ -515,7 +518,7 @@ class Workspace:
                 else:
                     self._choose_model(chosen)
                     return []
-            session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name)
+            session = self._open_newest() if id_or_name is None else self._open_stored(id_or_name, take_over=take_over)
             return await self._move_to(session, find, model=chosen, strict=not reopened, trusted=trust)
 
     @property
@@ -931,8 +934,9 @@ class Workspace:
             with suppress(SessionError):
                 self._factory.session.close()
 
-    def _open_stored(self, id_or_name: str) -> Session:
-        return Session.open(self.sessions_dir, id_or_name, owner=self.owner, signer=self._signing.signer)
+    def _open_stored(self, id_or_name: str, *, take_over: bool = False) -> Session:
+        signer = self._signing.signer
+        return Session.open(self.sessions_dir, id_or_name, owner=self.owner, signer=signer, take_over=take_over)
 
     @cached_property
     def _signing(self) -> _Signing:

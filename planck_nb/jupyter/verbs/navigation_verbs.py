@@ -121,15 +121,22 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     Option("model", "m", MODEL, "the model in place of those that are not found again or, if all are, of all"),
     Option("base-url", None, Kind("URL"), "the address of that model's server, if not the usual one"),
     Option("trust", None, None, "restore the rules, addresses and functions of a session that you did not write"),
+    Option("take-over", None, None, "open it although a process on another computer, which has ended, has it open"),
     example="resume calm-fox",
 )
-async def resume(notebook: Notebook, session: str | None, model: str | None, base_url: str | None, trust: bool) -> Text:
+async def resume(  # noqa: PLR0917 - one parameter for each of the declaration above
+    notebook: Notebook, session: str | None, model: str | None, base_url: str | None, trust: bool, take_over: bool
+) -> Text:
     """Resume the session."""
     workspace = notebook.workspace
     if base_url and not model:
         raise UsageError("--base-url needs --model: it is the address of that model's server.")
+    if take_over and not session:
+        raise UsageError("--take-over needs the name of the session.")
     chosen = workspace.model(model, base_url=base_url) if model else None
-    notices = await workspace.resume(session, find=_tool_resolver(notebook), model=chosen, trust=trust)
+    notices = await workspace.resume(
+        session, find=_tool_resolver(notebook), model=chosen, trust=trust, take_over=take_over
+    )
     notebook.controller.choose_current()
     agents = _listed(workspace.agents.values())
     return Text("\n".join([f"This notebook continues {workspace.session.name} with {agents}.", *notices]))

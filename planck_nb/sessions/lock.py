@@ -1,0 +1,218 @@
+"""The lock of the process that writes a session.
+
+The kernel releases the lock of a file when the process ends that has it. Some file systems have no such locks, for
+example Lustre without its mount option `flock`. On these, a second file exists for as long as a process has the lock;
+a killed process leaves it behind. It is removed if its process was one of this computer, and otherwise on demand.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from planck_nb.base.errors import SessionError, SessionLockedError
+from planck_nb.base.processes import boot_id, process_namespace, start_time
+from planck_nb.sessions.directory import SessionInfo
+
+_NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+_LARGEST = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """The process that a lock names; `process` is 0 if it names none that can be read."""
+
+    process: int = 0
+    owner: str = ""
+    host: str = ""
+    boot: str = ""
+    namespace: int = 0
+    started: int = 0
+
+    @classmethod
+    def this(cls, owner: str) -> _Owner:
+        process = os.getpid()
+        return cls(process, owner, socket.gethostname(), boot_id(), process_namespace(), start_time(process))
+
+    @classmethod
+    def read(cls, path: Path) -> _Owner:
+        try:
+            with path.open("rb") as file:
+                data = json.loads(file.read(_LARGEST))
+            process, owner, host, boot = data["pid"], data["owner"], data.get("host", ""), data.get("boot", "")
+            namespace, started = data.get("namespace", 0), data.get("started", 0)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return cls()
+        if not all(isinstance(text, str) for text in (owner, host, boot)):
+            return cls()
+        if not all(type(number) is int for number in (process, namespace, started)):
+            return cls()
+        return cls(process, owner, host, boot, namespace, started)
+
+    def write(self, path: Path) -> None:
+        data = {
+            "owner": self.owner,
+            "pid": self.process,
+            "host": self.host,
+            "boot": self.boot,
+            "namespace": self.namespace,
+            "started": self.started,
+        }
+        with suppress(OSError):  # Windows keeps a locked file from being written; the lock holds all the same
+            path.write_text(json.dumps(data))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is a process of this computer, of which one can see if it is running."""
+        here = (self.host, self.boot, self.namespace) == (socket.gethostname(), boot_id(), process_namespace())
+        return self.process > 0 and here
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is running on this computer."""
+        return self.is_here and start_time(self.process) == self.started
+
+    @property
+    def is_this(self) -> bool:
+        """Whether it is this process."""
+        return self.process == os.getpid() and self.host in {"", socket.gethostname()}
+
+    def __str__(self) -> str:
+        if not self.process:
+            return "another process"
+        if self.is_this:
+            return "this process"
+        elsewhere = f" on {self.host[:80]}" if self.host and self.host != socket.gethostname() else ""
+        return f"process {self.process}{elsewhere}" + (f" ({self.owner[:200]})" if self.owner else "")
+
+
+def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -> filelock.BaseFileLock:
+    """Acquire the lock that makes this process the session's only writer.
+
+    Args:
+        session: The session.
+        owner: Stored with the lock, for people.
+        take_over: Acquire the lock also if a process on another computer may still have it, which can be found out
+            only on a file system with locks. It has no effect on such a file system.
+
+    Returns:
+        The lock.
+
+    Raises:
+        SessionLockedError: Another process has the lock. The error names it.
+        SessionError: The lock cannot be acquired.
+    """
+    try:
+        lock = _acquire(session, take_over=take_over)
+    except OSError as error:
+        raise SessionError(f"The session's lock {session.lock} cannot be acquired ({error.strerror}).") from error
+    if lock is None:
+        raise _locked(session, take_over=take_over)
+    _Owner.this(owner).write(session.lock)
+    return lock
+
+
+def open_in(session: SessionInfo) -> str | None:
+    """Return which process has a session open.
+
+    This acquires the session's lock for an instant, because a killed process may have left a lock file.
+
+    Args:
+        session: The session.
+
+    Returns:
+        A description for people, for example "process 4711 (sales.ipynb)"; None if the session is not open.
+    """
+    if not session.lock.exists():
+        return None
+    owner = str(_owner_of(session))
+    try:
+        lock = _acquire(session)
+    except OSError:
+        return None
+    if lock is None:
+        return owner
+    lock.release()
+    return None
+
+
+def _acquire(session: SessionInfo, *, take_over: bool = False) -> filelock.BaseFileLock | None:
+    """Acquire the lock of the kernel or, on a file system that has none, a lock file. Returns None if it is in use."""
+    try:
+        native = filelock.FileLock(session.lock, timeout=0, mode=0o600, thread_local=False, fallback_to_soft=False)
+        return native if _try(native) else None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    soft = filelock.SoftFileLock(session.lock_marker, timeout=0, mode=0o600, thread_local=False)
+    # The first attempt may only remove the file of a process that was killed on this computer.
+    if _try(soft) or _try(soft):
+        return soft
+    if take_over and not _owner_of(session).is_running and _remove_marker(session) and _try(soft):
+        return soft
+    return None
+
+
+def _try(lock: filelock.BaseFileLock) -> bool:
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        return False
+    return True
+
+
+def _remove_marker(session: SessionInfo) -> bool:
+    """Remove the lock file of a process that may have ended, but none that another process creates meanwhile."""
+    marker = session.lock_marker
+    aside = marker.with_name(f"{marker.name}.{secrets.token_hex(6)}")
+    try:
+        judged = marker.read_bytes()
+        marker.rename(aside)
+    except FileNotFoundError:
+        return True
+    unchanged = aside.read_bytes() == judged
+    if not unchanged:
+        with suppress(FileExistsError):
+            os.link(aside, marker)
+    aside.unlink()
+    return unchanged
+
+
+def _owner_of(session: SessionInfo) -> _Owner:
+    """Return the process that has the session's lock, as far as its files name it."""
+    owner = _Owner.read(session.lock)
+    try:
+        process, host = session.lock_marker.read_text("ascii").splitlines()[:2]
+        named = int(process)
+    except FileNotFoundError:
+        return owner
+    except (OSError, ValueError):
+        return _Owner()
+    if owner.process == named:
+        return owner
+    # A process that was killed before it could name itself. filelock adds the namespace to the host, after "?".
+    here = socket.gethostname()
+    if host.partition("?")[0] != here:
+        return _Owner(process=named, host=host[:80])
+    return _Owner(named, "", here, boot_id(), process_namespace(), max(start_time(named), 0))
+
+
+def _locked(session: SessionInfo, *, take_over: bool) -> SessionLockedError:
+    owner = _owner_of(session)
+    already = " already" if owner.is_this else ""
+    sentence = f"Session {session.name!r} is open in {owner}{already}; close it there, or query it with SQL from here."
+    if owner.is_running or not session.lock_marker.exists():
+        refused = " It cannot be taken over while that process is running." if take_over and owner.is_running else ""
+        return SessionLockedError(sentence + refused)
+    return SessionLockedError(
+        f"{sentence} If that process has ended, take the session over with "
+        f"`%planck resume {session.name} --take-over`, in Python with Session.open(…, take_over=True)."
+    )

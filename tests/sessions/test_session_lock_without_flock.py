@@ -1,0 +1,197 @@
+"""The lock of a session on file systems without locks: the kernel refuses `flock` in the processes of these tests."""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planck_nb.sessions import Session, delete_session, find_session
+
+REFUSE = r"""
+import ctypes, fcntl, platform, struct, sys, tempfile
+NUMBERS = {"x86_64": 73, "aarch64": 32}
+
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+def refuse_flock(error):
+    call = NUMBERS.get(platform.machine(), -1)
+    steps = [(0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7FFF0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBi", *step) for step in steps))
+    program = Program(len(steps), ctypes.cast(code, ctypes.c_void_p))
+    libc = ctypes.CDLL(None)
+    libc.prctl(38, 1, 0, 0, 0)
+    libc.prctl(22, 2, ctypes.byref(program), 0, 0)
+    try:
+        with tempfile.TemporaryFile() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as refused:
+        return refused.errno == error
+    return False
+
+if not refuse_flock(int(sys.argv[1])):
+    sys.exit(77)
+from pathlib import Path
+from planck_nb.errors import PlanckError
+from planck_nb.sessions import Session, compact_store, delete_session, find_session, open_in
+directory = Path(sys.argv[2])
+def attempt(act):
+    try:
+        return act()
+    except PlanckError as error:
+        return f"{type(error).__name__}: {error}"
+def opened(**options):
+    session = Session.open(directory, "mine", owner="b.ipynb", **options)
+    session.close()
+    return f"opened, {sorted(path.name for path in directory.glob('*.held*'))}"
+"""
+
+HOLD = """
+session = Session.create(directory, name="mine", owner="a.ipynb")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can refuse a system call")
+
+ERRORS = [errno.ENOSYS, errno.ENOTSUP]
+
+
+def start(error: int, directory: Path, script: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", "-c", REFUSE + script, str(error), str(directory)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def run(error: int, directory: Path, script: str) -> list[str]:
+    """Run statements in a process without `flock` and return the lines that it printed."""
+    with start(error, directory, script) as process:
+        said, _ = process.communicate()
+    if process.returncode == 77:
+        pytest.skip("this kernel does not refuse system calls")
+    assert process.returncode == 0
+    return said.splitlines()
+
+
+def killed_holder(error: int, directory: Path) -> int:
+    with start(error, directory, HOLD) as holder:
+        assert holder.stdout is not None
+        if holder.stdout.readline() != "ready\n":
+            pytest.skip("this kernel does not refuse system calls")
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    return holder.pid
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_the_session_of_a_killed_process_is_opened_by_the_next_one(tmp_path: Path, error: int) -> None:
+    killed_holder(error, tmp_path)
+    assert list(tmp_path.glob("*.held"))
+    said = run(error, tmp_path, "print(open_in(find_session(directory, 'mine'))); print(attempt(opened))")
+    assert said == ["None", "opened, []"]
+    killed_holder_left = json.loads(find_session(tmp_path, "mine").lock.read_text())
+    assert killed_holder_left["owner"] == "b.ipynb"
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_running_process_keeps_its_session_and_is_named(tmp_path: Path, error: int) -> None:
+    with start(error, tmp_path, HOLD) as holder:
+        assert holder.stdout is not None
+        if holder.stdout.readline() != "ready\n":
+            pytest.skip("this kernel does not refuse system calls")
+        said = run(
+            error,
+            tmp_path,
+            "info = find_session(directory, 'mine')\n"
+            "print(open_in(info)); print(attempt(opened)); print(attempt(lambda: opened(take_over=True)))\n"
+            "print(attempt(lambda: delete_session(info, confirm='mine'))); print(compact_store(directory))",
+        )
+        holder.communicate()
+    name = f"process {holder.pid} (a.ipynb)"
+    locked = f"SessionLockedError: Session 'mine' is open in {name}; close it there, or query it with SQL from here."
+    refused = " It cannot be taken over while that process is running."
+    assert said == [name, locked, locked + refused, locked, "0"]
+    assert run(error, tmp_path, "print(attempt(opened))") == ["opened, []"]
+
+
+def test_the_session_of_another_computer_is_opened_on_demand_only(tmp_path: Path) -> None:
+    pid = killed_holder(errno.ENOTSUP, tmp_path)
+    session = find_session(tmp_path, "mine")
+    record = json.loads(session.lock.read_text())
+    assert (record["pid"], record["started"] > 0) == (pid, True)
+    session.lock.write_text(json.dumps(record | {"host": "node7", "boot": "other"}))
+    session.lock_marker.write_text(f"{pid}\nnode7\n123\n")
+    said = run(
+        errno.ENOTSUP,
+        tmp_path,
+        "print(open_in(find_session(directory, 'mine'))); print(attempt(opened))\n"
+        "print(attempt(lambda: opened(take_over=True))); print(attempt(opened))",
+    )
+    locked = (
+        f"SessionLockedError: Session 'mine' is open in process {pid} on node7 (a.ipynb); close it there, or query it "
+        "with SQL from here. If that process has ended, take the session over with `%planck resume mine --take-over`, "
+        "in Python with Session.open(…, take_over=True)."
+    )
+    assert said == [
+        f"process {pid} on node7 (a.ipynb)",
+        locked,
+        "opened, []",
+        "opened, []",
+    ]
+
+
+@pytest.mark.parametrize(
+    "marker", [b"", b"\xff\xfe", b"{}", b"12", b"4711\nnode7\n", b"99999999999999999999\nnode7\n", b"-1\nx\n1\n"]
+)
+def test_a_lock_that_names_nobody_can_be_taken_over(tmp_path: Path, marker: bytes) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        pass
+    for record in ('{"owner": 1}', "[]", '{"owner": "x", "pid": "y"}', "x" * 100_000, "[" * 5_000):
+        session.info.lock.write_text(record)
+    session.info.lock_marker.write_bytes(marker)
+    said = run(errno.ENOSYS, tmp_path, "print(attempt(opened)); print(attempt(lambda: opened(take_over=True)))")
+    assert re.match(r"SessionLockedError: Session 'mine' is open in .*--take-over", said[0])
+    assert said[1] == "opened, []"
+
+
+def test_a_deleted_session_leaves_no_lock(tmp_path: Path) -> None:
+    killed_holder(errno.ENOSYS, tmp_path)
+    script = "print(attempt(lambda: delete_session(find_session(directory, 'mine'), confirm='mine')))"
+    assert run(errno.ENOSYS, tmp_path, script) == ["None"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_workspace_takes_a_session_over(tmp_path: Path) -> None:
+    pid = killed_holder(errno.ENOTSUP, tmp_path)
+    session = find_session(tmp_path, "mine")
+    session.lock_marker.write_text(f"{pid}\nnode7\n123\n")
+    session.lock.write_text(json.dumps({"owner": "a.ipynb", "pid": pid, "host": "node7"}))
+    script = """
+import asyncio
+from planck_nb.config import Config
+from planck_nb.workspace import Workspace
+async def resume(**options):
+    async with Workspace(Config.load(environment={}, directory=directory, home=directory, sessions_dir=directory)) as workspace:
+        await workspace.resume("mine", **options)
+        return workspace.session.name
+print(attempt(lambda: asyncio.run(resume())))
+print(attempt(lambda: asyncio.run(resume(take_over=True))))
+"""
+    refused, resumed = run(errno.ENOTSUP, tmp_path, script)
+    assert refused.startswith(f"SessionLockedError: Session 'mine' is open in process {pid} on node7 (a.ipynb)")
+    assert resumed == "mine"
+
+
+def test_a_lock_of_the_kernel_is_not_taken_over(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        with pytest.raises(Exception, match="is open in this process already"):
+            Session.open(tmp_path, "mine", take_over=True)
+        assert not session.info.lock_marker.exists()
+        assert json.loads(session.info.lock.read_text())["pid"] == os.getpid()
+    Session.open(tmp_path, "mine", take_over=True).close()
+    delete_session(session.info, confirm="mine")
