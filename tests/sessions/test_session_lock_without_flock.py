@@ -176,7 +176,8 @@ import asyncio
 from planck_nb.config import Config
 from planck_nb.workspace import Workspace
 async def resume(**options):
-    async with Workspace(Config.load(environment={}, directory=directory, home=directory, sessions_dir=directory)) as workspace:
+    config = Config.load(environment={}, directory=directory, home=directory, sessions_dir=directory)
+    async with Workspace(config) as workspace:
         await workspace.resume("mine", **options)
         return workspace.session.name
 print(attempt(lambda: asyncio.run(resume())))
