@@ -69,7 +69,7 @@ def read_power(
     """
     metadata = session.get_metadata()
     stored = SessionSettings.of_stored(metadata.get(KEY))
-    waiting = _Waiting.of(metadata.get(WAITING))
+    waiting = _LeftOut.of(metadata.get(WAITING))
     signed = SessionSettings.of_stored(session.get_signed_metadata(KEY))
     if trusted:
         everything = SessionMembers(
@@ -86,12 +86,12 @@ def read_power(
     )
     rules = [rule for rule in stored.rules if rule not in settings.rules]
     left_out = _left_out(members, kept, len(rules), {*stored.base_urls.items()} - {*signed.base_urls.items()})
-    kept_for_later = _Waiting.from_session(members, metadata.get(KEY)).data if left_out else {}
+    kept_for_later = _LeftOut.from_session(members, metadata.get(KEY)).data if left_out else {}
     return StoredPower(kept, settings, signed, stored.base_urls, tuple(left_out), kept_for_later)
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _LeftOut:
     """What a plain resume has left out of a session, until the user trusts it.
 
     Args:
@@ -101,11 +101,11 @@ class _Waiting:
     data: JsonObject
 
     @classmethod
-    def of(cls, stored: object) -> _Waiting:
+    def of(cls, stored: object) -> _LeftOut:
         return cls(stored if isinstance(stored, dict) else {})
 
     @classmethod
-    def from_session(cls, members: SessionMembers, settings: object) -> _Waiting:
+    def from_session(cls, members: SessionMembers, settings: object) -> _LeftOut:
         agents = {
             member.identity.id: {
                 "tools": list(member.tools),
