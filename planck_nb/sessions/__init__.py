@@ -1,6 +1,7 @@
 """Durable sessions: a journal for each session, materialized in DuckDB and queried with SQL."""
 
 from planck_nb.sessions.branch import Branch
+from planck_nb.sessions.damage import Damage, read_damage
 from planck_nb.sessions.deletion import delete_session
 from planck_nb.sessions.directory import (
     SessionInfo,
@@ -26,6 +27,7 @@ __all__ = [
     "VIEWS",
     "AgentRecord",
     "Branch",
+    "Damage",
     "ExportFormat",
     "Page",
     "Query",
@@ -49,6 +51,7 @@ __all__ = [
     "query",
     "query_async",
     "query_into",
+    "read_damage",
     "read_members",
     "read_unanswered",
     "search",

@@ -74,6 +74,14 @@ def row_of(record: JsonObject) -> Row:
     return Row(record["id"], record["agent_id"], codec.message_of(record), written)
 
 
+def _first_of_each_id(rows: Iterable[Row]) -> list[Row]:
+    """Leave out rows with the id of an earlier one, which only a damaged journal has."""
+    first: dict[int, Row] = {}
+    for row in rows:
+        first.setdefault(row.db_id, row)
+    return list(first.values())
+
+
 _pagers: weakref.WeakSet[Pager] = weakref.WeakSet()
 
 
@@ -109,7 +117,7 @@ class Pager:
         def read(snapshot: _Snapshot) -> Page:
             stop = _NO_END if before is None else before
             checkpoint = snapshot.latest_summary(stop, agent_id)
-            return Page(snapshot.rows(checkpoint or 0, stop, agent_id), checkpoint)
+            return Page(_first_of_each_id(snapshot.rows(checkpoint or 0, stop, agent_id)), checkpoint)
 
         return self._read(end, read, agent_id)
 
@@ -121,7 +129,7 @@ class Pager:
 
         def read(snapshot: _Snapshot) -> list[Row]:
             checkpoint = snapshot.latest_summary(_NO_END, agent_id)
-            rows = snapshot.rows(checkpoint or 0, _NO_END, agent_id)
+            rows = _first_of_each_id(snapshot.rows(checkpoint or 0, _NO_END, agent_id))
             if not rows or rows[0].message.type != "summary":
                 return rows
             kept = set(rows[0].message.kept)

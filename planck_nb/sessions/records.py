@@ -17,13 +17,20 @@ _log = logging.getLogger(__name__)
 def read_records(journal: Path, *, end: Position | None = None) -> Iterator[JsonObject]:
     """Yield all rows of a journal in order, hidden ones included; without `end`, up to its end at this moment.
 
-    A damaged line is skipped and logged. Raises SessionFormatError for a line of a newer version.
+    A damaged line is skipped and logged, as is a row with the id of an earlier one. Raises SessionFormatError for a
+    line of a newer version.
     """
+    ids: set[int] = set()
     for lines, _ in read_rows(journal, end=end):
         for line in lines:
             record = codec.parse_line(line)
             if record is not None:
                 codec.check_version(record)
+                if record.get("kind") != "session":  # which has the id of the row before
+                    if record["id"] in ids:
+                        _log.warning("a row of %s with the id %d of an earlier one was skipped", journal, record["id"])
+                        continue
+                    ids.add(record["id"])
                 yield record
             elif not line.isspace():
                 _log.warning("a damaged line of %s was skipped: %.60r…", journal, line)

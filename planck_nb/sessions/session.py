@@ -33,6 +33,7 @@ from planck_nb.sessions.directory import (
     find_session,
     make_sessions_directory,
     new_session_info,
+    remove_stale_files,
     unused_name,
 )
 from planck_nb.sessions.journal_file import JournalFile
@@ -219,6 +220,7 @@ class Session(SessionReader):
         *,
         take_over: bool = False,
     ) -> Self:
+        remove_stale_files(info.path.parent)
         lock = lock_session(info, owner, take_over=take_over)
         try:
             return cls(info, lock, journal(), signer)

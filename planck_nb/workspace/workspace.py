@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from glob import escape
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +30,7 @@ from planck_nb.ai.client import Client
 from planck_nb.ai.messages import UserMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
-from planck_nb.base.aio import LoopLock
+from planck_nb.base.aio import LoopLock, run_in_thread
 from planck_nb.base.errors import (
     AgentError,
     ConfigError,
@@ -53,6 +53,7 @@ from planck_nb.sessions import (
     list_sessions,
     query,
     query_async,
+    read_damage,
     read_members,
     read_unanswered,
 )
@@ -773,6 +774,7 @@ class Workspace:
             power = await self._read_power(session, trusted=trusted)
             members = power.members
             unanswered = await read_unanswered(session)
+            damage = str(await run_in_thread(partial(read_damage, session.info)))
             finder = await self._finder(session, power, live or {}, model)
             found = finder.find(_staying(members), strict=strict)
             await self._leave()
@@ -796,6 +798,8 @@ class Workspace:
         if power.left_out:
             problems.insert(0, left_out_sentence(session.name, power.left_out, self._signing.problem))
             await session.save_metadata({WAITING: power.waiting})
+        if damage:
+            problems.insert(0, damage)
         # Rules of version 0.1.0 are for the agents that it recorded, and for no later one.
         await self.save_session_settings()
         return problems
