@@ -216,6 +216,9 @@ def test_an_open_session_is_refused_and_everything_stays(place: Place) -> None:
     error = other.run(f"%planck resume {name}").error
     assert error.startswith(f"SessionLockedError: Session {name!r} is open in process ")
     assert "(analysis.ipynb); close it there, or query it with SQL from here." in error
+    refused = other.run(f"%planck resume {name} --take-over").error
+    assert refused == f"{error} It cannot be taken over while that process is running."
+    assert "UsageError: --take-over needs the name of the session." in other.run("%planck resume --take-over").error
     assert "SessionNotFoundError: There is no other session to resume" in other.run("%planck resume").error
     assert value(other, "(workspace().session.name, agent().id, len(texts()))") == mine
     said(other, "%planck mine, too")
