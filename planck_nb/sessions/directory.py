@@ -200,7 +200,7 @@ def find_session(directory: Path, id_or_name: str) -> SessionInfo:
     sessions = list_sessions(directory)
     named = [session for session in sessions if session.name == id_or_name]
     identified = [session for session in sessions if session.id == id_or_name]
-    if not (identified or named):
+    if not (identified or named or "/" in id_or_name or "\\" in id_or_name):  # a path is no name
         cleaned = clean_name(id_or_name)
         named = [session for session in sessions if session.name == cleaned]
     if identified or named:

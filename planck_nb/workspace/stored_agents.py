@@ -21,6 +21,9 @@ from planck_nb.base.errors import ConfigError, ModelError, PlanckError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.members import AgentRecord, LastReply
 
+WAITS = "waits"
+"""A key in the stored source of a model whose address was left out, until the user trusts the session."""
+
 
 @dataclass(frozen=True, slots=True)
 class LiveAgent:
@@ -119,7 +122,11 @@ class AgentFinder:
             ModelError: With `strict`; one sentence about all that was not found.
         """
         found = [self._find(record) for record in records]
-        refused = [agent for agent in found if agent.lost and self.trusts(agent.record)]
+        refused = [
+            agent
+            for agent in found
+            if agent.lost and self.trusts(agent.record) and WAITS not in agent.record.model_source
+        ]
         if strict and refused and self.model is None:
             reasons = "; ".join(f"{name_of(agent.record)} ({agent.record.model}): {agent.lost}" for agent in refused)
             raise ModelError(f"{self.session} cannot be resumed as it was: {reasons}. {self._way_on()}")
@@ -138,7 +145,8 @@ class AgentFinder:
         except PlanckError as error:
             lost.append(str(error))
             sentence = f"{name_of(record)} has no model, because {record.model} cannot be used as it was: {error}."
-            model = unavailable(record.model, source, f"{sentence} {self._way_on()}")
+            kept = source if self.trusts(record) else _without_place(source)
+            model = unavailable(record.model, kept, f"{sentence} {self._way_on()}")
             if self.model is None:
                 problems.append(f"{sentence} {self._way_on()}")
         try:
@@ -194,6 +202,8 @@ class AgentFinder:
         for model in live.models:
             if model.unavailable is None and str(model) == reference and model_source(model) == source:
                 return model
+        if WAITS in source:
+            raise ModelError("the address of its server waits until you trust the session")
         if source.get("key") == "unknown":
             source = self._source_of_0_1_0(reference, str(source["base_url"]), trusted=self.trusts(record))
         elif not self.trusts(record):
@@ -243,6 +253,11 @@ class AgentFinder:
             except PlanckError as error:
                 raise ConfigError(f"the model {reference} of its compactor: {error}") from error
         return Compactor.from_description(description, model)
+
+
+def _without_place(source: JsonObject) -> JsonObject:
+    """The source to store for an agent of another hand: an address must not be signed with the agent's new start."""
+    return {WAITS: True} if ("base_url" in source or "identifier" in source) and "alias" not in source else source
 
 
 def _harmless(source: JsonObject) -> JsonObject:

@@ -17,6 +17,7 @@ from planck_nb.agent.identity import Grants
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
 from planck_nb.workspace.session_settings import KEY, SessionSettings, limited, read_rules
+from planck_nb.workspace.stored_agents import WAITS
 
 WAITING = "waiting"
 """The key of the session's metadata for what a plain resume has left out."""
@@ -81,7 +82,7 @@ def read_power(
     denied = (rule for rule in stored.rules if rule.action == "deny")
     settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))))
     kept = SessionMembers(
-        tuple(_without_power(member, is_workspace_tool, stored.base_urls) for member in members.members),
+        tuple(_without_power(member, is_workspace_tool) for member in members.members),
         tuple(rule for rule in members.rules if rule.authentic),
     )
     rules = [rule for rule in stored.rules if rule not in settings.rules]
@@ -131,7 +132,7 @@ class _LeftOut:
         grants = found.get("grants")
         grants = Grants(*(_texts(grants.get(name)) for name in _GRANTS)) if isinstance(grants, dict) else Grants()
         options, source = found.get("options"), found.get("model_source")
-        known = member.model_source if "left_out" not in member.model_source else None
+        known = None if WAITS in member.model_source else member.model_source
         return replace(
             member,
             tools=tuple(dict.fromkeys((*member.tools, *_texts(found.get("tools"))))),
@@ -164,22 +165,12 @@ def left_out_sentence(session: str, left_out: Iterable[str], reason: str = "") -
     return f"{said} {reason}".rstrip()
 
 
-def _without_place(member: AgentRecord, base_urls: Mapping[str, str]) -> JsonObject:
-    source = member.model_source
-    elsewhere = "base_url" in source or "identifier" in source or (not source and member.model in base_urls)
-    return {"left_out": ["base_url"]} if elsewhere and "alias" not in source else source
-
-
-def _without_power(
-    member: AgentRecord, is_workspace_tool: Callable[[str], bool], base_urls: Mapping[str, str]
-) -> AgentRecord:
+def _without_power(member: AgentRecord, is_workspace_tool: Callable[[str], bool]) -> AgentRecord:
     if member.authentic:
         return member
     return replace(
         member,
         tools=tuple(name for name in member.tools if is_workspace_tool(name)),
-        # Its address must not be signed when the agent is started again, so it is forgotten here.
-        model_source=_without_place(member, base_urls),
         grants=Grants(),
         grant_sources=(),
         # Additional fields can name servers that the provider calls.

@@ -145,7 +145,7 @@ def test_the_file(tmp_path: Path, kind: str, named: bool) -> None:
             '[[models]]\nid = "fast"\nmodel = "llama-3.3-70b"\nprovider = "nvidia"\n[[models]]\nid = "broken"\n'
         )
     environment = {"PLANCK_NB_MODELS_FILE": f"mine/models.{kind}"} if named else {}
-    config = Config.load(directory=tmp_path, environment=environment)
+    config = Config.load(directory=tmp_path, environment=environment, trust=True)
     assert [model.alias for model in config.models] == ["fast"]
     assert config.models_file == path
     assert config.warnings == (f"Model 'broken' of {path} was left out: it has no provider.",)

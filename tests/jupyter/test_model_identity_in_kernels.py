@@ -74,7 +74,7 @@ def test_an_alias_keeps_its_server_and_its_key_in_the_magics(
 ) -> None:
     address, seen = server
     describe(tmp_path, address)
-    settings = {"PLANCK_NB_MODEL": "demo", "PLANCK_NB_DEMO_PACE": "0", **KEYS}
+    settings = {"PLANCK_NB_MODEL": "demo", "PLANCK_NB_DEMO_PACE": "0", "PLANCK_NB_TRUST": "1", **KEYS}
     with running_kernel(tmp_path, **settings) as kernel:
         said(kernel, LOAD)
         said(kernel, "%planck --agent demo hello")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from planck_nb import Config
+from planck_nb import Config, tool
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.namespace import describe, tools_named
 from planck_nb.jupyter.options import OPTIONS, Prompt, read_header, read_line
@@ -105,7 +105,7 @@ def test_only_functions_can_be_tools(tmp_path: Path) -> None:
 
     toolbox = Toolbox(Config(tmp_path, root=tmp_path), Changes())
     assert [tool.name for tool in tools_named(["add"], {"add": add}, toolbox)] == ["add"]
-    assert [tool.name for tool in tools_named(["read"], {"read": add}, toolbox)] == ["add"]
+    assert [tool.name for tool in tools_named(["read"], {"read": tool(add)}, toolbox)] == ["add"]
     assert [tool.name for tool in tools_named(["files"], {}, toolbox)] == ["read", "write", "edit"]
     with pytest.raises(UsageError, match="orders is of type int; only functions"):
         tools_named(["orders"], {"orders": 1}, toolbox)

@@ -523,7 +523,7 @@ def test_a_link_is_never_granted(tmp_path: Path) -> None:
 
 async def test_what_is_granted_is_granted_to_that_command_only(place: Place) -> None:
     tool = BuiltinTools.bash(cwd=place.project, sandbox="required")
-    connect = f"export PYTHON={sys.executable} PORT={place.tcp.getsockname()[1]}; {python(CONNECT)}"
+    connect = f"export PYTHON={PYTHON} PORT={place.tcp.getsockname()[1]}; {python(CONNECT)}"
     for command, expected in [
         (connect, []),
         (f"PLANCK_NB_SANDBOX_ALLOW=network true; {connect}", ["tcp"]),
@@ -580,7 +580,7 @@ def test_always_is_enough_for_the_same_command() -> None:
 
 
 async def test_the_network_waits_for_approval(place: Place) -> None:
-    command = f"PLANCK_NB_SANDBOX_ALLOW=network {sys.executable} -c pass"
+    command = f"PLANCK_NB_SANDBOX_ALLOW=network {PYTHON} -c pass"
     script: list[Reply | str] = [Reply(calls=[Call("bash", {"command": command})]), "done"]
     policy = Policy(root=place.project, rules=(Rule.parse("allow", "execute"),))
     tool = BuiltinTools.bash(cwd=place.project, sandbox="required")
@@ -600,7 +600,7 @@ async def test_a_denial_names_the_sandbox_and_what_to_do(place: Place) -> None:
         f"\nThis may be due to the sandbox: a command in it writes only below {place.project} and in its own /tmp, and "
         "has no network; begin the command with PLANCK_NB_SANDBOX_ALLOW=write:/absolute/folder to request more."
     )
-    offline = f"{sys.executable} -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 5)'"
+    offline = f"{PYTHON} -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 5)'"
     assert "PLANCK_NB_SANDBOX_ALLOW=network to request" in await output(tool, {"command": offline})
     for plain in ("false", "cat missing", "echo Read-only file system"):
         assert "sandbox" not in await output(tool, {"command": plain})

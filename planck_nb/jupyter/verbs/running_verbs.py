@@ -52,7 +52,7 @@ def _running(notebook: Notebook) -> Agent:
 @verb(
     "queue",
     SUBJECT,
-    "list the prompts that wait, and those that an ended session left unanswered; send or remove these",
+    "list prompts that wait or that an ended process left unanswered, send or drop these",
     Parameter("agent", AGENT, "the agent whose prompts to list, send or remove; by default all", optional=True),
     Option("send", None, None, "send the unanswered prompts"),
     Option("drop", None, None, "remove the unanswered prompts"),

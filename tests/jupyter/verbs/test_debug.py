@@ -31,7 +31,7 @@ FAILING = {
     "undo": "everything",
     "rewind": "nowhere",
     "branches": "--return 7",
-    "fork": "../up",
+    "fork": "???",
     "resume": "nothing",
     "sessions": "all",
     "export": "nothing x.md",
@@ -42,6 +42,8 @@ FAILING = {
     "policy": "permit",
     "cassette": "auto",
     "help": "nothing",
+    "queue": "nobody",
+    "trust": "nothing",
 }
 """What makes each verb fail."""
 
