@@ -114,6 +114,7 @@ class Transport:
         `auth` adds credentials. With a `cassette` it is recorded or played back; `request_info`
         describes the request to the cassette.
         """
+        deadline = asyncio.timeout(self._timeouts.first_byte)
         try:
             request = _request(method, _parsed(url), headers, body, self._extensions)
             transport = await self._route(url)
@@ -121,8 +122,8 @@ class Transport:
                 transport = _AuthenticatedTransport(auth, transport)
             if cassette is not None:
                 request.extensions[EXTENSION] = request_info
-                transport = CassetteTransport(cassette, transport, self._timeouts.first_byte)
-            async with asyncio.timeout(self._timeouts.first_byte):
+                transport = CassetteTransport(cassette, transport, deadline)
+            async with deadline:
                 response = await transport.handle_async_request(request)
         except Exception as error:  # noqa: BLE001 - raised again
             _explain(error, model)

@@ -123,7 +123,17 @@ run.end()
 await run.stopped.wait()
 view.finish(run.summary())
 print(len(sent), sent[-1] - sent[0])"""
-    notebook = open_notebook(lab.write(f"deltas{newline_every}.ipynb", SETUP, cell))
+    # The frames of a page wait for other processes too: what counts is the best of up to three attempts.
+    for attempt in range(3):
+        notebook = open_notebook(lab.write(f"deltas{newline_every}-{attempt}.ipynb", SETUP, cell))
+        gap = longest_usual_gap(notebook)
+        if gap <= 100:
+            break
+    assert gap <= 100
+
+
+def longest_usual_gap(notebook: Notebook) -> float:
+    """Run the notebook, check that all it sends is shown, and return the 99th percentile of its frame gaps in ms."""
     notebook.run_all()
     output = notebook.output(1)
     expect(output.locator(".pk-stop")).to_be_visible()
@@ -143,12 +153,12 @@ print(len(sent), sent[-1] - sent[0])"""
     output.locator(".pk-stop").click()
     notebook.wait_idle()
     messages, seconds = map(float, notebook.printed(1).split())
-    p99 = gaps[int(len(gaps) * 0.99)]
+    p99: float = gaps[int(len(gaps) * 0.99)]
     print(
         f"{len(gaps)} frames, p99 gap {p99:.0f} ms, longest {gaps[-1]:.0f} ms; {messages:.0f} messages, {seconds:.1f} s"
     )
-    assert p99 <= 250  # 100 where the test has the cores for itself
     assert messages <= 30 * seconds + 5
+    return p99
 
 
 def test_text_of_models_does_nothing_but_show(lab: Lab, open_notebook: Open) -> None:

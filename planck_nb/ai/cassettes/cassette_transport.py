@@ -28,14 +28,14 @@ _MARGIN = 2.0
 class CassetteTransport(httpx.AsyncBaseTransport):
     """Answers from a cassette, or sends requests to `inner` and records the answers.
 
-    Requests carry a `CassetteRequest` in their extensions. `first_byte` is how many seconds the client waits for an
-    answer to begin: a request that is cancelled after that is a timeout, not an aborted run.
+    Requests carry a `CassetteRequest` in their extensions. `deadline` is what cancels a request whose answer does not
+    begin in time: a request that is cancelled by it is a timeout, not an aborted run.
     """
 
-    def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, first_byte: float) -> None:
+    def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, deadline: asyncio.Timeout) -> None:
         self._cassette = cassette
         self._inner = inner
-        self._first_byte = first_byte
+        self._deadline = deadline
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Replay the answer, or send the request and record it. Raises `CassetteError`, and what `inner` raises."""
@@ -51,12 +51,10 @@ class CassetteTransport(httpx.AsyncBaseTransport):
         return await self._recorded(request, _Recording(self._cassette, lookup, request_info))
 
     async def _recorded(self, request: httpx.Request, recording: _Recording) -> httpx.Response:
-        began = time.monotonic()
         try:
             response = await self._inner.handle_async_request(request)
         except asyncio.CancelledError:
-            late = time.monotonic() - began >= self._first_byte
-            recording.keep(error=TimeoutError() if late else None)
+            recording.keep(error=TimeoutError() if self._deadline.expired() else None)
             raise
         except Exception as error:
             recording.keep(error=error)

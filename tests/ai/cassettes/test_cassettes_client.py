@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import stat
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -280,6 +281,23 @@ async def test_a_silent_server_is_a_timeout_in_replay_at_once(tmp_path: Path) ->
         for text in ("within", "before"):
             with pytest.raises(ProviderTimeoutError):
                 await player(path).complete(model, ask(text))
+
+
+async def test_a_timeout_is_kept_as_one_however_slow_the_cassette_is(tmp_path: Path) -> None:
+    class Slow(ai.Cassette):
+        def look_up(self, request_info: CassetteRequest) -> CassetteLookup:
+            time.sleep(0.2)  # a slow disk
+            return super().look_up(request_info)
+
+    async def silent(served: Served) -> None:
+        await served.closed()
+
+    path = tmp_path / "chat.jsonl"
+    async with serving(silent) as server, recorder(path, None) as live:
+        live.cassette = Slow(path, "record", environment={})
+        with pytest.raises(ProviderTimeoutError):
+            await live.complete(ai.get_model("openai", "some-model", base_url=server.url), ask())
+    assert [entry.end for entry in read_entries(path)] == ["ProviderTimeoutError"]
 
 
 async def test_a_cancelled_answer_is_kept_as_cancelled_and_is_cancelled_again(
