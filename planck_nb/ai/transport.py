@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import NoReturn, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -145,7 +147,7 @@ class Transport:
             self._guard = _close_with_loop(self._sessions)
             await anext(self._guard)
         try:
-            transport = AiohttpTransport(proxy=httpx.Proxy(proxy) if proxy else None)
+            transport = AiohttpTransport(verify=tls_context(), proxy=httpx.Proxy(proxy) if proxy else None)
         except OSError as error:
             raise ConfigError(
                 f"The certificates for checking servers cannot be read "
@@ -208,6 +210,27 @@ async def _close_with_loop(sessions: list[aiohttp.ClientSession]) -> AsyncGenera
     finally:
         while sessions:
             await sessions.pop().close()
+
+
+def tls_context() -> ssl.SSLContext:
+    """The TLS context that all connections share, with the certificates that the environment names, or the usual ones.
+
+    It takes long to make, and is made anew when the variables or the files that they name have changed.
+    """
+    paths = [os.environ.get(name, "") for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")]
+    return _tls_context(*((path, _changed_at(path)) for path in paths if path))
+
+
+@lru_cache(maxsize=1)
+def _tls_context(*_sources: tuple[str, int]) -> ssl.SSLContext:
+    return httpx.create_ssl_context()
+
+
+def _changed_at(path: str) -> int:
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @lru_cache

@@ -23,6 +23,7 @@ from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.magics import PlanckMagics, in_one_line, interrupted
 from planck_nb.jupyter.transcript.answer import Answer
+from planck_nb.jupyter.warm_up import WarmUp
 from planck_nb.workspace import Workspace
 
 NOTEBOOK = "JPY_SESSION_NAME"
@@ -96,6 +97,7 @@ class Extension:
         self._magics = PlanckMagics(shell, controller)
         self._completion = matcher(lambda: self._magics.notebook(self._magics.notebook_names()))
         self._thread = threading.get_ident()
+        self._warm_up = WarmUp()
 
     @property
     def workspace(self) -> Workspace:
@@ -110,9 +112,12 @@ class Extension:
         self._shell.input_transformers_post.append(syntax.await_magics)
         self._shell.Completer.custom_matchers.append(self._completion)
         self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
+        if getattr(self._shell, "kernel", None) is not None:  # a terminal's first prompt may wait for its imports
+            self._warm_up.start()
 
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
+        self._warm_up.stop()
         wait_for(self._controller.close(), get_asyncio_loop)
         for kind in ("line", "cell"):
             for name in (syntax.MAGIC, syntax.AWAITED):
