@@ -1,0 +1,87 @@
+"""Creates the agents of a stored session again, with the tools that are still found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from planck_nb.agent.agent import Agent, append_message
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.ai.messages import UserMessage
+from planck_nb.base.errors import AgentError
+from planck_nb.workspace.agent_factory import AgentFactory
+from planck_nb.workspace.stored_agents import FoundAgent, name_of
+from planck_nb.workspace.toolbox import Toolbox
+
+ToolResolver: TypeAlias = Callable[[str], Tool | None]
+"""Finds a tool of the program or the notebook by name; returns None if there is none."""
+
+INTERRUPTED = (
+    "Session resumed after interruption. Your last turn was cut off before it ended, and calls that had no result by "
+    "then have none. Look at what is done before you go on."
+)
+"""The message that an agent gets once if the session is resumed after its last turn was interrupted."""
+
+
+async def restore_agents(
+    found: Iterable[FoundAgent], factory: AgentFactory, toolbox: Toolbox, find: ToolResolver | None
+) -> list[str]:
+    """Create agents of the session again.
+
+    All agents are created before the first await, so that no other task takes one of their names.
+
+    Args:
+        found: What was found of them.
+        factory: Creates them.
+        toolbox: The tools of the workspace.
+        find: Finds a tool by name, before the workspace's own tools are searched.
+
+    Returns:
+        A sentence about each part that could not be restored.
+    """
+    problems: list[str] = []
+    unfinished: list[Agent] = []
+    found = list(found)
+    known = toolbox.tools() if found else {}  # which reads files, so once for all agents
+    for each in found:
+        name = name_of(each.record)
+        tools, missing = _granted(each, find, known, toolbox)
+        try:
+            agent = factory.restore(
+                each.record,
+                model=each.model,
+                tools=tools,
+                available_models=each.available_models,
+                on_compact=each.compactor,
+            )
+        except AgentError:
+            problems.append(f"A second agent named {name} was left out.")
+            continue
+        if missing:
+            problems.append(f"{name} lacks {', '.join(missing)}; pass them again with `--tools`.")
+        problems += each.problems
+        if each.record.unfinished:
+            unfinished.append(agent)
+    for agent in unfinished:
+        await append_message(agent, UserMessage(INTERRUPTED))
+    return problems
+
+
+def _granted(
+    found: FoundAgent, find: ToolResolver | None, known: Mapping[str, Tool], toolbox: Toolbox
+) -> tuple[list[Tool], list[str]]:
+    """The tools that the agent had, and the names of those that were not found.
+
+    A function that this process still has is used as it is; a tool of the workspace is that of the present session.
+    """
+    if not found.record.authentic:  # its tools are those of the workspace
+        return [known[name] for name in found.record.tools if name in known], []
+    given = {name: _own_tool(found, name, known) or (find(name) if find else None) for name in found.record.tools}
+    given = {name: tool or known.get(name) or toolbox.find_installed(name) for name, tool in given.items()}
+    return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
+
+
+def _own_tool(found: FoundAgent, name: str, known: Mapping[str, Tool]) -> Tool | None:
+    """The tool that the agent of this process has, unless it is one of the workspace, None if there is none."""
+    tool = found.live.tools.get(name)
+    return tool if tool is not None and (tool.function is not None or name not in known) else None

@@ -1,0 +1,188 @@
+"""The session of a workspace that is open at the moment: what its agents share, and what ends with it."""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import suppress
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.limits import Limits, SessionSpend
+from planck_nb.ai.client import Client
+from planck_nb.base.errors import SessionError
+from planck_nb.base.event_log import EventLog
+from planck_nb.base.ids import new_id, readable_name
+from planck_nb.sessions import Session
+from planck_nb.tools.changes import Changes
+from planck_nb.workspace.agent_factory import AgentFactory
+from planck_nb.workspace.agent_registry import AgentRegistry
+from planck_nb.workspace.default_policy import default_policy
+from planck_nb.workspace.session_settings import KEY, SessionSettings
+from planck_nb.workspace.session_store import SessionStore
+from planck_nb.workspace.stored_agents import LiveAgent
+from planck_nb.workspace.toolbox import Toolbox
+from planck_nb.workspace.trusted_config import TrustedConfig
+from planck_nb.workspace.unanswered_prompts import UnansweredPrompts
+
+REPLAY = 10_000
+"""Events of the session that are kept for late subscribers."""
+
+
+class CurrentSession:
+    """The open session and its agents. It is created with the first agent; id and name are chosen before.
+
+    Args:
+        config: The configuration.
+        store: Creates the session.
+        approvals: Decides which calls may run; gets the policy of a new session whenever a session ends.
+        client: Sends the requests to the models.
+    """
+
+    def __init__(self, config: TrustedConfig, store: SessionStore, approvals: Approvals, client: Client) -> None:
+        self._config = config
+        self._store = store
+        self._factory: AgentFactory | None = None
+        self._limits = config.config.limits
+        self._settings = SessionSettings()
+        self.approvals = approvals
+        self.client = client
+        self.registry = AgentRegistry()
+        self.events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
+        self.unanswered = UnansweredPrompts(self.registry)
+        self.trusted = False
+        """Whether the user has said that everything in the session is to be restored."""
+        self.former: dict[str, LiveAgent] = {}
+        """What removed agents of this session had, for a rewind or a return to a branch that restores them."""
+        self._reserve()
+
+    @property
+    def factory(self) -> AgentFactory:
+        """Creates agents of the session; creates the session if there is none yet."""
+        if self._factory is None:
+            self._config.require_trust()
+            self.open(self._start())
+        assert self._factory is not None  # noqa: S101 - for the type checker
+        return self._factory
+
+    @property
+    def opened(self) -> Session | None:
+        """The session, None until there is one."""
+        return self._factory.session if self._factory else None
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of new agents."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        if self._factory is not None:
+            self._factory.limits = limits
+
+    def open(
+        self,
+        session: Session,
+        session_spend: SessionSpend | None = None,
+        settings: SessionSettings | None = None,
+        *,
+        trusted: bool = False,
+    ) -> None:
+        """Let agents write to the session.
+
+        Args:
+            session: The session.
+            session_spend: What its agents have spent.
+            settings: The settings that are stored with it.
+            trusted: Whether the user has said that everything in it is to be restored.
+        """
+        if (session.id, session.name) != self._reserved:
+            self._fill_toolbox(session.id, session.name)
+        config = self._config
+        self._settings, self.trusted = settings or SessionSettings(), trusted
+        self._factory = AgentFactory(
+            session=session,
+            session_spend=session_spend or SessionSpend(),
+            registry=self.registry,
+            approvals=self.approvals,
+            limits=self.limits,
+            prompt_parts=self.toolbox.prompt_parts,
+            client=self.client,
+            observers=(self.events,),
+            fallbacks=lambda: [config.model(reference) for reference in config.config.fallbacks],
+            compact_ratio=config.config.compact_ratio,
+        )
+
+    async def leave(self) -> None:
+        """Stop all agents, close the session, and drop its settings."""
+        self.registry.closed = "The workspace is changing to another session; add the agent when that is done."
+        try:
+            for agent in self.registry:
+                await agent.stop()
+        finally:
+            self.registry.closed = ""
+        self.registry.clear()
+        self.former = {}
+        self.unanswered.clear()
+        if self._factory is not None:
+            self._factory.session.close()
+            self._factory = None
+            self._settings, self.trusted = SessionSettings(), False
+            self._reserve()
+        self.approvals.policy = default_policy(self._config.config)
+
+    async def remove(self, agent: Agent) -> None:
+        """Stop an agent permanently and remove it."""
+        self.former[agent.id] = LiveAgent.of(agent)
+        self.registry.remove(agent)
+        await agent.stop(removed=True)
+
+    async def save_settings(self) -> None:
+        """Store the session's rules and the URLs of its models with it, if they have changed."""
+        if self._factory is None:
+            return
+        always = set(default_policy(self._config.config).rules)
+        rules = [rule for rule in self.approvals.policy.rules if rule not in always]
+        settings = SessionSettings.of(rules, (agent.model for agent in self.registry))
+        if settings != self._settings:
+            await self._factory.session.save_signed_metadata(KEY, settings.stored())
+            self._settings = settings
+
+    async def flush(self) -> None:
+        """Write the pending events of the session to disk."""
+        if self._factory is not None:
+            await self._factory.session.flush()
+
+    def renew_toolbox(self) -> None:
+        """Use the tools, skills and instructions of the present configuration."""
+        if self._factory is None:
+            self._reserve()
+        else:
+            self.toolbox = Toolbox(self._config.config, self.changes)
+            self._factory.prompt_parts = self.toolbox.prompt_parts
+
+    def _reserve(self) -> None:
+        """Choose id and name of the next session, so that its toolbox can be inspected before it is created."""
+        self._reserved = new_id(), readable_name()
+        self._fill_toolbox(*self._reserved)
+
+    def _fill_toolbox(self, session_id: str, name: str) -> None:
+        self.changes = Changes(self._store.directory / f"{session_id}_{name}.changes")
+        """The changes to files that the agents' tools made in this session, which can be undone."""
+        self.toolbox = Toolbox(self._config.config, self.changes)
+        """The tools, skills and instructions for agents."""
+
+    def _start(self) -> Session:
+        directory = self._store.directory
+        try:
+            return self._store.start(*self._reserved)
+        finally:
+            if self._store.directory != directory:
+                atexit.register(self._close_session)  # before the temporary directory is removed
+                self._fill_toolbox(*self._reserved)
+
+    def _close_session(self) -> None:
+        if self._factory is not None:
+            with suppress(SessionError):
+                self._factory.session.close()

@@ -1,0 +1,210 @@
+"""Moves a workspace between sessions and between points of its session: resume, fork, rewind, return to a branch.
+
+All end with the same step: the agents that the session has not are stopped, and those that are missing are restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from planck_nb.agent.limits import SessionSpend
+from planck_nb.ai.models import Model
+from planck_nb.base.aio import LoopLock, run_in_thread
+from planck_nb.base.errors import AgentError
+from planck_nb.sessions import (
+    AgentRecord,
+    Session,
+    SessionMembers,
+    read_damage,
+    read_members,
+    read_unanswered,
+)
+from planck_nb.sessions.members import read_last_replies
+from planck_nb.workspace.agent_restorer import ToolResolver, restore_agents
+from planck_nb.workspace.current_session import CurrentSession
+from planck_nb.workspace.default_model import paced
+from planck_nb.workspace.session_store import SessionStore
+from planck_nb.workspace.stored_agents import AgentFinder, LiveAgent
+from planck_nb.workspace.stored_power import WAITING, StoredPower, left_out_sentence, read_power
+from planck_nb.workspace.trusted_config import TrustedConfig
+
+
+class SessionNavigation:
+    """Changes the open session and its agents, one change at a time.
+
+    Args:
+        current: The open session.
+        config: The configuration.
+        store: Opens other sessions.
+    """
+
+    def __init__(self, current: CurrentSession, config: TrustedConfig, store: SessionStore) -> None:
+        self._current = current
+        self._config = config
+        self._store = store
+        self._changing = LoopLock()
+        """Held while the agents are replaced, so that two such changes do not mix."""
+
+    async def resume(
+        self,
+        id_or_name: str | None,
+        *,
+        find: ToolResolver | None,
+        model: Model | None,
+        trust: bool,
+        take_over: bool,
+    ) -> list[str]:
+        """Continue a stored session, as `Workspace.resume` describes."""
+        async with self._changing:
+            reopened = False
+            opened = self._current.opened
+            if opened is not None and id_or_name in (opened.id, opened.name):
+                if trust:
+                    reopened = True  # which cannot be refused any more
+                    id_or_name = opened.id
+                    await self._current.leave()
+                elif model is None:
+                    raise AgentError(f"Session {id_or_name} is already open here.")
+                else:
+                    self._choose_model(model)
+                    return []
+            store = self._store
+            session = store.open_newest() if id_or_name is None else store.open(id_or_name, take_over=take_over)
+            return await self._move_to(session, find, model=model, strict=not reopened, trusted=trust)
+
+    async def rewind(self, message_id: int, *, find: ToolResolver | None) -> list[str]:
+        """Return all agents to the point before a message, as `Workspace.rewind` describes."""
+        async with self._changing:
+            await self._session.truncate_after(message_id)
+            self._current.unanswered.clear()  # as the prompts that wait in this process
+            return await self._follow_session(find)
+
+    async def return_to(self, branch_id: int, *, find: ToolResolver | None) -> list[str]:
+        """Return to a branch, as `Workspace.return_to` describes."""
+        async with self._changing:
+            await self._session.return_to(branch_id)
+            self._current.unanswered.clear()
+            return await self._follow_session(find)
+
+    async def fork(self, name: str | None, *, before: int | None, find: ToolResolver | None) -> list[str]:
+        """Continue in a copy of the session, as `Workspace.fork` describes."""
+        current = self._current
+        async with self._changing:
+            live = {**current.former, **{agent.id: LiveAgent.of(agent) for agent in current.registry}}
+            session = self._session.fork(name=name, before=before, owner=self._store.owner)
+            return await self._move_to(session, find, live=live, trusted=current.trusted, offer=before is None)
+
+    async def remove(self, name: str) -> None:
+        """Stop an agent outside teams permanently and remove it."""
+        async with self._changing:
+            await self._current.remove(self._current.registry.by_name(name))
+
+    async def leave(self) -> None:
+        """Stop all agents and close the session."""
+        async with self._changing:
+            await self._current.leave()
+
+    @property
+    def _session(self) -> Session:
+        return self._current.factory.session
+
+    async def _move_to(
+        self,
+        session: Session,
+        find: ToolResolver | None,
+        *,
+        live: Mapping[str, LiveAgent] | None = None,
+        model: Model | None = None,
+        strict: bool = False,
+        trusted: bool = False,
+        offer: bool = True,
+    ) -> list[str]:
+        """Replace the open session by `session`, and restore its agents. If that fails, nothing changes."""
+        current = self._current
+        try:
+            power = await self._read_power(session, trusted=trusted)
+            members = power.members
+            unanswered = await read_unanswered(session)
+            damage = str(await run_in_thread(partial(read_damage, session.info)))
+            finder = await self._finder(session, power, live or {}, model)
+            found = finder.find(_staying(members), strict=strict)
+            await current.leave()
+        except BaseException:
+            session.close()
+            raise
+        # Without an await from here on until all agents exist, so that no other task takes one of their names.
+        spent = sum((member.usage.total_tokens for member in members.members), 0)
+        spend = SessionSpend(spent, sum(member.cost or 0.0 for member in members.members))
+        current.open(session, spend, power.signed_settings, trusted=trusted)
+        current.former = dict(live or {})
+        current.unanswered.replace(unanswered)
+        current.approvals.policy = current.approvals.policy.with_rules(power.rules)
+        problems = await restore_agents(found, current.factory, current.toolbox, find)
+        if offer:
+            problems += current.unanswered.offers()
+        else:  # what waited at that point of the past
+            current.unanswered.forget()
+        if power.left_out:
+            problems.insert(0, left_out_sentence(session.name, power.left_out, self._store.key_problem))
+            await session.save_metadata({WAITING: power.waiting})
+        if damage:
+            problems.insert(0, damage)
+        # Rules of version 0.1.0 are for the agents that it recorded, and for no later one.
+        await current.save_settings()
+        return problems
+
+    async def _follow_session(self, find: ToolResolver | None) -> list[str]:
+        """Stop the agents that the session does not have any more, and restore those that it has again.
+
+        Returns a sentence about each agent that was stopped, and about all that could not be restored.
+        """
+        current, session = self._current, self._session
+        before = list(current.registry)  # an agent that is added from now on belongs to the session as it is now
+        power = await self._read_power(session, trusted=current.trusted)
+        staying = {member.identity.id: member for member in _staying(power.members)}
+        gone = [agent for agent in before if agent.id not in staying and agent.id in current.registry]
+        for agent in gone:
+            await current.remove(agent)
+        problems = [f"{agent.name} does not belong to this conversation and was stopped." for agent in gone]
+        finder = await self._finder(session, power, current.former, None)
+        missing = [member for agent_id, member in staying.items() if agent_id not in current.registry]
+        return problems + await restore_agents(finder.find(missing), current.factory, current.toolbox, find)
+
+    async def _read_power(self, session: Session, *, trusted: bool) -> StoredPower:
+        """Read what the session may give its agents."""
+        known = self._current.toolbox.tools()
+        members = await read_members(session)
+        return read_power(session, members, trusted=trusted, is_workspace_tool=known.__contains__)
+
+    async def _finder(
+        self, session: Session, power: StoredPower, live: Mapping[str, LiveAgent], model: Model | None
+    ) -> AgentFinder:
+        old = any(not member.model_source for member in power.members.members)
+        return AgentFinder(
+            session.name,
+            tuple(self._config.config.models),
+            finish=lambda found: paced(found, self._config.config),
+            require_key=self._require_key,
+            base_urls=power.base_urls,
+            replies=await read_last_replies(session) if old else {},
+            live=live,
+            model=model,
+            trusts=lambda record: record.authentic,
+        )
+
+    def _require_key(self, model: Model) -> None:
+        """Raise `ModelError` if the key of the model is missing and answers do not come from a recording."""
+        client = self._current.client
+        if client.cassette is None or client.cassette.mode != "replay":
+            client.key_for(model)
+
+    def _choose_model(self, model: Model) -> None:
+        """Let the agents whose model was not found again continue with this one or, if all were found, all agents."""
+        agents = list(self._current.registry)
+        for agent in [agent for agent in agents if agent.model.unavailable] or agents:
+            agent.model = model
+
+
+def _staying(members: SessionMembers) -> list[AgentRecord]:
+    return [member for member in members.members if not member.removed]

@@ -1,0 +1,76 @@
+"""The configuration of a workspace, of which only the parts that the user trusts are used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planck_nb.ai.catalogue import get_model
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import ConfigError
+from planck_nb.config import Config, FolderTrust, TrustItem
+from planck_nb.workspace.default_model import paced
+from planck_nb.workspace.folder_files import TrustedFile, listed, untrusted
+from planck_nb.workspace.toolbox import tool_trust_items
+
+
+class TrustedConfig:
+    """The present configuration, and which files of its folder the user trusts.
+
+    Args:
+        config: The configuration at the start. `trust` and `distrust` return another one to replace it.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    @property
+    def folder_trust(self) -> FolderTrust:
+        """What the user trusts of the folder."""
+        config = self.config
+        if config.folder_trust is None:  # a configuration that a program has made itself
+            self.config = config = replace(config, folder_trust=FolderTrust(config.root, config.user_folder))
+        assert config.folder_trust is not None  # noqa: S101 - for the type checker
+        return config.folder_trust
+
+    def items(self) -> tuple[TrustedFile, ...]:
+        """The files of the folder that can run or redirect something, with their status, as they are now."""
+        try:
+            config = self.config.reload(trust=True)  # a file that is not trusted may name others
+        except ConfigError:
+            config = self.config
+        return listed((*config.trust_items, *tool_trust_items(config)), self.folder_trust)
+
+    def require_trust(self) -> None:
+        """Raise `TrustError` if the user does not trust all files that can run or redirect something."""
+        self._require_accepted(*self.config.trust_items, *tool_trust_items(self.config))
+
+    def require_trusted_settings(self) -> None:
+        """Raise `TrustError` if the user does not trust all files of settings, models and variables."""
+        self._require_accepted(*self.config.trust_items)
+
+    def trust(self) -> Config:
+        """Remember that the user trusts the files as they are now. Returns the configuration that follows."""
+        self.folder_trust.add(file.item for file in self.items())
+        return self._reloaded()
+
+    def distrust(self) -> Config:
+        """Remember that the user trusts no file of the folder. Returns the configuration that follows."""
+        self.folder_trust.clear()
+        return self._reloaded()
+
+    def model(self, reference: str, *, base_url: str | None = None) -> Model:
+        """Find a model by name, among the user's own models first. Raises `TrustError` or `ModelError`."""
+        self.require_trusted_settings()
+        return paced(get_model(reference, base_url=base_url, own=self.config.models), self.config)
+
+    def _reloaded(self) -> Config:
+        return with_pace(self.config.reload(), self.config)
+
+    def _require_accepted(self, *items: TrustItem) -> None:
+        if not all(map(self.folder_trust.accepts, items)):
+            raise untrusted(self.config.root, self.items(), self.folder_trust)
+
+
+def with_pace(config: Config, before: Config) -> Config:
+    """The configuration with the pace of the one before if it has none: a notebook sets it after loading."""
+    return config if config.demo_pace is not None else replace(config, demo_pace=before.demo_pace)
