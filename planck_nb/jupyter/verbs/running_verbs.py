@@ -116,7 +116,7 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
 @verb(
     "approve",
     SUBJECT,
-    "allow a tool call that waits for approval; if several wait, list them",
+    "show a tool call that waits for approval, and allow it once it was shown; if several wait, list them",
     _CALL,
     Option(
         "always", None, _SCOPE, "allow such calls for the rest of this session: of this agent, of its role or of all"
@@ -124,18 +124,30 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
     example="approve --always agent analyst",
 )
 async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None, always: RuleScope | None) -> object:
-    """Allow the call, or return a table of those that wait."""
+    """Allow the call if all of it was shown before, else show it; without a call, return a table of those that wait."""
     call = call or _only_call(notebook)
     if call is None:
         return _calls(notebook)
     agent, pending = call
+    whole = pending_text(agent.name, pending)
+    shown = notebook.controller.shown_calls
+    if (agent.id, whole) not in shown:
+        shown.add((agent.id, whole))
+        return Text(f"{whole}\n\nNothing runs yet: look at the call, then run this command again to allow it.")
+    _allow(agent, pending, always)
+    shown.remove((agent.id, whole))  # an equal call that follows is shown again
     if always is None:
-        agent.decide(pending.id, allow=True)
         return Text(f"{pending.name} runs.")
-    agent.decide(pending.id, allow=True, remember=True, scope=always)
     allowed = f" The rule allows {rule_sentence(pending.rule)}." if pending.rule else ""
     of = {"agent": agent.name, "role": f"all {agent.role}s"}.get(always, "all agents")
     return Text(f"{pending.name} runs. Such calls of {of} need no approval for the rest of this session.{allowed}")
+
+
+def _allow(agent: Agent, pending: PendingApproval, always: RuleScope | None) -> None:
+    if always is None:
+        agent.decide(pending.id, allow=True)
+    else:
+        agent.decide(pending.id, allow=True, remember=True, scope=always)
 
 
 @verb(
@@ -148,9 +160,9 @@ async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None
 async def pending(notebook: Notebook, call: tuple[Agent, PendingApproval] | None) -> Text:
     """Return the whole of the call, or of all calls that wait."""
     calls = waiting_calls(notebook) if call is None else [call]
-    return Text(
-        "\n\n".join(pending_text(agent.name, waiting) for agent, waiting in calls) or "Nothing waits for approval."
-    )
+    shown = [(agent.id, pending_text(agent.name, waiting)) for agent, waiting in calls]
+    notebook.controller.shown_calls.update(shown)
+    return Text("\n\n".join(whole for _, whole in shown) or "Nothing waits for approval.")
 
 
 @verb(

@@ -210,6 +210,11 @@ def test_a_waiting_call_is_approved(kernel: Kernel, tmp_path: Path) -> None:
     said(kernel, "workspace().attend()")
     call = value(kernel, ASKING.format("approval_request"))
     assert not (tmp_path / "a.txt").exists()
+    shown = said(kernel, "%planck approve")
+    assert shown.splitlines()[0].startswith(f"write of planck waits for approval, call {call}.")
+    assert "  path: a.txt\n  content: hello" in shown
+    assert shown.endswith("Nothing runs yet: look at the call, then run this command again to allow it.")
+    assert not (tmp_path / "a.txt").exists()
     assert said(kernel, "%planck approve") == "write runs."
     said(kernel, "await run")
     assert (tmp_path / "a.txt").read_text() == "hello"
@@ -221,6 +226,7 @@ def test_an_approval_is_remembered_for_the_agent_or_for_all(kernel: Kernel, tmp_
     said(kernel, "workspace().attend()")
     prompt = '{0} = %planck --agent {0} --background --tools write write "a.txt" with content "{0}"'
     said(kernel, prompt.format("ann") + "\nawait until('approval_request')")
+    said(kernel, "%planck pending")
     no_team = "A rule cannot be remembered for 'role'; use 'agent', 'all', or 'role' in a team."
     assert no_team in kernel.run("%planck approve --always role").error
     assert "--always cannot be 'bob'" in kernel.run("%planck approve --always bob").error
@@ -230,6 +236,8 @@ def test_an_approval_is_remembered_for_the_agent_or_for_all(kernel: Kernel, tmp_
     rule = ["agent=ann write:./*", "allow", "session"]
     assert rule in value(kernel, "shown = %planck policy\nshown.values.tolist()")
     said(kernel, prompt.format("bob") + "\nawait until('approval_request', 2)")
+    shown = said(kernel, "%planck approve --always=all")
+    assert "write of bob waits for approval" in shown
     shown = said(kernel, "%planck approve --always=all")
     assert shown == f"write runs. Such calls of all agents need no approval for the rest of this session. {RULE}"
     said(kernel, "await bob\n" + prompt.format("cid") + "\nawait cid")
@@ -244,6 +252,19 @@ def test_a_waiting_call_is_denied_with_a_reason_that_the_model_reads(kernel: Ker
     assert not (tmp_path / "a.txt").exists()
     decided = said(kernel, "rows = %planck sql SELECT allowed, decided_by, reason FROM approvals\nrows.values.tolist()")
     assert ast.literal_eval(decided) == [[False, "user", "The user denied this call: not in this folder, please"]]
+
+
+def test_no_call_is_approved_before_it_was_shown(kernel: Kernel, tmp_path: Path) -> None:
+    """By whatever name; and one that was shown does not allow the next one of the same agent."""
+    said(kernel, "workspace().attend()")
+    prompt = 'run = %planck --agent ann --background --tools write write "a.txt" with content "{}"\n'
+    for number, naming in enumerate(("", " ann", " {}", " ann {}"), start=1):
+        asked = value(kernel, f"{prompt.format(number)}(await until('approval_request', {number})).id")
+        shown = said(kernel, "%planck approve" + naming.format(asked))
+        assert f"  content: {number}" in shown
+        assert shown.endswith("run this command again to allow it.")
+        said(kernel, "%planck deny\nawait run")
+    assert not (tmp_path / "a.txt").exists()
 
 
 def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_path: Path) -> None:
