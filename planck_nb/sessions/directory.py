@@ -8,7 +8,7 @@ import re
 import time
 import unicodedata
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -43,6 +43,7 @@ class SessionInfo:
         parent: The id of the session that it was forked from, or None.
         copied: The id of the last row that was copied from `parent`; 0 if there is none.
         renamed: Whether its file has another name than the session had when it was created, as a copy has.
+        notice: A sentence about what waits until the user trusts the session; only `import_session` fills it in.
     """
 
     id: str
@@ -53,6 +54,7 @@ class SessionInfo:
     parent: str | None = None
     copied: int = 0
     renamed: bool = False
+    notice: str = field(default="", compare=False)
 
     @property
     def database(self) -> Path:

@@ -5,6 +5,7 @@ Rows hidden by a rewind are left out. JSONL is complete and can be imported; the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
@@ -24,6 +25,7 @@ from planck_nb.sessions.directory import (
     unused_name,
 )
 from planck_nb.sessions.export_documents import WRITERS
+from planck_nb.sessions.import_notice import import_notice
 from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.paging import row_of
 from planck_nb.sessions.records import read_records, visible_records
@@ -80,7 +82,8 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
             if another session has it.
 
     Returns:
-        The new session.
+        The new session. Its `notice` is a sentence about the rules, addresses, tools and grants that wait until the
+        user trusts it; empty if there are none.
 
     Raises:
         SessionFormatError: The file is no such export, or is damaged.
@@ -102,7 +105,8 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     except OSError as error:
         raise SessionError(f"The sessions directory {directory} cannot be made ({error.strerror}).") from error
     JournalFile.create_with_content(info.path, fresh, b"".join(map(codec.encode_record, records))).close()
-    return find_by_id(directory, info.id)
+    notice = import_notice(info.name, visible_records(records))
+    return replace(find_by_id(directory, info.id), notice=notice)
 
 
 def _name(directory: Path, header: codec.Header, name: str | None) -> str:

@@ -232,6 +232,10 @@ async def test_an_import_and_a_clone_wait_for_trust(tmp_path: Path, home: Path) 
         exported = place.session.export("jsonl")
     (tmp_path / "export.jsonl").write_text(exported)
     imported = import_session(journal.parent, tmp_path / "export.jsonl", name="imported")
+    for waiting in ("until you trust it", "without 1 approval rule", "the tools send", "`%planck resume imported --trust`"):
+        assert waiting in imported.notice
+    assert "read" not in imported.notice, "built-in tools are restored in any case"
+    assert imported.notice.count(". ") == 0, "one sentence"
     other = tmp_path / "other"
     other.mkdir()
     cloned = min(session.id for session in list_sessions(journal.parent) if session.id != imported.id)
@@ -302,6 +306,28 @@ def test_two_processes_get_the_same_key_and_only_the_user_can_read_it(home: Path
     assert len(found[0]) == 32
     assert [path.name for path in (home / ".planck").iterdir()] == ["session.key"]
     assert stat.S_IMODE((home / ".planck/session.key").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", EDITS)
+async def test_an_import_of_any_session_is_told_in_one_sentence(name: str, tmp_path: Path, home: Path) -> None:
+    journal = await write(tmp_path, home)
+    lines = lines_of(journal)
+    EDITS[name](lines)
+    rewrite(tmp_path / "export.jsonl", lines)
+    with suppress(PlanckError):  # damaged in a way that is reported
+        notice = import_session(tmp_path / "there", tmp_path / "export.jsonl", name="imported").notice
+        assert notice.startswith("Session imported continues without ")
+        assert len(notice) < 600
+        assert notice.isprintable()
+
+
+async def test_an_import_that_gives_nothing_has_no_notice(tmp_path: Path, home: Path) -> None:
+    async with load(tmp_path, home) as place:
+        place.add_agent("ann", model=get_model("demo"), tools=place.toolbox.named(["builtin"]))
+        place.approvals.remember(Rule.parse("deny", "bash:rm"))
+        await place.save_session_settings()
+        (tmp_path / "export.jsonl").write_text(place.session.export("jsonl"))
+    assert import_session(tmp_path / "there", tmp_path / "export.jsonl").notice == ""
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ async def import_(notebook: Notebook, file: Path, name: str | None) -> Text:
     """Create the session and say its name."""
     directory = notebook.workspace.sessions_dir
     session = await run_in_thread(partial(import_session, directory, file, name=name))
-    return Text(f"{file} is session {session.name} now, with the id {session.id}.")
+    return Text(f"{file} is session {session.name} now, with the id {session.id}. {session.notice}".rstrip())
 
 
 @verb(

@@ -171,6 +171,20 @@ def test_a_session_goes_out_and_comes_back(kernel: Kernel, store: Path) -> None:
     assert query(store, texts.format("'back'")).equals(query(store, texts.format("'ada'")))
 
 
+def test_an_import_says_what_waits_for_trust(kernel: Kernel, store: Path) -> None:
+    kernel.run("%planck export ada plain.jsonl")
+    plain = (store / "plain.jsonl").read_text("utf-8")
+    assert "trust" not in kernel.run("%planck import plain.jsonl --name plain").plain
+    choices = {"choices": {"version": 2, "rules": [["allow", "bash"]], "base_urls": {"openai:x": "http://x.test/v1"}}}
+    row = {"v": 1, "id": 10**6, "kind": "metadata", "agent_id": None, "turn": None, "data": choices}
+    row["ts"] = json.loads(plain.splitlines()[-1])["ts"]
+    (store / "rules.jsonl").write_text(f"{plain}{json.dumps(row)}\n", "utf-8")
+    assert kernel.run("%planck import rules.jsonl --name rules").plain.endswith(
+        "Session rules continues without 1 approval rule and 1 address of a model until you trust it: "
+        "look at it, then `%planck resume rules --trust` restores everything."
+    )
+
+
 def test_the_notebooks_own_session_is_exported_with_all_its_events(kernel: Kernel, store: Path) -> None:
     kernel.run("%planck hello")
     assert kernel.run("%planck export now.jsonl").status == "ok"
