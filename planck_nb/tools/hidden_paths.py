@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from planck_nb.agent.approval.secret_files import is_secret_path
+from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
 
 _LISTED = (
     "",
@@ -24,9 +24,9 @@ _LISTED = (
 """Folders below the home folder whose entries are looked at; the folder of a project is not, as programs need it."""
 
 _OTHERS = ".colima .docker .jupyter .lima .local/share/containers .orbstack .rd .wandb".split()
-"""Below the home folder, with sockets of services, or with settings that contain tokens."""
+"""Whole folders below the home folder, with sockets of services or with settings that contain tokens."""
 
-_OF_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/var/lib/docker")
+_OF_SYSTEM = (*SYSTEM_FILES, *SYSTEM_FOLDERS, "/var/lib/docker")
 """What root could read."""
 
 _NAMED_BY = ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "GNUPGHOME", "DOCKER_CONFIG", "KUBECONFIG", "PGPASSFILE")

@@ -232,7 +232,12 @@ async def test_an_import_and_a_clone_wait_for_trust(tmp_path: Path, home: Path) 
         exported = place.session.export("jsonl")
     (tmp_path / "export.jsonl").write_text(exported)
     imported = import_session(journal.parent, tmp_path / "export.jsonl", name="imported")
-    for waiting in ("until you trust it", "without 1 approval rule", "the tools send", "`%planck resume imported --trust`"):
+    for waiting in (
+        "until you trust it",
+        "without 1 approval rule",
+        "the tools send",
+        "`%planck resume imported --trust`",
+    ):
         assert waiting in imported.notice
     assert "read" not in imported.notice, "built-in tools are restored in any case"
     assert imported.notice.count(". ") == 0, "one sentence"

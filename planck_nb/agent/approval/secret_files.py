@@ -24,7 +24,7 @@ _NAMES = (
     "secrets.toml secrets.json secrets.y*ml .secrets .vault-token .vault_pass* logins.json key[34].db "
     "cookies.sqlite jupyter_cookie_secret jpserver-*.json nbserver-*.json kernel-*.json *.gpg *.age "
     ".bash_history .zsh_history .psql_history .mysql_history .python_history .rediscli_auth .modal.toml  "
-    "auth.json .cdsapirc .smbcredentials wallet.dat shadow gshadow sudoers"
+    "auth.json .cdsapirc .smbcredentials wallet.dat"
 ).split()
 """Patterns for the last name of a path."""
 
@@ -37,11 +37,18 @@ _FOLDERS = (
     ".subversion/auth .local/share/keyrings .local/share/kwalletd .local/share/jupyter/runtime "
     "library/keychains library/jupyter/runtime application?support/google/chrome application?support/firefox "
     "application?support/bravesoftware google/chrome/user?data mozilla/firefox microsoft/credentials "
-    ".planck/key* .planck/trust* run/secrets etc/sudoers.d etc/ssl/private"
+    ".planck/key* .planck/trust* run/secrets"
 ).split()
 """Consecutive names anywhere in a path; everything below is meant, too."""
 
-_FOLDER_PARTS = tuple(tuple(folder.split("/")) for folder in _FOLDERS)
+SYSTEM_FILES = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers")
+"""Secrets of the system; their names are secret anywhere."""
+
+SYSTEM_FOLDERS = ("/etc/sudoers.d", "/etc/ssl/private")
+"""Folders of secrets of the system."""
+
+_ALL_NAMES = (*_NAMES, *(path.rpartition("/")[2] for path in SYSTEM_FILES))
+_FOLDER_PARTS = tuple(tuple(folder.strip("/").split("/")) for folder in (*_FOLDERS, *SYSTEM_FOLDERS))
 
 _PROCESS = re.compile(r"/proc/([^/]+/|[^/]+/task/[^/]+/)(environ|mem|auxv)|/proc/kcore|/dev/(mem|kmem)")
 _KEY_WITHOUT_SUFFIX = re.compile(r"id_\w+(_sk)?")
@@ -129,7 +136,7 @@ def _expanded(word: str) -> str:
 
 
 def _is_secret_name(name: str) -> bool:
-    return bool(_KEY_WITHOUT_SUFFIX.fullmatch(name)) or any(fnmatchcase(name, pattern) for pattern in _NAMES)
+    return bool(_KEY_WITHOUT_SUFFIX.fullmatch(name)) or any(fnmatchcase(name, pattern) for pattern in _ALL_NAMES)
 
 
 def _is_below_secrets(parts: list[str]) -> bool:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from planck_nb.agent.approval import Policy, Rule
-from planck_nb.agent.approval.secret_files import is_secret_path
+from planck_nb.agent.approval.secret_files import SYSTEM_FILES, SYSTEM_FOLDERS, is_secret_path
 from planck_nb.agent.effect import Effect, EffectKind
+from planck_nb.tools.hidden_paths import hidden_paths
 
 HOME = Path("/home/ann")
 
@@ -188,3 +189,11 @@ def test_a_rule_for_a_command_that_names_the_secret_allows_it(home: Path) -> Non
     assert action(policy, "execute", "docker run --env-file .env -v ~/.ssh:/x app", "bash") == "ask"
     assert action(policy, "execute", "cat .env", "bash") == "allow"
     assert action(policy, "execute", "cat .env .netrc", "bash") == "ask"
+
+
+@pytest.mark.parametrize("path", [*SYSTEM_FILES, *SYSTEM_FOLDERS])
+def test_what_the_sandbox_hides_of_the_system_is_asked_about_too(path: str) -> None:
+    assert is_secret_path(path)
+    assert is_secret_path(f"/backup{path}")
+    hidden = hidden_paths(None, {})
+    assert not Path(path).exists() or Path(path).resolve() in hidden
