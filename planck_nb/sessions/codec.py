@@ -170,13 +170,25 @@ def parse_line(line: bytes) -> JsonObject | None:
 def _is_row(record: JsonObject) -> bool:
     """Whether a line of a known kind has what readers need of it."""
     kind = record.get("kind")
+    if not isinstance(kind, str):
+        return False
     if record["v"] > VERSION or kind not in {"message", "event", "rewind", "metadata"}:
         return True
-    if not isinstance(record.get("ts"), str) or not _TIME.fullmatch(record["ts"]):
+    if not _is_time(record.get("ts")):
         return False
     if kind == "rewind":
         return _is_id(record.get("before_id"))
     return isinstance(record.get("data"), dict) and (kind == "metadata" or isinstance(record.get("agent_id"), str))
+
+
+def _is_time(value: object) -> bool:
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_id(value: object) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions.codec import parse_line
-from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.segments import Position, journal_end, read_rows
+from planck_nb.sessions.journal_check import check_journal
+
+_log = logging.getLogger(__name__)
+_said: set[Path] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is skipped of a session's active segment, which has at most about 64 MiB.
+    """What readers skip of a session's journal.
 
     Args:
         session: The name of the session.
@@ -38,8 +42,20 @@ class Damage:
         )
 
 
-def read_damage(session: SessionInfo) -> Damage:
-    """Count what is skipped of the active segment of a session.
+class _Journal(Protocol):
+    """A session as `list_sessions` returns it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> Path: ...
+
+
+def read_damage(session: _Journal) -> Damage:
+    """Count what is skipped of a session, in all segments of its journal.
+
+    The first call reads the whole journal, and later calls in the same process only what was added since.
 
     Args:
         session: The session.
@@ -50,21 +66,19 @@ def read_damage(session: SessionInfo) -> Damage:
     Raises:
         SessionError: The journal cannot be read.
     """
-    damaged = repeated = 0
-    ids: set[int] = set()
     try:
-        end = journal_end(session.path)
-        for lines, _ in read_rows(session.path, start=Position(end.segment, 0), end=end):
-            for line in lines:
-                record = parse_line(line)
-                if record is None:
-                    damaged += not line.isspace()
-                elif record.get("kind") != "session":
-                    repeated += record["id"] in ids
-                    ids.add(record["id"])
+        check = check_journal(session.path)
     except OSError as error:
         raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
-    return Damage(session.name, damaged, repeated)
+    return Damage(session.name) if check is None else Damage(session.name, check.damaged, check.repeated)
+
+
+def say_once(journal: Path, damage: Damage) -> None:
+    """Log the damage of a session as a warning, which a notebook shows, once in each process."""
+    sentence = str(damage)
+    if sentence and journal not in _said:
+        _said.add(journal)
+        _log.warning("%s", sentence)
 
 
 def _count(number: int, noun: str, what: str) -> str:

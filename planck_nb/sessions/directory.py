@@ -15,6 +15,7 @@ from pathlib import Path
 
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionNotFoundError, did_you_mean
 from planck_nb.sessions.codec import decode_header
+from planck_nb.sessions.damage import read_damage
 from planck_nb.sessions.journal_file import read_first_line
 
 _log = logging.getLogger(__name__)
@@ -60,6 +61,14 @@ class SessionInfo:
     def database(self) -> Path:
         """The DuckDB file, which may be missing. Only DuckDB may open it: closing it in another way drops its locks."""
         return self.path.with_name(self.path.name.removesuffix(_SUFFIX) + ".duckdb")
+
+    @property
+    def damage(self) -> str:
+        """A sentence about what readers skip of the journal, empty if it is sound. The first use reads all of it."""
+        try:
+            return str(read_damage(self))
+        except SessionError as error:
+            return str(error)
 
     @property
     def lock(self) -> Path:
@@ -157,8 +166,8 @@ def list_sessions(directory: Path) -> list[SessionInfo]:
     for path in _journals(directory):
         try:
             found.append(_read_info(path))
-        except SessionError:
-            continue
+        except SessionError as error:
+            warn_once(f"The session in {path.name} is left out: {error}")
     return sorted(_without_copies(found), key=lambda session: (session.created, session.id))
 
 

@@ -23,6 +23,8 @@ from planck_nb.sessions import tables as schema
 from planck_nb.sessions.codec import parse_line
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import connect, is_busy, is_refused, retry_while_busy, sql_literal
+from planck_nb.sessions.journal_check import JournalCheck, check_journal
+from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import Position, read_before, read_last_lines, read_rows
 
 _log = logging.getLogger(__name__)
@@ -31,13 +33,15 @@ _BUSY_TIMEOUT = 3.0
 _DIGESTED = 64 * 1024
 """Bytes of a line that its digest covers; the id and the time of the row are at its beginning."""
 _LAST_LINE = 1024 * 1024
+_CHECKED = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class MaterializedPosition:
     """The end of what a DuckDB file holds: a place in the journal, the id of the last line before it, and that line.
 
-    The line is known by its size and its digest, which files of version 0.1.0 do not have.
+    The line is known by its size and its digest, which files of version 0.1.0 do not have. `damaged` and `repeated`
+    count the lines before it that are not in the file, and `checksum` is that of all lines, if it is known.
     """
 
     session_id: str
@@ -45,6 +49,20 @@ class MaterializedPosition:
     position: Position
     line_bytes: int = 0
     digest: str = ""
+    damaged: int = 0
+    repeated: int = 0
+    checksum: int | None = None
+
+    def agrees(self, check: JournalCheck | None) -> bool:
+        """Return whether the file has what its journal has, as far as a check of the journal shows."""
+        if check is None:
+            return True
+        same = check.end != self.position or self.checksum in {None, check.checksum}
+        return same and (check.damaged, check.repeated) == (self.damaged, self.repeated)
+
+    def screen(self) -> Screen:
+        """Return what selects the rows after this position."""
+        return Screen(self.last_id, self.damaged, self.repeated, self.checksum or 0)
 
 
 class _UnusableError(Exception):
@@ -57,7 +75,9 @@ def parse_position(meta: dict[str, str]) -> MaterializedPosition | None:
         if meta["format"] == str(schema.VERSION):
             position = Position(int(meta["folded_segment"]), int(meta["folded_bytes"]))
             line = int(meta.get("folded_line_bytes", 0)), meta.get("folded_digest", "")
-            return MaterializedPosition(meta["session_id"], int(meta["folded_id"]), position, *line)
+            skipped = int(meta.get("damaged_lines", 0)), int(meta.get("repeated_rows", 0))
+            checksum = int(meta["checksum"]) if "checksum" in meta else None
+            return MaterializedPosition(meta["session_id"], int(meta["folded_id"]), position, *line, *skipped, checksum)
     except (KeyError, ValueError):
         pass
     return None
@@ -94,15 +114,16 @@ def _digest(line: bytes) -> str:
     return hashlib.blake2b(line[:_DIGESTED], digest_size=16).hexdigest()
 
 
-def materialize(session: SessionInfo, *, end: Position) -> None:
+def materialize(session: SessionInfo, *, end: Position, check: bool = False) -> None:
     """Copy the journal's lines up to a position into the session's DuckDB file.
 
-    A file that cannot be used is renamed to end in ".bad" and rebuilt. Only the process that holds the session's lock
-    may call this. Raises SessionError if the file stays busy or cannot be written; the journal is complete anyway.
+    A file that cannot be used is renamed to end in ".bad" and rebuilt, with `check` also one that has other rows than
+    the journal. Only the process that holds the session's lock may call this. Raises SessionError if the file stays
+    busy or cannot be written; the journal is complete anyway.
     """
     try:
         try:
-            retry_while_busy(lambda: _materialize(session, end), seconds=_BUSY_TIMEOUT)
+            retry_while_busy(lambda: _materialize(session, end, check=check), seconds=_BUSY_TIMEOUT)
         except (duckdb.Error, _UnusableError) as error:
             if isinstance(error, duckdb.Error) and (is_busy(error) or is_refused(error)):
                 raise
@@ -119,24 +140,32 @@ def materialize(session: SessionInfo, *, end: Position) -> None:
         raise SessionError(f"The session file {session.database} could not be rebuilt ({error}).") from error
 
 
-def _materialize(session: SessionInfo, end: Position) -> None:
+def _materialize(session: SessionInfo, end: Position, *, check: bool = False) -> None:
     with closing(connect(threads=1)) as connection:
         connection.execute(f"attach {sql_literal(session.database)} as file")
         session.database.chmod(0o600)
         progress = _read_or_create(connection, session, end)
-        for lines, position in read_rows(session.path, start=progress.position, end=end):
+        if check and progress.position.offset and not progress.agrees(_checked(session)):
+            raise _UnusableError("the journal has lines that are damaged or were changed since")
+        start, screen, repeated = progress.position, progress.screen(), progress.repeated
+        for lines, position in read_rows(session.path, start=start, end=end):
             if not lines:
                 continue
-            schema.stage_lines(connection, {"": lines})
+            screen = schema.stage_lines(connection, {"": lines}, {"": screen})[""]
+            if start.offset and screen.repeated != repeated:
+                raise _UnusableError("the journal has rows with lower ids than the file")
             connection.execute("begin")
             schema.insert_staged(connection, "file")
-            connection.execute(
-                "update file.meta set value = coalesce((select max(id) from line)::varchar, value)"
-                " where key = 'folded_id'"
-            )
-            _save_position(connection, position, lines[-1])
+            progress = _save_progress(connection, progress, position, lines[-1], screen)
             connection.execute("commit")
         connection.execute("detach file")
+
+
+def _checked(session: SessionInfo) -> JournalCheck | None:
+    try:
+        return check_journal(session.path, most=_CHECKED)
+    except (OSError, SessionFormatError):
+        return None
 
 
 def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position) -> MaterializedPosition:
@@ -152,23 +181,46 @@ def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo,
     if not progress.digest and progress.position.offset:
         lines, _ = read_last_lines(session.path, progress.position, _LAST_LINE)
         if lines:
-            _save_position(connection, progress.position, lines[-1])
+            progress = _save_progress(connection, progress, progress.position, lines[-1], progress.screen())
     return progress
 
 
-def _save_position(connection: duckdb.DuckDBPyConnection, position: Position, last_line: bytes) -> None:
+def _save_progress(
+    connection: duckdb.DuckDBPyConnection,
+    before: MaterializedPosition,
+    position: Position,
+    last_line: bytes,
+    screen: Screen,
+) -> MaterializedPosition:
+    known = before.checksum is not None or before.position.offset == 0  # a file of an earlier version has none
+    progress = MaterializedPosition(
+        before.session_id,
+        screen.ids.highest,
+        position,
+        len(last_line),
+        _digest(last_line),
+        screen.damaged,
+        screen.repeated,
+        screen.checksum if known else None,
+    )
     values = {
+        "folded_id": str(progress.last_id),
         "folded_segment": str(position.segment),
         "folded_bytes": str(position.offset),
-        "folded_line_bytes": str(len(last_line)),
-        "folded_digest": _digest(last_line),
+        "folded_line_bytes": str(progress.line_bytes),
+        "folded_digest": progress.digest,
+        "damaged_lines": str(progress.damaged),
+        "repeated_rows": str(progress.repeated),
     }
+    if known:
+        values["checksum"] = str(progress.checksum)
     keys = ", ".join(f"'{key}'" for key in values)
     connection.execute(f"delete from file.meta where key in ({keys})")  # noqa: S608 - our own
     connection.execute(
         f"insert into file.meta values {', '.join(['(?, ?)'] * len(values))}",  # noqa: S608
         [text for entry in values.items() for text in entry],
     )
+    return progress
 
 
 def _create(connection: duckdb.DuckDBPyConnection, session: SessionInfo) -> None:
@@ -221,6 +273,7 @@ class Materializer:
         self._waiting = 0
         self._written = 0.0
         self._materialized_at = 0.0
+        self._check = True
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="planck-materialize", daemon=True)
         self._thread.start()
@@ -237,7 +290,8 @@ class Materializer:
         """Update the DuckDB file now, on the calling thread. Raises SessionError."""
         with self._materializing:
             end = self._flush()
-            materialize(self._session, end=end)
+            materialize(self._session, end=end, check=self._check)
+            self._check = False
             if end.offset >= self.SEGMENT:
                 self._start_segment()
             self._materialized_at = time.monotonic()

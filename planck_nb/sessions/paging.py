@@ -26,7 +26,10 @@ from planck_nb.sessions import codec
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal
+from planck_nb.sessions.journal_check import known_check
 from planck_nb.sessions.materialize import is_made_from, parse_position, times_sql
+from planck_nb.sessions.records import read_records, sorted_records
+from planck_nb.sessions.screening import DisorderError, in_order
 from planck_nb.sessions.segments import START, Position, read_last_lines, read_rows
 
 T = TypeVar("T")
@@ -74,14 +77,6 @@ def row_of(record: JsonObject) -> Row:
     return Row(record["id"], record["agent_id"], codec.message_of(record), written)
 
 
-def _first_of_each_id(rows: Iterable[Row]) -> list[Row]:
-    """Leave out rows with the id of an earlier one, which only a damaged journal has."""
-    first: dict[int, Row] = {}
-    for row in rows:
-        first.setdefault(row.db_id, row)
-    return list(first.values())
-
-
 _pagers: weakref.WeakSet[Pager] = weakref.WeakSet()
 
 
@@ -117,7 +112,7 @@ class Pager:
         def read(snapshot: _Snapshot) -> Page:
             stop = _NO_END if before is None else before
             checkpoint = snapshot.latest_summary(stop, agent_id)
-            return Page(_first_of_each_id(snapshot.rows(checkpoint or 0, stop, agent_id)), checkpoint)
+            return Page(snapshot.rows(checkpoint or 0, stop, agent_id), checkpoint)
 
         return self._read(end, read, agent_id)
 
@@ -129,7 +124,7 @@ class Pager:
 
         def read(snapshot: _Snapshot) -> list[Row]:
             checkpoint = snapshot.latest_summary(_NO_END, agent_id)
-            rows = _first_of_each_id(snapshot.rows(checkpoint or 0, _NO_END, agent_id))
+            rows = snapshot.rows(checkpoint or 0, _NO_END, agent_id)
             if not rows or rows[0].message.type != "summary":
                 return rows
             kept = set(rows[0].message.kept)
@@ -162,14 +157,17 @@ class Pager:
                 self._connection = None
 
     def _read(self, end: Position, read: Callable[[_Snapshot], T], agent_id: str | None = None) -> T:
-        for size in _LAST_BYTES:
-            with suppress(_TooFarBackError):
-                return read(_tail_snapshot(self._session, end, size, agent_id))
         try:
-            with self._lock, self._attached() as connection:
-                return read(_full_snapshot(self._session, end, connection, agent_id))
-        except (duckdb.Error, _UnusableFileError):
-            return read(_full_snapshot(self._session, end, None, agent_id))
+            for size in _LAST_BYTES:
+                with suppress(_TooFarBackError):
+                    return read(_tail_snapshot(self._session, end, size, agent_id))
+            try:
+                with self._lock, self._attached() as connection:
+                    return read(_full_snapshot(self._session, end, connection, agent_id))
+            except (duckdb.Error, _UnusableFileError):
+                return read(_full_snapshot(self._session, end, None, agent_id))
+        except DisorderError:
+            return read(_Snapshot(sorted_records(read_records(self._session.path, end=end))))
 
     @contextmanager
     def _attached(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -212,8 +210,12 @@ class _TooFarBackError(Exception):
 def _tail_snapshot(session: SessionInfo, end: Position, size: int, agent_id: str | None) -> _Snapshot:
     """Read the last `size` bytes before `end`. Raises _TooFarBackError if they hold no summary and are not all."""
     lines, complete = read_last_lines(session.path, end, size)
+    lines = list(in_order(lines))
     if complete:
         return _Snapshot(_parse(lines, agent_id))
+    known = known_check(session.path)
+    if known is not None and not known.ascending:
+        raise DisorderError
     first = next((record["id"] for record in map(codec.parse_line, lines) if record is not None), None)
     if first is None or not any(_SUMMARY in line for line in lines):
         raise _TooFarBackError
@@ -229,13 +231,17 @@ def _full_snapshot(
         progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
         if progress is None or progress.session_id != session.id or progress.position > end:
             raise _UnusableFileError
+        if not progress.agrees(known_check(session.path)):
+            raise _UnusableFileError
         times = times_sql("file.{}".format, progress.last_id)
         attached = connection
         if not is_made_from(session.path, progress, lambda: {time for (time,) in attached.execute(times).fetchall()}):
             raise _UnusableFileError
         start, materialized_id = progress.position, progress.last_id
     lines = (line for lines, _ in read_rows(session.path, start=start, end=end) for line in lines)
-    return _Snapshot(_parse(lines, agent_id), connection=connection, materialized_id=materialized_id)
+    return _Snapshot(
+        _parse(in_order(lines, after=materialized_id), agent_id), connection=connection, materialized_id=materialized_id
+    )
 
 
 def _parse(lines: Iterable[bytes], agent_id: str | None) -> list[JsonObject]:

@@ -28,10 +28,13 @@ from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import QueryError, SessionFormatError, did_you_mean
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
+from planck_nb.sessions.damage import Damage, say_once
 from planck_nb.sessions.directory import SessionInfo, list_sessions
 from planck_nb.sessions.duckdb import connect, create_local_time, retry_while_busy, sql_literal
+from planck_nb.sessions.journal_check import JournalCheck, check_journal, known_check
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, times_sql
+from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import START, Position, journal_end, read_rows
 
 if TYPE_CHECKING:
@@ -50,6 +53,9 @@ _FILE_BUSY_TIMEOUT = 2.0
 _INTERRUPT_AGAIN = 0.05
 _LARGE_FILE = 16 * 1024 * 1024
 _RECENTLY_WRITTEN = 60.0
+_CHECKED = 4 * 1024 * 1024
+_CHECKING = 0.25
+"""Seconds in which a query checks journals that were changed since the last one."""
 _VIEW = re.compile(r"create view (?:store\.)?(\w+)")
 
 # A statement of type SELECT may still contain an INSERT or a COPY in its WITH clause, and these functions run a
@@ -353,10 +359,11 @@ def _is_frame(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A session, and the position up to which its DuckDB file can be used; None if it cannot."""
+    """A session, the position up to which its DuckDB file can be used, None if it cannot, and what is skipped of it."""
 
     session: SessionInfo
     progress: MaterializedPosition | None
+    damage: Damage
 
 
 def _prepare(
@@ -365,9 +372,16 @@ def _prepare(
     """Create the views over the sessions as they are at this moment."""
     files = _attach([s.database for s in sessions if s.database.exists()] if trust_files else [], connection)
     progress = _read_progress(connection, files)
-    sources = [
-        _Source(session, _usable(progress.get(session.database), session, files, connection)) for session in sessions
-    ]
+    checks = _check(sessions)
+    usable = {
+        session: _usable(progress.get(session.database), session, checks.get(session), files, connection)
+        for session in sessions
+    }
+    connection.execute("create schema tail")
+    schema.create_tables(connection, "tail", ", filename varchar")
+    sources = _load_tails(connection, usable, checks)
+    for source in sources:
+        say_once(source.session.path, source.damage)
     files = files.only({source.session.database for source in sources if source.progress is not None})
     connection.execute("create schema store")
     connection.execute(
@@ -388,9 +402,6 @@ def _prepare(
                 session.copied,
             ],
         )
-    connection.execute("create schema tail")
-    schema.create_tables(connection, "tail", ", filename varchar")
-    _load_tails(connection, sources)
     _create_hidden(connection, files)
     # A view opens every file when it is made. The documented ones are made over empty tables of the same columns,
     # which then give way to the real thing.
@@ -450,10 +461,11 @@ def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[P
 def _usable(
     progress: MaterializedPosition | None,
     session: SessionInfo,
+    check: JournalCheck | None,
     files: _SessionFiles,
     connection: duckdb.DuckDBPyConnection,
 ) -> MaterializedPosition | None:
-    if progress is None or progress.session_id != session.id:
+    if progress is None or progress.session_id != session.id or not progress.agrees(check):
         return None
     try:
         written = Position(session.segment, session.path.stat().st_size)
@@ -474,31 +486,75 @@ def _usable(
     return progress if is_made_from(session.path, progress, read_times) else None
 
 
-def _load_tails(connection: duckdb.DuckDBPyConnection, sources: Collection[_Source]) -> None:
-    """Load the journal lines that are not in the DuckDB files yet."""
+def _check(sessions: Iterable[SessionInfo]) -> dict[SessionInfo, JournalCheck]:
+    """Check journals for damage, as far as that takes little time; what is left out is checked by later queries."""
+    found = {}
+    deadline = time.monotonic() + _CHECKING
+    for session in sessions:
+        with suppress(OSError, SessionFormatError):
+            late = time.monotonic() > deadline
+            check = known_check(session.path) if late else check_journal(session.path, most=_CHECKED)
+            if check is not None:
+                found[session] = check
+    return found
+
+
+def _load_tails(
+    connection: duckdb.DuckDBPyConnection,
+    usable: Mapping[SessionInfo, MaterializedPosition | None],
+    checks: Mapping[SessionInfo, JournalCheck],
+) -> list[_Source]:
+    """Load the journal lines that are not in the DuckDB files yet, and all lines of journals out of order."""
+    screens = _load_rows(connection, usable)
+    disordered = [
+        session
+        for session, progress in usable.items()
+        if progress is not None and screens[session].repeated != progress.repeated
+    ]
+    for session in disordered:
+        for table in schema.TABLES:
+            connection.execute(f"delete from tail.{table} where filename = $1", [str(session.database)])  # noqa: S608
+    screens |= _load_rows(connection, dict.fromkeys(disordered))
+    sources = []
+    for session, progress in usable.items():
+        check, screen = checks.get(session), screens[session]
+        skipped = (screen.damaged, screen.repeated) if check is None else (check.damaged, check.repeated)
+        known = None if session in disordered else progress
+        sources.append(_Source(session, known, Damage(session.name, *skipped)))
+    return sources
+
+
+def _load_rows(
+    connection: duckdb.DuckDBPyConnection, usable: Mapping[SessionInfo, MaterializedPosition | None]
+) -> dict[SessionInfo, Screen]:
+    """Load the lines of journals after a position, and return what has selected them."""
     waiting: dict[str, list[bytes]] = {}
+    screens = {
+        str(session.database): Screen() if progress is None else progress.screen()
+        for session, progress in usable.items()
+    }
     size = 0
-    for source in sources:
-        start = source.progress.position if source.progress else START
+    for session, progress in usable.items():
         try:
-            for lines, _ in read_rows(source.session.path, start=start):
-                waiting.setdefault(str(source.session.database), []).extend(lines)
+            for lines, _ in read_rows(session.path, start=START if progress is None else progress.position):
+                waiting.setdefault(str(session.database), []).extend(lines)
                 size += sum(map(len, lines))
                 if size >= CHUNK:
-                    _load(connection, waiting)
+                    _load(connection, waiting, screens)
                     waiting, size = {}, 0
         except FileNotFoundError:  # deleted since the directory was read
             continue
         except SessionFormatError as error:
-            if len(sources) == 1:
+            if len(usable) == 1:
                 raise
-            _log.info("the end of %s was left out: %s", source.session.path, error)
+            _log.info("the end of %s was left out: %s", session.path, error)
     if waiting:
-        _load(connection, waiting)
+        _load(connection, waiting, screens)
+    return {session: screens[str(session.database)] for session in usable}
 
 
-def _load(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, list[bytes]]) -> None:
-    schema.stage_lines(connection, lines)
+def _load(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, list[bytes]], screens: dict[str, Screen]) -> None:
+    screens.update(schema.stage_lines(connection, lines, screens))
     schema.insert_staged(connection, "tail", ", source")
 
 

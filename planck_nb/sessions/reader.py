@@ -19,7 +19,7 @@ from planck_nb.sessions.branch import Branch, hidden_in_branch, is_hidden
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.export import ExportFormat, export_session
 from planck_nb.sessions.paging import Page, Pager, Row, row_of
-from planck_nb.sessions.records import read_records, visible_records
+from planck_nb.sessions.records import read_records, sorted_records, visible_records
 from planck_nb.sessions.segments import Position, journal_end
 
 _COUNTED = 1024 * 1024
@@ -118,7 +118,7 @@ class SessionReader:
             SessionError: The session cannot be read.
         """
         with self._reading():
-            records = list(read_records(self.path, end=self._readable_end()))
+            records = sorted_records(read_records(self.path, end=self._readable_end()))
         rewinds = [(record["id"], record["before_id"]) for record in records if record["kind"] == "rewind"]
         messages = [record for record in records if record["kind"] == "message"]
         ids = [message["id"] for message in messages]

@@ -36,15 +36,19 @@ from planck_nb.sessions.directory import (
     remove_stale_files,
     unused_name,
 )
+from planck_nb.sessions.journal_check import check_journal
 from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.journal_writer import DoneCallback, Writer
 from planck_nb.sessions.lock import lock_session
 from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.reader import SessionReader
-from planck_nb.sessions.segments import Position
+from planck_nb.sessions.screening import DisorderError, in_order
+from planck_nb.sessions.segments import Position, journal_end, read_last_lines
 from planck_nb.sessions.signing import SIGNATURE, Signer, gives_power, without_signature
 
 _log = logging.getLogger(__name__)
+
+_CHECKED = 1024 * 1024
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -82,7 +86,7 @@ class Session(SessionReader):
         super().__init__(info)
         self._signer = signer
         self._lock = lock
-        self._last_id = journal.last_id
+        self._last_id = max(journal.last_id, _highest_id(info))
         self._order = threading.Lock()
         self._rewinding = LoopLock()
         self._closed = False
@@ -630,6 +634,21 @@ class SessionLog:
             SessionError: It is no id, or the rewind cannot be stored.
         """
         await self._session._rewind(message_id, self._agent_id)  # noqa: SLF001 - as above
+
+
+def _highest_id(info: SessionInfo) -> int:
+    """The highest id in a journal, unless it is long and its end is in order: then the last id is the highest."""
+    try:
+        check = check_journal(info.path, most=_CHECKED)
+        if check is None:
+            try:
+                for _ in in_order(read_last_lines(info.path, journal_end(info.path), _CHECKED)[0]):
+                    pass
+            except DisorderError:
+                check = check_journal(info.path)
+    except OSError:  # a segment is missing
+        return 0
+    return 0 if check is None else check.highest
 
 
 def _is_kept(event: AgentEvent) -> bool:

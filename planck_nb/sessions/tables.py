@@ -7,9 +7,11 @@ index: ids ascend, and DuckDB finds a range of them by its own statistics.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import duckdb
+
+from planck_nb.sessions.screening import Screen
 
 VERSION = 2
 """The layout of the file; one of another version is rebuilt from its journal."""
@@ -49,20 +51,39 @@ def create_tables(connection: duckdb.DuckDBPyConnection, catalog: str, extra: st
         connection.execute(f"create table {catalog}.{table} ({definitions}{extra})")
 
 
-def stage_lines(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Iterable[bytes]]) -> None:
-    """Parse journal lines into the temporary table `line`, with their key as `source`, skipping damaged ones.
+def stage_lines(
+    connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Sequence[bytes]], screens: Mapping[str, Screen]
+) -> dict[str, Screen]:
+    """Parse journal lines into the temporary table `line`, with their key as `source`, without those that are skipped.
 
     A statement costs some milliseconds even for few lines, so those of several journals are parsed together.
+
+    Returns:
+        The screens of the journals, to continue with.
     """
+    selected = {source: screens[source].plausible(some) for source, some in lines.items()}
+    chosen = {source: kept for source, (kept, _) in selected.items()}
+    if _stage(connection, chosen) == sum(map(len, chosen.values())):
+        return {source: after for source, (_, after) in selected.items()}
+    # Some line is no JSON, or has no object as its data. What counts is what Python reads.
+    exact = {source: screens[source].copy() for source in lines}
+    _stage(connection, {source: exact[source].exact(some) for source, some in lines.items()})
+    return exact
+
+
+def _stage(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Sequence[bytes]]) -> int:
     # One text, not a list: converting a list for DuckDB blocks all other threads, the event loop's included.
     texts = {source: b"".join(some).decode("utf-8", "replace") for source, some in lines.items()}
     rows = ", ".join(f"(${2 * n + 1}::varchar, ${2 * n + 2}::varchar)" for n in range(len(texts)))
-    connection.execute(
-        f"create or replace temp table line as select unnest(json_transform(text, '{_LINE}')), source"  # noqa: S608
+    staged = connection.execute(
+        f"create or replace temp table line as select * from"  # noqa: S608 - our own
+        f" (select unnest(json_transform(text, '{_LINE}')), source"
         f" from (select unnest(string_split(text, chr(10))) as text, source from (values {rows}) part(source, text))"
-        " where json_valid(text)",
+        " where json_valid(text))"
+        " where kind not in ('message', 'event', 'metadata') or data::varchar like '{%'",
         [value for part in texts.items() for value in part],
-    )
+    ).fetchone()
+    return int(staged[0]) if staged else 0
 
 
 def insert_staged(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:

@@ -50,12 +50,20 @@ async def sessions(notebook: Notebook) -> pd.DataFrame:
     if workspace.session_id is not None:
         owners[workspace.session_id] = "this notebook"
     found["open_in"] = [owners.get(session_id, "") for session_id in found["session_id"]]
+    damage = await run_in_thread(partial(_damage, workspace.sessions()))
+    if damage:
+        found["damage"] = [damage.get(session_id, "") for session_id in found["session_id"]]
     return found
 
 
 def _owners(stored: Sequence[SessionInfo]) -> dict[str, str]:
     """Where the open ones of these sessions are open, by their ids."""
     return {session.id: owner for session in stored if (owner := open_in(session)) is not None}
+
+
+def _damage(stored: Sequence[SessionInfo]) -> dict[str, str]:
+    """A sentence for each of these sessions that is damaged, by their ids."""
+    return {session.id: damage for session in stored if (damage := session.damage)}
 
 
 @verb(

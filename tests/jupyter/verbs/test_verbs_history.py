@@ -140,6 +140,15 @@ def test_sessions_say_what_they_hold_and_where_they_are_open(kernel: Kernel, sto
     assert rows[0][4] == "this notebook", "the one used last comes first"
     again = kernel.run("t = %planck sessions\nlist(t.open_in)").plain
     assert ast.literal_eval(again) == ["this notebook", "", ""]
+    journal = find_session(store, "bob").path
+    sound = journal.read_bytes()
+    journal.write_bytes(sound + b"nonsense\n" + sound.splitlines(keepends=True)[-1])
+    for _ in range(2):
+        damage = ast.literal_eval(kernel.run("t = %planck sessions\nlist(t.damage)").plain)
+        assert damage[0] == damage[2] == ""
+        assert damage[1].startswith("The journal of bob is damaged: 1 line that cannot be read and 1 row")
+    journal.write_bytes(sound)
+    assert "damage" not in kernel.run("t = %planck sessions\nlist(t)").plain
 
 
 def test_search_finds_words_in_all_sessions(kernel: Kernel) -> None:
