@@ -170,9 +170,11 @@ def parse_line(line: bytes) -> JsonObject | None:
 def _is_row(record: JsonObject) -> bool:
     """Whether a line of a known kind has what readers need of it."""
     kind = record.get("kind")
+    if record["v"] > VERSION:
+        return True
     if not isinstance(kind, str):
         return False
-    if record["v"] > VERSION or kind not in {"message", "event", "rewind", "metadata"}:
+    if kind not in {"message", "event", "rewind", "metadata"}:
         return True
     if not _is_time(record.get("ts")):
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import time
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,8 +25,6 @@ PLANCK_FOLDER = ".planck"
 _SUFFIX = ".journal.jsonl"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
 _ID = re.compile(r"[0-9a-f]{16}")
-_TEMPORARY = re.compile(r"\.planck-[0-9a-f]{12}\.tmp")
-_STALE = 24 * 60 * 60
 _FILE = re.compile(rf"{_ID.pattern}_{_NAME.pattern}{re.escape(_SUFFIX)}")
 
 
@@ -94,16 +91,6 @@ def make_sessions_directory(directory: Path) -> None:
         ignored = directory.parent / ".gitignore"
         with suppress(OSError), ignored.open("x", encoding="utf-8") as file:
             file.write(f"# Sessions are private.\n/{directory.name}/\n/.gitignore\n")
-
-
-def remove_stale_files(directory: Path) -> None:
-    """Remove the temporary files of forks, imports and compactions that were killed more than a day ago."""
-    with suppress(OSError):
-        for entry in os.scandir(directory):
-            if _TEMPORARY.fullmatch(entry.name):
-                with suppress(OSError):
-                    if entry.is_file(follow_symlinks=False) and time.time() - entry.stat().st_mtime > _STALE:
-                        os.unlink(entry.path)  # noqa: PTH108 - as the entry has it
 
 
 def warn_once(sentence: str) -> None:

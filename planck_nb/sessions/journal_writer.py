@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions.journal_file import JournalFile
+from planck_nb.sessions.kept_segments import KeptSegments
 from planck_nb.sessions.segments import Position, start_segment
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ class Writer:
 
     def __init__(self, journal: JournalFile, on_written: Callable[[int], None]) -> None:
         self._journal = journal
+        self._earlier = KeptSegments(journal.path)
         self._on_written = on_written
         self._lock = threading.Lock()
         self._wakeups: SimpleQueue[None] = SimpleQueue()
@@ -83,6 +85,7 @@ class Writer:
             self._closing = True
             self._wakeups.put(None)
         self._thread.join()
+        self._earlier.close()
         self._journal.close()
 
     def _call(self, function: Callable[[], T], *, sync: bool) -> T:
@@ -103,6 +106,7 @@ class Writer:
 
     def _start_segment(self) -> None:
         self._journal = start_segment(self._journal)
+        self._earlier.add_new()
 
     def _run(self) -> None:
         closing = False
@@ -123,6 +127,8 @@ class Writer:
         try:
             self._journal.append(b"".join(lines), sync=any(entry.sync for entry in batch))
             self._retained = []
+            if not all(entry.line for entry in batch):  # something is about to read the journal, or to close it
+                self._earlier.restore()
         except SessionError as failure:
             error = failure
             self._retained += [entry.line for entry in batch if entry.done is None]

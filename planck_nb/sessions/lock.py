@@ -12,8 +12,10 @@ import json
 import os
 import secrets
 import socket
+import time
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import filelock
@@ -24,11 +26,17 @@ from planck_nb.sessions.directory import SessionInfo
 
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _LARGEST = 64 * 1024
+_LATEST = 253_370_764_800
+"""The beginning of the year 9999, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """The process that a lock names; `process` is 0 if it names none that can be read."""
+    """The process that a lock names; `process` is 0 if it names none that can be read.
+
+    `started` is when the process began, in clock ticks, and `since` the same in seconds since the epoch, or when it
+    acquired the lock if that cannot be found out. It is 0 in the lock of an earlier version.
+    """
 
     process: int = 0
     owner: str = ""
@@ -36,11 +44,13 @@ class _Owner:
     boot: str = ""
     namespace: int = 0
     started: int = 0
+    since: float = 0
 
     @classmethod
     def this(cls, owner: str) -> _Owner:
         process = os.getpid()
-        return cls(process, owner, socket.gethostname(), boot_id(), process_namespace(), start_time(process))
+        namespace, started = process_namespace(), start_time(process)
+        return cls(process, owner, socket.gethostname(), boot_id(), namespace, started, _began(started))
 
     @classmethod
     def read(cls, path: Path) -> _Owner:
@@ -48,14 +58,16 @@ class _Owner:
             with path.open("rb") as file:
                 data = json.loads(file.read(_LARGEST))
             process, owner, host, boot = data["pid"], data["owner"], data.get("host", ""), data.get("boot", "")
-            namespace, started = data.get("namespace", 0), data.get("started", 0)
+            namespace, started, since = data.get("namespace", 0), data.get("started", 0), data.get("since", 0)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls()
         if not all(isinstance(text, str) for text in (owner, host, boot)):
             return cls()
         if not all(type(number) is int for number in (process, namespace, started)):
             return cls()
-        return cls(process, owner, host, boot, namespace, started)
+        if type(since) not in {int, float} or not 0 <= since < _LATEST:
+            since = 0
+        return cls(process, owner, host, boot, namespace, started, since)
 
     def write(self, path: Path) -> None:
         data = {
@@ -65,6 +77,7 @@ class _Owner:
             "boot": self.boot,
             "namespace": self.namespace,
             "started": self.started,
+            "since": round(self.since, 3),
         }
         with suppress(OSError):  # Windows keeps a locked file from being written; the lock holds all the same
             path.write_text(json.dumps(data))
@@ -92,6 +105,14 @@ class _Owner:
             return "this process"
         elsewhere = f" on {self.host[:80]}" if self.host and self.host != socket.gethostname() else ""
         return f"process {self.process}{elsewhere}" + (f" ({self.owner[:200]})" if self.owner else "")
+
+    def described(self) -> str:
+        """Describe the process with its computer and when it began, as far as that is known."""
+        if not self.process or self.is_this:
+            return str(self)
+        host = f" on {self.host[:80]}" if self.host else ""
+        began = f", started {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M} UTC" if self.since else ""
+        return f"process {self.process}{host}{f' ({self.owner[:200]})' if self.owner else ''}{began}"
 
 
 def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -> filelock.BaseFileLock:
@@ -205,10 +226,20 @@ def _owner_of(session: SessionInfo) -> _Owner:
     return _Owner(named, "", here, boot_id(), process_namespace(), max(start_time(named), 0))
 
 
+def _began(ticks: int) -> float:
+    """Convert the start of a process to seconds since the epoch; without /proc this is the current time."""
+    try:
+        uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+        return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.time()
+
+
 def _locked(session: SessionInfo, *, take_over: bool) -> SessionLockedError:
     owner = _owner_of(session)
     already = " already" if owner.is_this else ""
-    sentence = f"Session {session.name!r} is open in {owner}{already}; close it there, or query it with SQL from here."
+    found = owner.described()
+    sentence = f"Session {session.name!r} is open in {found}{already}; close it there, or query it with SQL from here."
     if owner.is_running or not session.lock_marker.exists():
         refused = " It cannot be taken over while that process is running." if take_over and owner.is_running else ""
         return SessionLockedError(sentence + refused)

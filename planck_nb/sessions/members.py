@@ -22,7 +22,7 @@ with bounds as (
         agent_id,
         arg_max({'id': id, 'data': data}, id) filter (type = 'agent_started') as started,
         arg_max({'id': id, 'data': data}, id) filter (type in ('agent_started', 'agent_changed')) as state,
-        arg_max(coalesce((data->>'$.removed')::boolean, false), id)
+        arg_max(coalesce(try_cast(data->>'$.removed' as boolean), false), id)
             filter (type in ('agent_started', 'agent_stopped')) as removed,
         arg_max(type, id) filter (type in ('agent_started', 'turn_start', 'turn_end', 'aborted', 'error', 'rewound'))
             = 'turn_start' as unfinished,
@@ -75,7 +75,7 @@ select
     case when first_id = (select min(first_id) from bounds where started is not null) then (
         select list({'id': e.id, 'agent_id': e.agent_id, 'data': e.data})
         from store.visible_events e
-        where e.type = 'approval_decision' and e.data->>'$.by' = 'user' and (e.data->>'$.allowed')::boolean
+        where e.type = 'approval_decision' and e.data->>'$.by' = 'user' and try_cast(e.data->>'$.allowed' as boolean)
             and e.data->>'$.rule' <> ''
     ) end as rules
 from bounds b left join plausible p on p.agent_id = b.agent_id

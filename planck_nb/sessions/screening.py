@@ -91,7 +91,7 @@ class Screen:
                 if line.isspace():
                     continue
                 self.damaged += 1
-            elif record["kind"] in _ROWS and not self.ids.add(record["id"]):
+            elif record.get("kind") in _ROWS and not self.ids.add(record["id"]):
                 self.repeated += 1
                 record = None
             yield line, record
@@ -160,7 +160,7 @@ def in_order(lines: Iterable[bytes], *, after: int = 0) -> Iterator[bytes]:
             ids.add(int(usual[1]))
         else:
             record = parse_line(line)
-            if record is not None and record["kind"] in _ROWS:
+            if record is not None and record.get("kind") in _ROWS:
                 ids.add(record["id"])
         if not ids.ascending:
             raise DisorderError

@@ -33,9 +33,9 @@ from planck_nb.sessions.directory import (
     find_session,
     make_sessions_directory,
     new_session_info,
-    remove_stale_files,
     unused_name,
 )
+from planck_nb.sessions.export import ExportFormat
 from planck_nb.sessions.journal_check import check_journal
 from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.journal_writer import DoneCallback, Writer
@@ -45,6 +45,7 @@ from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.screening import DisorderError, in_order
 from planck_nb.sessions.segments import Position, journal_end, read_last_lines
 from planck_nb.sessions.signing import SIGNATURE, Signer, gives_power, without_signature
+from planck_nb.sessions.stale_files import remove_leftovers, remove_stale_files
 
 _log = logging.getLogger(__name__)
 
@@ -227,6 +228,7 @@ class Session(SessionReader):
         remove_stale_files(info.path.parent)
         lock = lock_session(info, owner, take_over=take_over)
         try:
+            remove_leftovers(info)
             return cls(info, lock, journal(), signer)
         except BaseException:
             lock.release()
@@ -394,6 +396,21 @@ class Session(SessionReader):
             SessionError: The disk is full or the journal cannot be written.
         """
         await self._put_durably(lambda _: b"")
+
+    def export(self, form: ExportFormat) -> str:
+        """Export the session as text; see `export_session`. Files that were deleted meanwhile are written again first.
+
+        Args:
+            form: "jsonl", "markdown", "html" or "ipynb".
+
+        Returns:
+            The content of a file in that format.
+
+        Raises:
+            SessionError: There is no such format, or the session cannot be read.
+        """
+        self._readable_end()
+        return super().export(form)
 
     def materialize(self) -> None:
         """Update the session's DuckDB file now instead of within about a second. Blocks until it is done.

@@ -72,7 +72,7 @@ results as (
     from (
         select
             session_id, agent_id, id, part->>'$.id' as call_id,
-            part->>'$.text' as result, (part->>'$.is_error')::boolean as is_error
+            part->>'$.text' as result, try_cast(part->>'$.is_error' as boolean) as is_error
         from parts
         where part->>'$.type' = 'tool_result'
     ) r
@@ -131,7 +131,7 @@ select
     coalesce(p.request->'$.args', c.args) as args,
     p.request->'$.touches' as touches,
     p.asked, p.decided, store.seconds(p.asked, p.decided) as waited_s,
-    (p.decision->>'$.allowed')::boolean as allowed,
+    try_cast(p.decision->>'$.allowed' as boolean) as allowed,
     p.decision->>'$.by' as decided_by,
     case when json_type(p.decision, '$.args') = 'OBJECT' then p.decision->'$.args' end as edited_args,
     nullif(p.decision->>'$.rule', '') as rule,

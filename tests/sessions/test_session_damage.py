@@ -1,9 +1,8 @@
-"""Journals with damaged lines and repeated ids, and files that killed processes leave."""
+"""Journals with damaged lines, and rows whose ids are repeated or out of order."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -253,15 +252,3 @@ def test_a_session_whose_journal_cannot_be_read_at_all_is_named_once(
         assert list_sessions(tmp_path) == []
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith(f"The session in {session.path.name} is left out: ")
-
-
-def test_temporary_files_of_yesterday_are_removed(tmp_path: Path) -> None:
-    old, new = tmp_path / ".planck-0123456789ab.tmp", tmp_path / ".planck-ba9876543210.tmp"
-    others = [tmp_path / name for name in ("mine.tmp", ".planck-xyz.tmp", "x.part")]
-    for path in (old, new, *others):
-        path.touch()
-    for path in (old, *others):
-        os.utime(path, (1_000_000, 1_000_000))
-    Session.create(tmp_path).close()
-    assert not old.exists()
-    assert all(path.exists() for path in (new, *others))

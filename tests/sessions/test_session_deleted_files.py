@@ -13,7 +13,9 @@ import pytest
 
 from planck_nb.ai.messages import UserMessage, text_of
 from planck_nb.base.errors import SessionError, SessionLockedError
-from planck_nb.sessions import Session, delete_session, query, session_files
+from planck_nb.sessions import ExportFormat, Session, delete_session, export_session, query, session_files
+from planck_nb.sessions.materialize import Materializer
+from planck_nb.sessions.segments import old_segments
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no open file")
 
@@ -60,6 +62,91 @@ async def test_what_is_acknowledged_is_on_disk_after_the_files_were_deleted(
         assert len(list(directory.glob("*.replaced-*"))) == 3
     with Session.open(directory, "mine") as again:
         assert len(again.messages()) == 7
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown", "html", "ipynb"])
+async def test_an_open_session_whose_files_were_deleted_is_exported(tmp_path: Path, form: ExportFormat) -> None:
+    directory = tmp_path / "sessions"
+    with Session.create(directory, name="mine") as session:
+        await session.append("a", UserMessage("message 1"))
+        expected = session.export(form)
+        remove_all(session)
+        assert session.export(form) == expected
+        assert "message 1" in expected
+        remove_all(session)
+        await session.flush()
+        assert export_session(session.info, form) == expected
+
+
+def remove(segment: Path) -> None:
+    segment.unlink()
+
+
+def overwrite(segment: Path) -> None:
+    other = segment.with_name("other")
+    other.write_bytes(segment.read_bytes()[:300])
+    os.replace(other, segment)  # noqa: PTH105 - as above
+
+
+def remove_folder(segment: Path) -> None:
+    shutil.rmtree(segment.parent)
+
+
+Read = Callable[[Session], object]
+
+
+@pytest.mark.parametrize("harm", [remove, overwrite, remove_folder], ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize(
+    "read", [Session.messages, lambda session: session.export("jsonl"), Session.materialize, Session.close]
+)
+async def test_earlier_segments_that_are_deleted_while_it_is_open_are_written_again(
+    tmp_path: Path,
+    harm: Callable[[Path], None],
+    read: Read,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Materializer, "SEGMENT", 500)
+    directory = tmp_path / "sessions"
+    session = Session.create(directory, name="mine")
+    for number in range(4):
+        await session.append("a", UserMessage(f"message {number} {'x' * 300}"))
+        session.materialize()
+    session.close()
+    session = Session.open(directory, "mine")
+    await session.append("a", UserMessage(f"message 4 {'x' * 300}"))
+    session.materialize()
+    earlier = old_segments(session.path)
+    assert len(earlier) >= 4
+    before = {path: path.read_bytes() for path in earlier}
+    harm(earlier[0])
+    if harm is not remove_folder:
+        harm(earlier[-1])
+    caplog.clear()
+    read(session)
+    assert {path: path.read_bytes() for path in earlier} == before
+    said = [record.getMessage() for record in caplog.records if "has been written again" in record.getMessage()]
+    assert len([sentence for sentence in said if "The earlier part" in sentence]) == (
+        len(earlier) if harm is remove_folder else 2
+    )
+    session.close()
+    assert len(query(directory, "from messages")) == 5
+    if harm is overwrite:
+        assert len(list(directory.glob("*.replaced-1"))) == 2
+
+
+async def test_a_segment_that_is_put_back_as_it_was_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Materializer, "SEGMENT", 500)
+    with Session.create(tmp_path, name="mine") as session:
+        await session.append("a", UserMessage("x" * 600))
+        session.materialize()
+        (earlier,) = old_segments(session.path)
+        shutil.copy(earlier, tmp_path / "other")
+        (tmp_path / "other").replace(earlier)
+        assert len(session.messages()) == 1
+        assert not [path for path in session_files(session.info) if ".replaced-" in path.name]
 
 
 async def test_a_second_writer_is_refused_also_without_the_lock_file(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -100,6 +103,7 @@ def test_the_session_of_a_killed_process_is_opened_by_the_next_one(tmp_path: Pat
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_running_process_keeps_its_session_and_is_named(tmp_path: Path, error: int) -> None:
+    before = time.time()
     with start(error, tmp_path, HOLD) as holder:
         assert holder.stdout is not None
         if holder.stdout.readline() != "ready\n":
@@ -113,7 +117,15 @@ def test_a_running_process_keeps_its_session_and_is_named(tmp_path: Path, error:
         )
         holder.communicate()
     name = f"process {holder.pid} (a.ipynb)"
-    locked = f"SessionLockedError: Session 'mine' is open in {name}; close it there, or query it with SQL from here."
+    found = re.match(
+        r"(SessionLockedError: Session 'mine' is open in process (\d+) on (\S+) \(a\.ipynb\), started (.{16}) UTC; "
+        r"close it there, or query it with SQL from here\.)",
+        said[1],
+    )
+    assert found is not None, said[1]
+    locked, process, host, began = found.groups()
+    assert (int(process), host) == (holder.pid, socket.gethostname())
+    assert abs(datetime.fromisoformat(began + "Z").timestamp() - before) <= 60
     refused = " It cannot be taken over while that process is running."
     assert said == [name, locked, locked + refused, locked, "0"]
     assert run(error, tmp_path, "print(attempt(opened))") == ["opened, []"]
@@ -124,7 +136,7 @@ def test_the_session_of_another_computer_is_opened_on_demand_only(tmp_path: Path
     session = find_session(tmp_path, "mine")
     record = json.loads(session.lock.read_text())
     assert (record["pid"], record["started"] > 0) == (pid, True)
-    session.lock.write_text(json.dumps(record | {"host": "node7", "boot": "other"}))
+    session.lock.write_text(json.dumps(record | {"host": "node7", "boot": "other", "since": 1767323040.5}))
     session.lock_marker.write_text(f"{pid}\nnode7\n123\n")
     said = run(
         errno.ENOTSUP,
@@ -133,8 +145,9 @@ def test_the_session_of_another_computer_is_opened_on_demand_only(tmp_path: Path
         "print(attempt(lambda: opened(take_over=True))); print(attempt(opened))",
     )
     locked = (
-        f"SessionLockedError: Session 'mine' is open in process {pid} on node7 (a.ipynb); close it there, or query it "
-        "with SQL from here. If that process has ended, take the session over with `%planck resume mine --take-over`, "
+        f"SessionLockedError: Session 'mine' is open in process {pid} on node7 (a.ipynb), started 2026-01-02 03:04 "
+        "UTC; close it there, or query it with SQL from here. If that process has ended, take the session over with "
+        "`%planck resume mine --take-over`, "
         "in Python with Session.open(…, take_over=True)."
     )
     assert said == [
@@ -151,7 +164,14 @@ def test_the_session_of_another_computer_is_opened_on_demand_only(tmp_path: Path
 def test_a_lock_that_names_nobody_can_be_taken_over(tmp_path: Path, marker: bytes) -> None:
     with Session.create(tmp_path, name="mine") as session:
         pass
-    for record in ('{"owner": 1}', "[]", '{"owner": "x", "pid": "y"}', "x" * 100_000, "[" * 5_000):
+    for record in (
+        '{"owner": 1}',
+        '{"owner": "x", "pid": 5, "since": 1e300}',
+        "[]",
+        '{"owner": "x", "pid": "y"}',
+        "x" * 100_000,
+        "[" * 5_000,
+    ):
         session.info.lock.write_text(record)
     session.info.lock_marker.write_bytes(marker)
     said = run(errno.ENOSYS, tmp_path, "print(attempt(opened)); print(attempt(lambda: opened(take_over=True)))")

@@ -1,0 +1,58 @@
+"""Removes the temporary files that killed processes have left in a sessions directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from planck_nb.sessions.directory import SessionInfo
+from planck_nb.sessions.lock import open_in
+
+_TEMPORARY = re.compile(r"\.planck-[0-9a-f]{12}\.tmp|[0-9a-f]{16}\.lock\.held\.[0-9a-f]{12}")
+# Of new segments; and, in version 0.1.0, of forks, imports and segments that are compressed.
+_OF_SESSION = re.compile(r"([0-9a-f]{16})_[A-Za-z0-9_.-]{1,80}\.journal(?:\.next|\.part|\.\d+\.jsonl\.gz\.part)")
+_STALE = 24 * 60 * 60
+
+
+def remove_stale_files(directory: Path) -> None:
+    """Remove the user's own temporary files of forks, imports and compactions that were killed more than a day ago.
+
+    Files of a session that a process has open are kept.
+    """
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if _is_stale(entry) and not _is_in_use(Path(entry.path)):
+                    os.unlink(entry.path)  # noqa: PTH108 - as the entry has it
+
+
+def remove_leftovers(session: SessionInfo) -> None:
+    """Remove the temporary files of a session that this process has just locked, so that no process uses them."""
+    with suppress(OSError), os.scandir(session.path.parent) as entries:
+        for entry in entries:
+            found = _OF_SESSION.fullmatch(entry.name)
+            if found is not None and found[1] == session.id:
+                with suppress(OSError):
+                    if entry.is_file(follow_symlinks=False) and _is_own(entry):
+                        os.unlink(entry.path)  # noqa: PTH108 - as above
+
+
+def _is_stale(entry: os.DirEntry[str]) -> bool:
+    if not (_TEMPORARY.fullmatch(entry.name) or _OF_SESSION.fullmatch(entry.name)):
+        return False
+    if not (entry.is_file(follow_symlinks=False) and _is_own(entry)):
+        return False
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE
+
+
+def _is_own(entry: os.DirEntry[str]) -> bool:
+    return os.name != "posix" or entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+
+
+def _is_in_use(path: Path) -> bool:
+    found = _OF_SESSION.fullmatch(path.name)
+    return found is not None and open_in(SessionInfo(found[1], "", datetime.now(UTC), path)) is not None
