@@ -124,14 +124,12 @@ class JournalFile:
             return
         end = self.size + len(data)
         try:
-            self._write(data if end <= self._padded_size else data + _PADDING)
+            self._write_padded(data, end)
             if sync:
                 _sync(self._descriptor)
         except OSError as error:
             self._truncate()
             raise _unwritable(self.path, error) from error
-        if end > self._padded_size:
-            self._padded_size = end + len(_PADDING)
         before, self.size = self.size, end
         try:
             self._keep_in_place()
@@ -209,6 +207,19 @@ class JournalFile:
         with replacing(path, mode=0o600) as file:
             for offset in range(0, self.size, CHUNK):
                 file.write(os.pread(self._descriptor, min(CHUNK, self.size - offset), offset))
+
+    def _write_padded(self, data: bytes, end: int) -> None:
+        """Write lines, with padding if there is none after them; on a full disk without it."""
+        if end <= self._padded_size:
+            self._write(data)
+            return
+        try:
+            self._write(data + _PADDING)
+            self._padded_size = end + len(_PADDING)
+        except OSError:
+            os.ftruncate(self._descriptor, self.size)
+            self._write(data)
+            self._padded_size = end
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -90,7 +90,7 @@ async def test_a_stored_session_opens_adds_up_and_goes_on(what: str, tmp_path: P
                 assert not (frame[column].dropna().astype(float) > 10**10).any()
 
 
-HOSTILE = (10**18, 2**63 - 1, -(10**18), 10**30, 1e308, "a word", True, None, [], {"a": 1})
+HOSTILE: tuple[Any, ...] = (10**18, 2**63 - 1, -(10**18), 10**30, 1e308, "a word", True, None, [], {"a": 1})
 """Values in the place of every number and boolean."""
 
 

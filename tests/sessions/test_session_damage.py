@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
@@ -227,13 +227,14 @@ def test_damage_in_an_earlier_segment_is_counted(tmp_path: Path) -> None:
 
 def test_a_journal_that_only_grows_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Position] = []
+
+    def reading(path: Path, *, start: Position, end: Position) -> Iterator[tuple[list[bytes], Position]]:
+        read.append(start)
+        return read_rows(path, start=start, end=end)
+
     with Session.create(tmp_path, name="mine") as session:
         asyncio.run(session.append("a", UserMessage("one")))
-        monkeypatch.setattr(
-            journal_check,
-            "read_rows",
-            lambda path, *, start, end: (read.append(start), read_rows(path, start=start, end=end))[1],
-        )
+        monkeypatch.setattr(journal_check, "read_rows", reading)
         assert not session.info.damage
         assert not session.info.damage
         asyncio.run(session.append("a", UserMessage("two")))
