@@ -15,6 +15,7 @@ from planck_nb.base.errors import (
     CompactionError,
     ConfigError,
     ContextOverflowError,
+    DeadlockError,
     LimitError,
     MissingCredentialError,
     ModelError,
@@ -44,6 +45,7 @@ from planck_nb.base.errors import (
     UnknownProviderError,
     UnsupportedFeatureError,
     UsageError,
+    WrongLoopError,
 )
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "CompactionError",
     "ConfigError",
     "ContextOverflowError",
+    "DeadlockError",
     "LimitError",
     "MissingCredentialError",
     "ModelError",
@@ -85,4 +88,5 @@ __all__ = [
     "UnknownProviderError",
     "UnsupportedFeatureError",
     "UsageError",
+    "WrongLoopError",
 ]

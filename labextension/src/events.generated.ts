@@ -52,6 +52,7 @@ export interface Queued extends EventBase {
   readonly steer: boolean;
   readonly content?: readonly (TextPart | ImagePart | FilePart)[];
   readonly output?: Readonly<Record<string, unknown>> | null;
+  readonly join: boolean;
   readonly type: 'queued';
   readonly display?: QueuedDisplay;
 }
@@ -59,6 +60,7 @@ export interface Queued extends EventBase {
 export interface Unqueued extends EventBase {
   readonly prompt_id: string;
   readonly removed: boolean;
+  readonly returned: boolean;
   readonly type: 'unqueued';
 }
 

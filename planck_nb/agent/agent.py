@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent_runner import AgentRunner
 from planck_nb.agent.agent_settings import AgentSettings
+from planck_nb.agent.answers import request_to_continue
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.functions import as_tool, by_name
 from planck_nb.agent.calling.tool import Tool
@@ -28,7 +30,7 @@ from planck_nb.agent.run import Run, RunResult
 from planck_nb.agent.state import AgentState, Status
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
-from planck_nb.ai.messages import Usage, UserMessage, UserPart, as_parts
+from planck_nb.ai.messages import Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
@@ -352,24 +354,30 @@ class Agent:
         return self.events.subscribe(since)
 
     @overload
-    def prompt(self, content: str | Sequence[UserPart], *, output: None = None) -> Run[str]: ...
+    def prompt(self, content: str | Sequence[UserPart], *, output: None = None, join: bool = False) -> Run[str]: ...
 
     @overload
-    def prompt(self, content: str | Sequence[UserPart], *, output: type[T]) -> Run[T]: ...
+    def prompt(self, content: str | Sequence[UserPart], *, output: type[T], join: bool = False) -> Run[T]: ...
 
     @overload
-    def prompt(self, content: str | Sequence[UserPart], *, output: JsonObject) -> Run[Any]: ...
+    def prompt(self, content: str | Sequence[UserPart], *, output: JsonObject, join: bool = False) -> Run[Any]: ...
 
-    def prompt(self, content: str | Sequence[UserPart], *, output: type[T] | JsonObject | None = None) -> Run[Any]:
+    def prompt(
+        self, content: str | Sequence[UserPart], *, output: type[T] | JsonObject | None = None, join: bool = False
+    ) -> Run[Any]:
         """Send a prompt. Returns at once; await the run for the answer, or iterate over it to watch.
 
-        While a turn runs, prompts queue. All that are waiting when it ends are answered together in the next turn,
-        except those with an `output`, which have a turn of their own.
+        While a turn runs, prompts queue, and each has a turn of its own. Prompts with `join` that wait one after the
+        other are answered together in one turn. It can be called in the event loops of several threads: each turn runs
+        on the loop that sent its prompt. In a thread without a loop, the prompt goes to the loop that used the agent
+        last.
 
         Args:
             content: Text, or parts such as images.
             output: A type that pydantic can read from JSON, or a JSON Schema, for a structured answer. An answer that
                 does not fit is corrected once; then the run fails with `OutputError`.
+            join: Whether one turn may answer it together with other prompts that join. A prompt with an `output` has a
+                turn of its own all the same.
 
         Returns:
             The run of the prompt.
@@ -377,10 +385,10 @@ class Agent:
         Raises:
             NoRunningLoopError: Outside an event loop; see `run_sync`.
             AgentStoppedError: After `stop`.
-            UsageError: If `output` cannot be described in JSON.
+            UsageError: If there is nothing in the prompt, or `output` cannot be described in JSON.
         """
         spec = None if output is None else output_spec(output)
-        return self._runner.accept(UserMessage(content), output=spec)
+        return self._runner.accept(_prompt_of(content), output=spec, join=join)
 
     def run_sync(self, content: str | Sequence[UserPart], *, output: Any = None) -> RunResult[Any]:  # noqa: ANN401
         """Send a prompt and wait for the answer, in a script without an event loop.
@@ -415,20 +423,31 @@ class Agent:
         Raises:
             NoRunningLoopError: Outside an event loop.
             AgentStoppedError: After `stop`.
+            UsageError: If there is nothing in the prompt.
         """
-        return self._runner.accept(UserMessage(content), steer=True)
+        return self._runner.accept(_prompt_of(content), steer=True)
 
     def continue_(self) -> Run[str] | None:
-        """Let the model continue without a new prompt.
+        """Let the model go on.
+
+        If the conversation ends with something that was never answered, it is sent as it is. After a reply of the
+        model, a short message asks it to go on, because many models refuse a conversation that ends with their own
+        reply. It says whether the reply was cut off, or had no answer.
 
         Returns:
             The run, or None if the agent is busy.
 
         Raises:
+            AgentError: If there is no conversation yet.
             NoRunningLoopError: Outside an event loop.
             AgentStoppedError: After `stop`.
         """
-        return None if self._runner.is_busy else self._runner.accept(UserMessage(()))
+        if self._runner.is_busy:
+            return None
+        conversation = self._runner.window.messages()
+        if not conversation:
+            raise AgentError(f"{self.name or 'The agent'} has nothing to continue yet; send a prompt first.")
+        return self._runner.accept(request_to_continue(conversation))
 
     def edit_queued(self, prompt_id: str, content: str | Sequence[UserPart]) -> None:
         """Change a prompt that is waiting.
@@ -439,19 +458,22 @@ class Agent:
 
         Raises:
             AgentError: If no such prompt is waiting.
+            UsageError: If there is nothing in the content.
         """
-        self._runner.edit_queued(prompt_id, as_parts(content))
+        prompt = _prompt_of(content)
+        self._runner.in_loop(lambda: self._runner.edit_queued(prompt_id, prompt.content))
 
-    def remove_queued(self, prompt_id: str) -> None:
+    def remove_queued(self, prompt_id: str, *, returned: bool = False) -> None:
         """Remove a prompt that is waiting.
 
         Args:
             prompt_id: Its id, `Run.id`.
+            returned: Whether views show it as not sent, so that the person who wrote it can send it again.
 
         Raises:
             AgentError: If no such prompt is waiting.
         """
-        self._runner.find_queued(prompt_id).abort()
+        self._runner.in_loop(lambda: self._runner.remove_queued(prompt_id, returned=returned))
 
     def decide(
         self,
@@ -480,7 +502,8 @@ class Agent:
         """
         if self._runner.gate is None:
             raise AgentError(f"Agent {self.name or self.id} asks for no approval; give it `approvals`.")
-        self._runner.gate.decide(call_id, allow=allow, args=args, remember=remember, reason=reason, scope=scope)
+        decide = partial(self._runner.gate.decide, call_id, allow=allow, args=args, remember=remember)
+        self._runner.in_loop(partial(decide, reason=reason, scope=scope))
 
     async def compact(self) -> bool:
         """Shorten the conversation now.
@@ -576,12 +599,12 @@ async def append_message(agent: Agent, message: UserMessage) -> None:
     await agent._recorder.append(message)  # noqa: SLF001 - a part of this module that users do not need
 
 
-def send_again(agent: Agent, prompts: Iterable[tuple[str, UserMessage, JsonObject | None]]) -> list[Run[Any]]:
+def send_again(agent: Agent, prompts: Iterable[tuple[str, UserMessage, JsonObject | None, bool]]) -> list[Run[Any]]:
     """Send prompts that waited for the agent in an earlier process, under their own ids.
 
     Args:
         agent: The agent, in a running event loop.
-        prompts: The id, the message, and the JSON Schema of the answer or None, of each prompt.
+        prompts: The id, the message, the JSON Schema of the answer or None, and whether it joins others, of each.
 
     Returns:
         The runs, in the order of the prompts.
@@ -592,9 +615,10 @@ def send_again(agent: Agent, prompts: Iterable[tuple[str, UserMessage, JsonObjec
     """
     runner = agent._runner  # noqa: SLF001 - a part of this module that users do not need
     specs = [
-        (prompt_id, prompt, None if schema is None else output_spec(schema)) for prompt_id, prompt, schema in prompts
+        (prompt_id, prompt, None if schema is None else output_spec(schema), join)
+        for prompt_id, prompt, schema, join in prompts
     ]
-    runs = [runner.accept_again(prompt_id, prompt, output=spec) for prompt_id, prompt, spec in specs]
+    runs = [runner.accept_again(prompt_id, prompt, output=spec, join=join) for prompt_id, prompt, spec, join in specs]
     runner.answer_queue()
     return runs
 
@@ -607,6 +631,14 @@ def forget_queued(agent: Agent, prompt_id: str) -> None:
 def compactor_of(agent: Agent) -> Compactor | None:
     """The agent's compactor, for an agent that continues in another session."""
     return agent._compactor  # noqa: SLF001 - a part of this module that users do not need
+
+
+def _prompt_of(content: str | Sequence[UserPart]) -> UserMessage:
+    """The content as a message. Raises `UsageError` if a model could read nothing in it."""
+    prompt = UserMessage(content)
+    if any(part.type != "text" or part.text.strip() for part in prompt.content):
+        return prompt
+    raise UsageError("The prompt is empty; write what the agent is to do, or let it go on with `agent.continue_()`.")
 
 
 def _as_model(model: Model | str) -> Model:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
@@ -13,16 +14,21 @@ from planck_nb.agent.context.compactor import Compactor, ContextUsage
 from planck_nb.agent.context.window import ContextWindow
 from planck_nb.agent.limits import SessionSpend, TurnBudget
 from planck_nb.agent.loop import run_turn
+from planck_nb.agent.loop_ownership import LoopOwnership
 from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.turn_runner import TurnRunner
+from planck_nb.agent.wait_graph import Participant, within
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
+from planck_nb.base.aio import await_in_loop, call_in_loop, is_running_here
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
 from planck_nb.base.ids import new_id
 from planck_nb.base.secrets import redact
+
+T = TypeVar("T")
 
 _busy: set[AgentRunner] = set()
 """Runners with a turn under way: the event loop keeps only weak references to tasks."""
@@ -31,7 +37,8 @@ _busy: set[AgentRunner] = set()
 class AgentRunner:
     """The private side of an `Agent`: its queue, the running turn, and how both are stopped.
 
-    A turn is one task, and between turns there is none.
+    A turn is one task, and between turns there is none. It runs on the event loop that sent its prompt; while it does,
+    all else that changes the agent happens on that loop too.
 
     Args:
         setup: The agent's settings; read anew for every request.
@@ -54,6 +61,8 @@ class AgentRunner:
         self._setup = setup
         self._recorder = recorder
         self._session_spend = session_spend
+        self._participant = Participant(setup.identity.name or setup.identity.id)
+        self._ownership = LoopOwnership()
         self._queue = PromptQueue()
         self._turn: TurnRunner | None = None
         self._task: asyncio.Task[None] | None = None
@@ -68,47 +77,60 @@ class AgentRunner:
         """Whether a turn is running, or prompts have to wait for a rewind."""
         return self._task is not None or self._rewinding
 
-    def accept(self, prompt: UserMessage, *, output: OutputSpec | None = None, steer: bool = False) -> Run[Any]:
+    def accept(
+        self, prompt: UserMessage, *, output: OutputSpec | None = None, steer: bool = False, join: bool = False
+    ) -> Run[Any]:
         """Answer the prompt now, or queue it while a turn is running.
 
         Args:
             prompt: The prompt; without content it only lets the model continue.
             output: What the answer must be, None for plain text.
             steer: Whether the prompt may enter the running turn.
+            join: Whether one turn may answer it together with others that wait.
 
         Returns:
             The run of the prompt.
 
         Raises:
-            NoRunningLoopError: Outside an event loop.
+            NoRunningLoopError: Outside an event loop, unless the agent is used by one that runs.
             AgentStoppedError: After `stop`.
         """
-        self._require_running()
-        run: Run[Any] = Run(new_id(), prompt, self.stop_run, output, steer=steer)
-        if self.is_busy:
-            self._queue.put(run)
-            self._emit_queued(run)
+        loop = self._require_loop(steer=steer)
+        run = self._new_run(new_id(), prompt, output, loop, steer=steer, join=join or steer)
+        if is_running_here(loop):
+            self._admit(run)
         else:
-            self._start_turn([run])
+            self._call_soon(run, self._admit)
         return run
 
-    def accept_again(self, prompt_id: str, prompt: UserMessage, *, output: OutputSpec | None = None) -> Run[Any]:
+    def accept_again(
+        self,
+        prompt_id: str,
+        prompt: UserMessage,
+        *,
+        output: OutputSpec | None = None,
+        join: bool = False,
+    ) -> Run[Any]:
         """Queue a prompt of an earlier process under its own id; `answer_queue` starts the answer.
 
         Raises:
             NoRunningLoopError: Outside an event loop.
             AgentStoppedError: After `stop`.
         """
-        self._require_running()
-        run: Run[Any] = Run(prompt_id, prompt, self.stop_run, output)
-        self._queue.put(run)
-        self._emit_queued(run)
+        run = self._new_run(prompt_id, prompt, output, self._require_loop(), join=join)
+        if self._ownership.admit(run):
+            self._queue.put(run)
+            self._emit_queued(run)
         return run
 
     def answer_queue(self) -> None:
         """Start to answer the waiting prompts unless a turn is running, at whose end they are answered."""
         if self._queue and not self.is_busy:
             self._start_next_turn()
+
+    def in_loop(self, function: Callable[[], T]) -> T:
+        """Call a quick function that changes the agent, on the event loop that uses it."""
+        return call_in_loop(self._ownership.loop, function)
 
     def forget_queued(self, prompt_id: str) -> None:
         """Publish that a waiting prompt of an earlier process was removed."""
@@ -120,6 +142,10 @@ class AgentRunner:
         run.prompt = UserMessage(content)
         self._emit_queued(run)
 
+    def remove_queued(self, prompt_id: str, *, returned: bool) -> None:
+        """Remove a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
+        self.stop_run(self.find_queued(prompt_id), returned=returned)
+
     def find_queued(self, prompt_id: str) -> Run[Any]:
         """The run of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
         run = self._queue.find(prompt_id)
@@ -127,27 +153,43 @@ class AgentRunner:
             raise AgentError(f"No prompt {prompt_id} waits; it was taken up or removed before.")
         return run
 
-    def stop_run(self, run: Run[Any]) -> None:
-        """Remove the run from the queue, or cancel the turn that answers it."""
+    def stop_run(self, run: Run[Any], *, returned: bool = False) -> None:
+        """Remove the run from the queue, or cancel the turn that answers it.
+
+        Args:
+            run: The run.
+            returned: Whether a view may show a removed prompt to who wrote it, to be sent again.
+        """
         if run in self._queue:
             self._queue.remove(run)
-            self._recorder.emit_to([run.events], ev.Unqueued, run.id, removed=True)
-            run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.output_spec else ""))
+            self._recorder.emit_to([run.events], ev.Unqueued, run.id, removed=True, returned=returned)
+            _settle_unanswered(run)
         elif self._turn is not None and run in self._turn.runs:
             self._cancel_turn()
+        elif run.status == "queued":  # behind the prompts of another thread's event loop
+            self._ownership.leave(run)
+            _settle_unanswered(run)
 
     async def abort(self) -> None:
         """Cancel the running turn and return when it has ended; then the queue is answered."""
+        await self._where_it_runs(self._abort)
+
+    async def stop(self, *, removed: bool) -> None:
+        """Accept no more prompts, empty the queue, cancel the running turn and return when it has ended."""
+        self._stopping = True
+        self._removed = self._removed or removed
+        await self._where_it_runs(self._stop)
+
+    async def _abort(self) -> None:
         runs = list(self._turn.runs) if self._turn else []
         if runs:
             self._cancel_turn()
         await self.window.close()
         await asyncio.gather(*(run.wait() for run in runs), return_exceptions=True)
 
-    async def stop(self, *, removed: bool) -> None:
-        """Accept no more prompts, empty the queue, cancel the running turn and return when it has ended."""
-        self._stopping = True
-        self._removed = self._removed or removed
+    async def _stop(self) -> None:
+        for run in self._ownership.clear():
+            self._call_soon(run, _settle_unanswered)
         self._empty_queue()
         self._cancel_turn()
         await self.window.close()
@@ -183,9 +225,10 @@ class AgentRunner:
     async def rewinding(self) -> None:
         """Stop the running turn and empty the queue; prompts wait until `rewound`."""
         self._rewinding = True
-        self._empty_queue()
+        self.in_loop(self._empty_queue)
         await self.abort()
         await self.window.close()
+        self._ownership.take(asyncio.get_running_loop())
 
     def rewound(self, message_id: int | None) -> None:
         """Continue from what is left in the log."""
@@ -195,26 +238,105 @@ class AgentRunner:
         if message_id is not None:
             self._recorder.reload(message_id)
             self.emit_changed()
-        if self._queue and self._task is None:  # a turn may still run if nothing was taken back
+        if self._task is not None:  # a turn may still run if nothing was taken back
+            return
+        if self._queue:
             self._start_next_turn()
+        else:
+            self._release()
 
-    def _require_running(self) -> None:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            raise NoRunningLoopError(
-                "An agent needs a running event loop; wrap the call in `asyncio.run(main())`."
-            ) from None
+    def _require_loop(self, *, steer: bool = False) -> asyncio.AbstractEventLoop:
+        """The event loop for a prompt that is sent now: that of the caller, or that of the turn that it steers."""
         if self._stopping:
             identity = self._setup.identity
             raise AgentStoppedError(f"Agent {identity.name or identity.id} was stopped; make a new one.")
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            if (last := self._ownership.last) is not None:
+                return last
+            raise NoRunningLoopError(
+                "An agent needs a running event loop; wrap the call in `asyncio.run(main())`."
+            ) from None
+        return (self._ownership.loop or here) if steer else here
+
+    def _new_run(
+        self,
+        prompt_id: str,
+        prompt: UserMessage,
+        output: OutputSpec | None,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        steer: bool = False,
+        join: bool,
+    ) -> Run[Any]:
+        agent = self._participant
+        return Run(prompt_id, prompt, self.stop_run, output, steer=steer, join=join, agent=agent, loop=loop)
+
+    def _admit(self, run: Run[Any]) -> None:
+        """Answer or queue a prompt. Called on its event loop."""
+        if not self._ownership.admit(run):
+            return
+        self._forget_lost_turn()
+        if self._stopping:
+            _settle_unanswered(run)
+        elif self.is_busy:
+            run.steer = run.steer and not self._rewinding  # else there is no turn that it could enter
+            self._queue.put(run)
+            self._emit_queued(run)
+        else:
+            self._start_turn([run])
+
+    def _release(self) -> None:
+        """Let the event loop of another thread use the agent, if one waits for it."""
+        compaction = self.window.compaction
+        if compaction is not None:  # it belongs to this event loop
+            compaction.add_done_callback(lambda _: self._release_if_idle())
+        elif (run := self._ownership.release()) is not None:
+            self._call_soon(run, self._answer_after_release)
+
+    def _release_if_idle(self) -> None:
+        if not self.is_busy and self.window.compaction is None:
+            self._release()
+
+    def _answer_after_release(self, run: Run[Any]) -> None:
+        """Answer a prompt that waited for the event loop of another thread. Called on its own loop."""
+        if run.status == "queued" and not self._stopping:
+            self._start_turn([run])
+        else:
+            _settle_unanswered(run)
+            self._release()
+
+    def _call_soon(self, run: Run[Any], function: Callable[[Run[Any]], None]) -> None:
+        """Call the function with the run on its event loop, unless that is closed."""
+        with suppress(RuntimeError):
+            run.loop.call_soon_threadsafe(function, run)
+
+    async def _where_it_runs(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Await the function on the event loop that uses the agent."""
+        loop = self._ownership.loop
+        if loop is None or is_running_here(loop) or not loop.is_running():
+            await function()
+        else:
+            await await_in_loop(loop, function)
+
+    def _forget_lost_turn(self) -> None:
+        """Drop a turn whose event loop was closed before it had ended."""
+        turn, task = self._turn, self._task
+        if turn is None or task is None or not task.get_loop().is_closed():
+            return
+        self._recorder.emit(ev.Aborted)
+        self._task = self._turn = None
+        _busy.discard(self)
+        self._recorder.audience = []
+        self._queue.clear()
 
     def _emit_queued(self, run: Run[Any]) -> None:
         """Publish a waiting prompt with all that is needed to send it again after a crash."""
         prompt = run.prompt
         content = () if prompt.content == UserMessage(prompt.text).content else prompt.content
         schema = None if run.output_spec is None else run.output_spec.schema
-        self._recorder.emit_to([run.events], ev.Queued, run.id, prompt.text, run.steer, content, schema)
+        self._recorder.emit_to([run.events], ev.Queued, run.id, prompt.text, run.steer, content, schema, run.join)
 
     def _measure(self) -> ContextUsage:
         setup = self._setup
@@ -247,6 +369,7 @@ class AgentRunner:
             gate=self.gate,
             queue=self._queue,
             budget=budget,
+            participant=self._participant,
         )
         self._turn = turn
         self._recorder.audience = [run.events for run in runs]
@@ -267,7 +390,8 @@ class AgentRunner:
     async def _answer(self, turn: TurnRunner) -> None:
         """The task of one turn. A turn that was cancelled or failed is ended by `_answered`."""
         self._load_prompt_parts()
-        reply = await run_turn(turn, turn.prompts)
+        with within(self._participant):
+            reply = await run_turn(turn, turn.prompts)
         task = asyncio.current_task()
         if task is not None and not task.cancelling():
             self._end_turn(task, reply=reply)
@@ -311,6 +435,8 @@ class AgentRunner:
             self.window.prepare_ahead()
         if self._stopping:
             self._close()
+        if not self.is_busy:
+            self._release()
 
     def _close(self) -> None:
         """Publish that the agent stopped, once."""
@@ -329,3 +455,8 @@ class AgentRunner:
         self._aborting = True
         if self._task is not None:
             self._task.cancel()
+
+
+def _settle_unanswered(run: Run[Any]) -> None:
+    """End a run that no turn will answer."""
+    run.settle("aborted", RunResult((), Usage(), None, aborted=True, output=None if run.output_spec else ""))

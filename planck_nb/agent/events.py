@@ -127,6 +127,7 @@ class Queued(EventBase):
         steer: Whether it may enter the running turn.
         content: The whole prompt if it is more than its text, such as a picture; otherwise empty.
         output: The JSON Schema that the answer must match, None for text.
+        join: Whether it is answered together with others that wait.
     """
 
     prompt_id: str
@@ -134,6 +135,7 @@ class Queued(EventBase):
     steer: bool = False
     content: tuple[UserPart, ...] = ()
     output: JsonObject | None = None
+    join: bool = False
     type: Literal["queued"] = "queued"
 
 
@@ -144,10 +146,12 @@ class Unqueued(EventBase):
     Args:
         prompt_id: The id of the prompt.
         removed: Whether it was removed, not taken up to be answered. Version 0.1.0 did not say.
+        returned: Whether it was removed because the agent was stopped, so that who wrote it can send it again.
     """
 
     prompt_id: str
     removed: bool = False
+    returned: bool = False
     type: Literal["unqueued"] = "unqueued"
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
-from planck_nb.ai.messages import AssistantMessage
+from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import ConfigError
 
@@ -16,6 +18,10 @@ CHARACTERS_PER_TOKEN = 4
 
 CHECKED_CHARACTERS = 400
 """How many characters are streamed between two checks of the limits."""
+
+
+REPETITIONS = 5
+"""How many times `repeated_calls` identical calls end the turn; until then the model is told each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +35,11 @@ class Limits:
         seconds: How long one turn takes.
         session_tokens: Tokens that all agents of the session read and write together.
         session_cost: US dollars that all agents of the session cost together.
+        repeated_calls: Tool calls in one turn with the same name, arguments and result. Each time that there are so
+            many more, the model is told; after five times as many the turn ends. At least 2.
 
     Raises:
-        ConfigError: If a limit is negative or not a number.
+        ConfigError: If a limit is negative or not a number, or `repeated_calls` is less than 2.
 
     Example:
         >>> Limits(rounds=5).rounds
@@ -46,11 +54,14 @@ class Limits:
     seconds: float | None = 3_600.0
     session_tokens: int | None = 20_000_000
     session_cost: float | None = 50.0
+    repeated_calls: int | None = 10
 
     def __post_init__(self) -> None:
         for name, bound in self.as_dict().items():
             if bound is not None and not (isinstance(bound, (int, float)) and bound >= 0):
                 raise ConfigError(f"The limit `{name}` is a number from 0 on, or None for no limit, not {bound!r}.")
+        if self.repeated_calls is not None and self.repeated_calls < 2:  # noqa: PLR2004 - a repetition is two
+            raise ConfigError(f"The limit `repeated_calls` is at least 2, or None, not {self.repeated_calls!r}.")
 
     def as_dict(self) -> dict[str, float | None]:
         """Return the limits by name.
@@ -106,6 +117,9 @@ class TurnBudget:
         self._cost = 0.0
         self._written = self._unchecked = 0
         self._reached_in_reply: ReachedLimit | None = None
+        self._calls: Counter[tuple[str, str, object]] = Counter()
+        self._repeated: tuple[int, str] = 0, ""
+        """How often the most frequent call was made with the same result, and the name of its tool."""
         self.rounds = 0
         """Replies so far."""
 
@@ -135,6 +149,18 @@ class TurnBudget:
             self._spend(estimate, _output_cost(model, estimate))
         self._written = self._unchecked = 0
 
+    def count_call(self, call: ToolCallPart, result: ToolResultPart) -> int:
+        """Count a tool call. Returns the number of identical ones, if the model should be told of it, else 0."""
+        bound = self._limits.repeated_calls
+        if bound is None:
+            return 0
+        args = json.dumps(call.args, sort_keys=True, default=repr) if call.invalid is None else call.invalid
+        key = call.name, args, (result.text, result.images)
+        self._calls[key] += 1
+        count = self._calls[key]
+        self._repeated = max(self._repeated, (count, call.name))
+        return count if count % bound == 0 else 0
+
     def reached_limit(self, model: Model) -> ReachedLimit | None:
         """The limit that is reached, None if there is none.
 
@@ -156,6 +182,12 @@ class TurnBudget:
         for name, bound, value, unit in used:
             if bound is not None and value >= bound:
                 return name, _sentence(name, bound, unit)
+        repeated, tool = self._repeated
+        if limits.repeated_calls is not None and repeated >= limits.repeated_calls * REPETITIONS:
+            return "repeated_calls", (
+                f"The model called {tool} {repeated} times with the same arguments and the same result; prompt it in "
+                "other words, or raise `repeated_calls` in the limits."
+            )
         return None
 
     def _spend(self, tokens: int, cost: float) -> None:

@@ -31,6 +31,11 @@ class PromptQueue:
         """Remove a waiting run."""
         self._runs.remove(run)
 
+    def clear(self) -> list[Run[Any]]:
+        """Remove and return all runs."""
+        taken, self._runs = self._runs, []
+        return taken
+
     def find(self, prompt_id: str) -> Run[Any] | None:
         """The waiting run with this id, None if there is none."""
         return next((run for run in self._runs if run.id == prompt_id), None)
@@ -38,12 +43,13 @@ class PromptQueue:
     def take_turn(self) -> list[Run[Any]]:
         """Remove and return the runs that the next turn answers.
 
-        A prompt with an `output` has a turn of its own: these are all runs before the first such prompt or, if it is
-        the first in the queue, that one alone.
+        Each prompt has a turn of its own, except those that join: these are answered together, up to the next prompt
+        that does not. Prompts that could not steer the turn before go first, so that they steer no other. A prompt
+        with an `output` never joins, because an answer has one schema.
         """
-        alone = next((index for index, run in enumerate(self._runs) if run.output_spec), len(self._runs))
-        count = alone or 1
-        taken, self._runs = self._runs[:count], self._runs[count:]
+        first = next((index for index, run in enumerate(self._runs) if not _joins(run)), len(self._runs))
+        taken = [run for index, run in enumerate(self._runs) if index < first or run.steer] or self._runs[:1]
+        self._runs = [run for run in self._runs if run not in taken]
         return taken
 
     def take_steering(self) -> list[Run[Any]]:
@@ -51,3 +57,7 @@ class PromptQueue:
         taken = [run for run in self._runs if run.steer]
         self._runs = [run for run in self._runs if not run.steer]
         return taken
+
+
+def _joins(run: Run[Any]) -> bool:
+    return (run.join or run.steer) and run.output_spec is None

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputSpec
+from planck_nb.agent.wait_graph import Participant, is_within_turn, waiting_for
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
-from planck_nb.base.event_log import EventLog
+from planck_nb.base.aio import await_in_loop, is_running_here
+from planck_nb.base.errors import DeadlockError
+from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.text import one_line
 
 if TYPE_CHECKING:
@@ -77,14 +81,18 @@ class Run(Generic[T]):
       loop does not abort the run.
     - `await run.wait()` returns the same as `await run`, but cancelling it does not abort the run.
 
-    A run that is never awaited goes on anyway, and its failure prints nothing.
+    A run that is never awaited goes on anyway, and its failure prints nothing. All of this also works in the event
+    loops of other threads, and `abort` in any thread.
 
     Args:
         id: The id of the prompt.
         prompt: The message to answer.
-        stop: Called with the run by `abort`.
+        stop: Called with the run by `abort`, on the run's event loop.
         output_spec: The structured output that the answer must have, None for text.
         steer: Whether the prompt may enter the running turn.
+        join: Whether one turn may answer it together with others that wait.
+        agent: The agent that answers, as those see it that wait for it.
+        loop: The event loop of the turn; by default the running one.
     """
 
     def __init__(
@@ -95,24 +103,34 @@ class Run(Generic[T]):
         output_spec: OutputSpec | None = None,
         *,
         steer: bool = False,
+        join: bool = False,
+        agent: Participant | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.id = id
         self.prompt = prompt
         self.output_spec = output_spec
         self.steer = steer
+        self.join = join
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()
         """All events of the turn, from its start."""
         self.context = contextvars.copy_context()
         """The context variables of the caller, by which a notebook finds the cell for what tools print."""
+        self.loop = loop or asyncio.get_running_loop()
+        """The event loop on which the prompt is answered."""
         self._stop = stop
-        self._done: asyncio.Future[RunResult[T]] = asyncio.get_running_loop().create_future()
+        self._agents = () if agent is None else (agent,)
+        self._done: asyncio.Future[RunResult[T]] = self.loop.create_future()
 
     def __await__(self) -> Generator[object, None, RunResult[T]]:
         return self._own().__await__()
 
     def __aiter__(self) -> AsyncIterator[AgentEvent]:
-        return self.events.subscribe(0)
+        events = self.events.subscribe(0)
+        if is_running_here(self.loop) and not is_within_turn():
+            return events
+        return _RunEvents(events, self.loop, self._agents)
 
     def __repr__(self) -> str:
         return f"<Run {self.status}>"
@@ -129,14 +147,25 @@ class Run(Generic[T]):
             The result.
 
         Raises:
+            DeadlockError: If a tool waits for an agent that waits for the agent of the tool.
             PlanckError: If the run failed.
         """
-        return await asyncio.shield(self._done)
+        if self._done.done():
+            return self._done.result()
+        with waiting_for(*self._agents):
+            if is_running_here(self.loop):
+                return await asyncio.shield(self._done)
+            return await await_in_loop(self.loop, self.wait)
 
     def abort(self) -> None:
         """Stop the run, queued or running; no effect once it has ended. What was written so far is kept."""
-        if not self._done.done():
+        if self._done.done():
+            return
+        if is_running_here(self.loop):
             self._stop(self)
+        else:
+            with suppress(RuntimeError):  # the loop is closed, so nothing runs any more
+                self.loop.call_soon_threadsafe(self._abort_here)
 
     def settle(self, status: RunStatus, outcome: RunResult[T] | BaseException) -> None:
         """Set the result of the run. Called by the agent; has no effect on the result once there is one.
@@ -155,10 +184,57 @@ class Run(Generic[T]):
             self._done.set_result(outcome)
         self.events.close()
 
+    def _abort_here(self) -> None:
+        if not self._done.done():
+            self._stop(self)
+
     async def _own(self) -> RunResult[T]:
         try:
-            return await asyncio.shield(self._done)
+            return await self.wait()
         except asyncio.CancelledError:
             self.abort()
-            await asyncio.wait([self._done])
+            await self._settled()
             raise
+        except DeadlockError:
+            if self.status == "queued":  # nobody else waits for it, as this await was to be its owner
+                self.abort()
+            raise
+
+    async def _settled(self) -> None:
+        """Return when the run has ended, however it did."""
+        if is_running_here(self.loop):
+            await asyncio.wait([self._done])
+        else:
+            await await_in_loop(self.loop, self._settled)
+
+
+class _RunEvents:
+    """Iterates over the events of a run, in any event loop."""
+
+    def __init__(
+        self,
+        events: Subscription[AgentEvent],
+        loop: asyncio.AbstractEventLoop,
+        agents: tuple[Participant, ...],
+    ) -> None:
+        self._events = events
+        self._loop = loop
+        self._agents = agents
+
+    def __aiter__(self) -> _RunEvents:
+        return self
+
+    async def __anext__(self) -> AgentEvent:
+        with waiting_for(*self._agents):
+            if is_running_here(self._loop):
+                return await self._events.__anext__()
+            event = await await_in_loop(self._loop, self._next)
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def _next(self) -> AgentEvent | None:
+        """The next event, None after the last: a task cannot end with `StopAsyncIteration`."""
+        async for event in self._events:
+            return event
+        return None

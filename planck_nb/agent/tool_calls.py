@@ -31,7 +31,8 @@ async def run_calls(turn: TurnRunner, calls: Sequence[ToolCallPart]) -> None:
         calls: The calls of one reply.
     """
     slots = asyncio.Semaphore(MAX_CONCURRENT)
-    tasks = [asyncio.create_task(_run_call(turn, call, slots), name=f"planck-tool-{call.name}") for call in calls]
+    running = [_RunningCall(turn, call) for call in calls]
+    tasks = [asyncio.create_task(call.run(slots), name=f"planck-tool-{call.part.name}") for call in running]
     try:
         await asyncio.wait(tasks)
     except asyncio.CancelledError:
@@ -40,13 +41,17 @@ async def run_calls(turn: TurnRunner, calls: Sequence[ToolCallPart]) -> None:
         try:
             await asyncio.wait(tasks, timeout=GRACE)
         finally:  # also if a second cancellation ends the wait, because the event loop is closing
-            await turn.append(_results(calls, tasks))
+            for call in running:
+                call.give_up()
+            await turn.append(_results(turn, calls, tasks))
         raise
-    await turn.append(_results(calls, tasks))
+    await turn.append(_results(turn, calls, tasks))
 
 
-def _results(calls: Sequence[ToolCallPart], tasks: Sequence[asyncio.Task[ToolResultPart]]) -> ToolResultMessage:
-    return ToolResultMessage(tuple(map(_result_or_stopped, calls, tasks)))
+def _results(
+    turn: TurnRunner, calls: Sequence[ToolCallPart], tasks: Sequence[asyncio.Task[ToolResultPart]]
+) -> ToolResultMessage:
+    return ToolResultMessage(tuple(map(turn.noting_repetition, calls, map(_result_or_stopped, calls, tasks))))
 
 
 def _result_or_stopped(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -> ToolResultPart:
@@ -55,48 +60,79 @@ def _result_or_stopped(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -
     return ToolResultPart(call.id, call.name, STOPPED, is_error=True)
 
 
-async def _run_call(turn: TurnRunner, call: ToolCallPart, slots: asyncio.Semaphore) -> ToolResultPart:
-    async with slots:
-        return await _answer(turn, call)
+class _RunningCall:
+    """One call. Its events end with the turn: a tool that outlives its cancellation is seen no more.
 
+    Args:
+        turn: The turn whose reply made the call.
+        part: The call.
+    """
 
-async def _answer(turn: TurnRunner, call: ToolCallPart) -> ToolResultPart:
-    """Run one call. Every failure becomes a result that the model can read."""
-    turn.emit(ev.ToolStart, call.id, call.name, call.args)
-    try:
-        output = await _execute(turn, call)
-        result = ToolResultPart(call.id, call.name, output.text, images=output.images)
-    except ToolError as error:
-        result = _failed(call, str(error))
-    except asyncio.CancelledError:
-        if (task := asyncio.current_task()) and task.cancelling():
-            turn.emit(ev.ToolEnd, call.id, call.name, STOPPED, True)
-            raise
-        result = _failed(call, "what the tool waited for was cancelled")
-    except Exception as error:  # noqa: BLE001 - whatever a tool, its schema or its result does, the loop goes on
-        result = _failed(call, f"{type(error).__name__}: {error}")
-    result = replace(result, text=redact(result.text))
-    turn.emit(ev.ToolEnd, call.id, call.name, result.text, result.is_error)
-    return result
+    def __init__(self, turn: TurnRunner, part: ToolCallPart) -> None:
+        self.part = part
+        self._turn = turn
+        self._given_up = False
+        self._is_shown = False
+        """It has a `tool_start` and no `tool_end`."""
+
+    async def run(self, slots: asyncio.Semaphore) -> ToolResultPart:
+        """Run the call when a slot is free. Every failure becomes a result that the model can read."""
+        async with slots:
+            return await self._answer()
+
+    def give_up(self) -> None:
+        """Show the call as stopped unless it has ended, and show nothing of it from now on."""
+        self._end(STOPPED, is_error=True)
+        self._given_up = True
+
+    async def _answer(self) -> ToolResultPart:
+        call = self.part
+        self._is_shown = True
+        self._turn.emit(ev.ToolStart, call.id, call.name, call.args)
+        try:
+            with self._turn.waiting_for_call():
+                output = await self._execute()
+            result = ToolResultPart(call.id, call.name, output.text, images=output.images)
+        except ToolError as error:
+            result = _failed(call, str(error))
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) and task.cancelling():
+                self._end(STOPPED, is_error=True)
+                raise
+            result = _failed(call, "what the tool waited for was cancelled")
+        except Exception as error:  # noqa: BLE001 - whatever a tool, its schema or its result does, the loop goes on
+            result = _failed(call, f"{type(error).__name__}: {error}")
+        result = replace(result, text=redact(result.text))
+        self._end(result.text, is_error=result.is_error)
+        return result
+
+    def _end(self, text: str, *, is_error: bool) -> None:
+        if self._is_shown and not self._given_up:
+            self._is_shown = False
+            self._turn.emit(ev.ToolEnd, self.part.id, self.part.name, text, is_error)
+
+    def _show_progress(self, text: str) -> None:
+        if not self._given_up:
+            self._turn.emit(ev.ToolProgress, self.part.id, self.part.name, text)
+
+    async def _execute(self) -> ToolOutput:
+        turn, call = self._turn, self.part
+        if call.invalid is not None:
+            if not call.invalid.strip():
+                raise ToolError(f"The reply was cut off before the arguments of {call.name} came; call it again.")
+            raise ToolError(f"The arguments of {call.name} are not a JSON object: {call.invalid[:500]}")
+        tool = turn.tool(call.name)
+        if tool is None:
+            raise ToolError(f"unknown tool: {call.name}. {did_you_mean(call.name, turn.tool_names())}".rstrip())
+        approved = await turn.approve(tool, call)
+        progress = ProgressReporter(self._show_progress)
+        try:
+            return await tool.run(
+                approved.args, agent_id=turn.agent_id, call_id=call.id, progress=progress, approved=approved
+            )
+        finally:
+            progress.close()
 
 
 def _failed(call: ToolCallPart, reason: str) -> ToolResultPart:
     return ToolResultPart(call.id, call.name, as_output(f"Error: {reason}").text, is_error=True)
-
-
-async def _execute(turn: TurnRunner, call: ToolCallPart) -> ToolOutput:
-    if call.invalid is not None:
-        if not call.invalid.strip():
-            raise ToolError(f"The reply was cut off before the arguments of {call.name} came; call it again.")
-        raise ToolError(f"The arguments of {call.name} are not a JSON object: {call.invalid[:500]}")
-    tool = turn.tool(call.name)
-    if tool is None:
-        raise ToolError(f"unknown tool: {call.name}. {did_you_mean(call.name, turn.tool_names())}".rstrip())
-    approved = await turn.approve(tool, call)
-    progress = ProgressReporter(lambda text: turn.emit(ev.ToolProgress, call.id, call.name, text))
-    try:
-        return await tool.run(
-            approved.args, agent_id=turn.agent_id, call_id=call.id, progress=progress, approved=approved
-        )
-    finally:
-        progress.close()

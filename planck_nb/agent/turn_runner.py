@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +19,9 @@ from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.state import Entry
+from planck_nb.agent.wait_graph import Participant, WaitScope, within
 from planck_nb.ai.client import Stream
-from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, Usage, UserMessage
+from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolResultPart, Usage, UserMessage
 from planck_nb.base.errors import (
     ContextOverflowError,
     LimitError,
@@ -42,6 +44,7 @@ class TurnRunner:
         gate: Decides which calls may run, None if all may.
         queue: The agent's waiting prompts, some of which may steer the turn.
         budget: Counts what the turn spends.
+        participant: The agent, as those see it that wait for it.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class TurnRunner:
         gate: Gate | None,
         queue: PromptQueue,
         budget: TurnBudget,
+        participant: Participant,
     ) -> None:
         self.runs = runs
         self.model = setup.model
@@ -69,6 +73,7 @@ class TurnRunner:
         self._gate = gate
         self._queue = queue
         self._budget = budget
+        self._participant = participant
         self._fallbacks = list(setup.fallbacks)
         self._first = len(recorder.settled.messages)
         self._cost: float | None = None
@@ -168,6 +173,22 @@ class TurnRunner:
             ToolError: If it may not run.
         """
         return ApprovedCall(call.args) if self._gate is None else await self._gate.approve(tool, call)
+
+    def waiting_for_call(self) -> AbstractContextManager[WaitScope]:
+        """Run the block as a tool call of this turn: agents that it awaits hold the turn up."""
+        return within(self._participant)
+
+    def noting_repetition(self, call: ToolCallPart, result: ToolResultPart) -> ToolResultPart:
+        """Count a call; the result as the model reads it, with a sentence if it keeps making the same call."""
+        count = self._budget.count_call(call, result)
+        if not count:
+            return result
+        self.emit(ev.Warned, f"The model has called {call.name} {count} times with the same arguments and result.")
+        note = (
+            f"[{call.name} was called {count} times in this turn with the same arguments and the same result; "
+            "do something else, or answer.]"
+        )
+        return replace(result, text=f"{result.text}\n\n{note}")
 
     # Messages that the turn adds.
 

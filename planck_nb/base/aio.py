@@ -7,10 +7,13 @@ import contextvars
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar, cast
+
+from planck_nb.base.errors import WrongLoopError
 
 T = TypeVar("T")
 
@@ -19,6 +22,9 @@ IDLE = 2.0
 
 MOMENT = 0.0002
 """Seconds that the event loop blocks for a function in a thread before it awaits it."""
+
+HAND_OVER = 5.0
+"""Seconds that a thread waits for the event loop of another thread to take a call."""
 
 _background: set[asyncio.Task[Any]] = set()
 
@@ -41,6 +47,74 @@ class LoopLock:
 
     async def __aexit__(self, *_: object) -> None:
         self._lock.release()
+
+
+def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this thread runs the event loop now."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+async def await_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Await `function()` on the event loop of another thread. Cancelling this cancels it there.
+
+    Raises:
+        WrongLoopError: That loop is closed, or is closed meanwhile.
+    """
+    coroutine = function()
+    try:
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError:
+        coroutine.close()
+        raise _loop_is_closed() from None
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) and task.cancelling():
+            raise
+        raise _loop_is_closed() from None
+
+
+def call_in_loop(loop: asyncio.AbstractEventLoop | None, function: Callable[[], T]) -> T:
+    """Call a quick function in the thread of an event loop, which may be this one, and return its result.
+
+    Args:
+        loop: The loop; None calls the function in this thread.
+        function: What to call.
+
+    Raises:
+        WrongLoopError: The loop is blocked or closed. The function was then not called.
+    """
+    if loop is None or not loop.is_running() or is_running_here(loop):
+        return function()
+    outcome: Future[T] = Future()
+
+    def call() -> None:
+        if not outcome.set_running_or_notify_cancel():
+            return
+        try:
+            outcome.set_result(function())
+        except Exception as error:  # noqa: BLE001 - raised in the thread that waits
+            outcome.set_exception(error)
+
+    try:
+        loop.call_soon_threadsafe(call)
+    except RuntimeError:
+        raise _loop_is_closed() from None
+    if wait([outcome], HAND_OVER).not_done and outcome.cancel():
+        raise WrongLoopError(
+            "The agent is used by the event loop of another thread, which is blocked, perhaps because it waits for "
+            "this one; call it there, or let that loop run meanwhile, as `await asyncio.to_thread(…)` does."
+        )
+    return outcome.result()
+
+
+def _loop_is_closed() -> WrongLoopError:
+    return WrongLoopError(
+        "The event loop that the agent was used in was closed before there was an answer; send the prompt again."
+    )
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:

@@ -31,6 +31,9 @@
     ├─ AgentError
     │   ├─ AgentStoppedError
     │   ├─ NoRunningLoopError
+    │   ├─ WrongLoopError
+    │   ├─ DeadlockError
+    │   ├─ LimitError
     │   ├─ OutputError
     │   └─ CompactionError
     └─ SessionError
@@ -201,6 +204,14 @@ class AgentStoppedError(AgentError):
 
 class NoRunningLoopError(AgentError):
     """An agent was prompted outside a running event loop."""
+
+
+class WrongLoopError(AgentError):
+    """An agent is used by the event loop of another thread, which cannot take the call."""
+
+
+class DeadlockError(AgentError):
+    """A tool would wait for an agent that waits for the agent of the tool."""
 
 
 class LimitError(AgentError):

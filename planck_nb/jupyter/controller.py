@@ -82,7 +82,7 @@ class Controller:
         _configure(agent, options)
         await self.workspace.save_session_settings()
         notices = "\n".join(filter(None, (notice, *handed_over.notices)))
-        return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values])), notices)
+        return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values]), join=True), notices)
 
     def agent(self, name: str = "") -> Agent:
         """Return the agent of this name, or the one that was prompted last.

@@ -63,6 +63,7 @@ class UnansweredPrompt:
         output: The JSON Schema that the answer must match, None for text.
         time: When it was sent, in seconds since the epoch.
         complete: Whether pictures and files were stored with it, which version 0.1.0 did not do.
+        join: Whether it would have been answered together with others that waited.
     """
 
     agent_id: str
@@ -72,6 +73,7 @@ class UnansweredPrompt:
     output: JsonObject | None
     time: float
     complete: bool
+    join: bool = False
 
     @property
     def text(self) -> str:
@@ -158,10 +160,10 @@ def _prompt(agent_id: str, prompt_id: str, data: JsonObject, time: float) -> Una
         except ValueError:
             complete = False
     output = data.get("output")
+    schema = output if isinstance(output, dict) else None
     steer = data.get("steer") is True
-    return UnansweredPrompt(
-        agent_id, prompt_id, content, steer, output if isinstance(output, dict) else None, time, complete
-    )
+    join = steer or data.get("join") is True
+    return UnansweredPrompt(agent_id, prompt_id, content, steer, schema, time, complete, join)
 
 
 def _decoded(data: str | None) -> JsonObject:

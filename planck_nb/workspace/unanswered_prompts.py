@@ -52,7 +52,7 @@ class UnansweredPrompts:
         runs: dict[str, Run[Any]] = {}
         for agent_id in dict.fromkeys(prompt.agent_id for prompt in chosen):
             prompts = [prompt for prompt in chosen if prompt.agent_id == agent_id]
-            again = [(prompt.id, UserMessage(prompt.content), prompt.output) for prompt in prompts]
+            again = [(prompt.id, UserMessage(prompt.content), prompt.output, prompt.join) for prompt in prompts]
             runs |= {run.id: run for run in send_again(self._registry.by_id(agent_id), again)}
             for prompt in prompts:
                 del self._prompts[prompt.id]

@@ -449,7 +449,7 @@ class Workspace:
     def send_unanswered(self, *prompt_ids: str) -> list[Run[Any]]:
         """Send prompts that waited when the process of the session ended, with their pictures and files.
 
-        Prompts to the same agent are answered together, as they would have been.
+        Each has a turn of its own or is answered together with others, as it would have been.
 
         Args:
             prompt_ids: The ids of the prompts in `unanswered`; by default all.

@@ -73,10 +73,10 @@ async def test_prompts_during_several_tool_rounds_do_not_split_them() -> None:
     agent = Agent(model=scripted_model(script), tools=[run_first, run_second], client=client)
     run = agent.prompt("A")
     await first.entered.wait()
-    agent.prompt("B")
+    agent.prompt("B", join=True)
     first.release()
     await second.entered.wait()
-    last = agent.prompt("C")
+    last = agent.prompt("C", join=True)
     second.release()
     assert (await run).text == "one"
     assert (await last).text == "two"
@@ -139,7 +139,7 @@ async def test_prompts_that_wait_can_be_changed_and_taken_back() -> None:
     agent = Agent(model=scripted_model([*calling(("hold", {}), then="one"), "two"]), tools=[hold.hold])
     first = agent.prompt("A")
     await hold.entered.wait()
-    waiting = [agent.prompt(text) for text in ("B", "C", "D")]
+    waiting = [agent.prompt(text, join=True) for text in ("B", "C", "D")]
     agent.edit_queued(waiting[0].id, "B, better")
     picture = ImagePart(b"png", "image/png")
     agent.edit_queued(waiting[2].id, [TextPart("look"), picture])

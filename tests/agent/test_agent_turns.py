@@ -105,16 +105,27 @@ async def test_another_model_answers_from_the_next_request_on() -> None:
     assert agent.model is new
 
 
-async def test_a_nudge_has_the_model_go_on_without_a_new_message() -> None:
+async def test_a_model_goes_on_after_its_own_reply_because_a_message_asks_it_to() -> None:
     client = Listening()
     agent = Agent(model=scripted_model(["one", "two"]), client=client)
     await agent.prompt("go")
     run = agent.continue_()
     assert run is not None
     assert (await run).text == "two"
-    assert client.texts() == ["user: go", "assistant: one"]
-    assert said(agent) == ["user: go", "assistant: one", "assistant: two"]
+    assert client.texts() == ["user: go", "assistant: one", "user: Go on."]
     assert agent.state.turn == 1
+
+
+async def test_what_was_never_answered_is_sent_again_as_it_is() -> None:
+    client = Listening()
+    agent = Agent(model=scripted_model([Reply(error="The server is down."), "two"]), client=client)
+    with pytest.raises(ProviderError):
+        await agent.prompt("go")
+    agent.model = scripted_model(["two"])
+    run = agent.continue_()
+    assert run is not None
+    assert (await run).text == "two"
+    assert said(agent) == ["user: go", "assistant: two"]
 
 
 async def test_a_busy_agent_is_not_nudged() -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import threading
 from collections.abc import AsyncIterator
 
 import pytest
 
-from planck_nb import Agent, Tool, ToolError
+from planck_nb import Agent, Tool
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend, TurnBudget
 from planck_nb.agent.message_log import MemoryLog
 from planck_nb.agent.prompt_queue import PromptQueue
-from planck_nb.agent.tool_calls import MAX_CONCURRENT, _execute
+from planck_nb.agent.tool_calls import MAX_CONCURRENT, run_calls
 from planck_nb.agent.turn_runner import TurnRunner
+from planck_nb.agent.wait_graph import Participant
 from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage, UserMessage
 from planck_nb.base.aio import uninterrupted
 from planck_nb.base.errors import AgentStoppedError, NoRunningLoopError, ProviderError
@@ -219,12 +221,16 @@ async def test_arguments_that_are_not_json_are_never_run(text: str, said: str) -
         gate=None,
         queue=PromptQueue(),
         budget=TurnBudget(Limits(), SessionSpend()),
+        participant=Participant("a"),
     )
-    with pytest.raises(ToolError, match=said):
-        await _execute(turn, ToolCallPart("1", "add", {}, invalid=text))
+    await run_calls(turn, [ToolCallPart("1", "add", {}, invalid=text)])
+    result = agent.state.messages[-1].message
+    assert isinstance(result, ToolResultMessage)
+    assert result.content[0].is_error
+    assert re.search(said, result.content[0].text)
 
 
-async def test_a_prompt_while_busy_is_queued_and_all_that_wait_share_the_next_turn() -> None:
+async def test_prompts_that_join_share_the_turn_after_the_running_one() -> None:
     gate = asyncio.Event()
 
     async def wait() -> str:
@@ -233,7 +239,7 @@ async def test_a_prompt_while_busy_is_queued_and_all_that_wait_share_the_next_tu
 
     agent = Agent(model=scripted_model([*calling(("wait", {}), then="first"), "second"]), tools=[wait])
     first = agent.prompt("A")
-    second, third = agent.prompt("B"), agent.prompt("C")
+    second, third = agent.prompt("B", join=True), agent.prompt("C", join=True)
     assert [prompt.text for prompt in agent.state.queue] == ["B", "C"]
     assert [event.type for event in second.events.since(0)] == ["queued"]
     assert [event.text for event in first.events.since(0) if event.type == "queued"] == ["B", "C"]

@@ -157,7 +157,7 @@ async def test_the_schema_goes_to_the_model_for_that_turn_only() -> None:
 async def test_prompts_of_different_forms_are_never_answered_together() -> None:
     agent = agent_saying("first", "two", ROME, '{"x": 1, "y": 2}', '{"x": 3, "y": 4}', "last")
     first = agent.prompt("1")
-    plain = [agent.prompt("2"), agent.prompt("3")]
+    plain = [agent.prompt("2", join=True), agent.prompt("3", join=True)]
     city = agent.prompt("4", output=City)
     points = [agent.prompt("5", output=Point), agent.prompt("6", output=Point)]
     last = agent.prompt("7")

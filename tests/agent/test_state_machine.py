@@ -96,6 +96,7 @@ class World:
     told: EventLog[AgentEvent] = field(default_factory=EventLog)
     runs: list[Run[Any]] = field(default_factory=list)
     holds: list[asyncio.Event] = field(default_factory=list)
+    awaiting: list[asyncio.Future[Any]] = field(default_factory=list)
     session: Session | None = None
     torn: bool = False
 
@@ -148,13 +149,20 @@ class World:
         while not waiting.done():
             self.release(everything=True)
             await asyncio.sleep(0)
+        await asyncio.gather(*self.awaiting)
         if self.agent.state.compacting:
             async for event in self.agent.subscribe():
                 if event.type == "compacted":
                     break
 
-    async def do_prompt(self, _number: int) -> None:
-        self.runs.append(self.agent.prompt(f"prompt {len(self.runs)}"))
+    async def do_prompt(self, number: int) -> None:
+        run = self.agent.prompt(f"prompt {len(self.runs)}")
+        self.runs.append(run)
+        if number % 2:
+            self.awaiting.append(asyncio.ensure_future(asyncio.gather(run, return_exceptions=True)))
+
+    async def do_join(self, _number: int) -> None:
+        self.runs.append(self.agent.prompt(f"join {len(self.runs)}", join=True))
 
     async def do_steer(self, _number: int) -> None:
         self.runs.append(self.agent.steer(f"steer {len(self.runs)}"))
@@ -163,7 +171,7 @@ class World:
         self.runs.append(self.other.prompt(f"other {len(self.runs)}"))
 
     async def do_nudge(self, _number: int) -> None:
-        if run := self.agent.continue_():
+        if self.agent.state.messages and (run := self.agent.continue_()):
             self.runs.append(run)
 
     async def do_abort(self, _number: int) -> None:
@@ -275,6 +283,19 @@ class World:
                 assert within
         assert not within
 
+    def check_answers(self) -> None:
+        """A prompt is answered alone, or together with others that join; only steering enters its turn."""
+        for run in self.runs:
+            outcome = run._done.exception() or run._done.result()
+            messages = () if isinstance(outcome, BaseException) else outcome.messages
+            asked = [message.text for message in messages if message.type == "user"]
+            asked = [text for text in asked if not text.startswith("steer")]
+            if not asked or run.steer or not run.prompt.content:
+                continue
+            assert run.prompt.text in asked
+            if not run.join:
+                assert len(asked) == 1, asked
+
     def check(self) -> None:
         """What holds at rest."""
         state = self.agent.state
@@ -282,6 +303,7 @@ class World:
         assert (state.status, state.queue, state.running, state.partial) == ("idle", (), (), None)
         assert {run.status for run in self.runs} <= {"done", "aborted", "failed"}
         self.check_events()
+        self.check_answers()
         events = self.told.since(0)
         kept = [decode_event(encode_event(event)) for event in events if event.type not in TRANSIENT]
         log = [entry.message for entry in state.messages if entry.message.type != "summary"]

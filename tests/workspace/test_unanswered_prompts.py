@@ -63,14 +63,14 @@ async def test_after_kill_9_what_waited_is_offered_until_it_is_sent(tmp_path: Pa
     async with workspace(tmp_path) as place:
         await place.resume(name)
         ann = place.agent("ann")
-        ann.model = scripted_model(["-", "-", "a picture", '{"n": 3}'])
+        ann.model = scripted_model(["-", "-", "a picture", "left", '{"n": 3}'])
         with pytest.raises(AgentError, match="There is no unanswered prompt other"):
             place.send_unanswered("other")
         runs = place.send_unanswered()
         assert not place.unanswered
         assert [run.id for run in runs] == [prompt.id for prompt in waiting]
         results = [await run for run in runs]
-        assert [result.output for result in results] == ["a picture", "a picture", {"n": 3}]
+        assert [result.output for result in results] == ["a picture", "left", {"n": 3}]
         assert prompts(ann)[3:] == ["What is this?", "Steer left.", "How many?"]
         [message] = [
             message
@@ -135,7 +135,7 @@ async def test_a_rewind_drops_what_waited_and_a_fork_of_the_past_offers_nothing(
 async def test_wherever_a_journal_is_cut_each_prompt_is_stored_or_offered(tmp_path: Path) -> None:
     hold = Hold()
     async with workspace(tmp_path) as place:
-        replies: list[Any] = [*calling(("hold", {})), "two", "three"]
+        replies: list[Any] = [*calling(("hold", {})), "two", "three", "four", "five"]
         ann = place.add_agent("ann", model=scripted_model(replies), tools=[hold.hold])
         running = ann.prompt("Running.")
         await hold.entered.wait()

@@ -235,6 +235,9 @@ class Tool:
         return found if all(isinstance(item, Effect) for item in found) else _ANYTHING
 
 
+_FAILED = "error"
+"""The first item of a pair `("error", reason)`, by which a tool of Planck reports a failure."""
+
 _ANYTHING = (Effect("execute"),)
 
 _QUICK = (str, ToolOutput, type(None), int, float)
@@ -246,6 +249,7 @@ def _finished(value: object, progress: Callable[[str], None], stopped: threading
     """In a thread: the output for what a sync function returned, or an awaitable or async generator as it is."""
     if inspect.isgenerator(value):
         value = drain(value, progress, stopped)
+    _raise_failure(value)
     return value if inspect.isawaitable(value) or inspect.isasyncgen(value) else as_output(value)
 
 
@@ -260,6 +264,15 @@ async def _output(value: object, progress: Callable[[str], None], stopped: threa
     return as_output(await run_in_thread(lambda: _finished(value, progress, stopped)))
 
 
+def _raise_failure(value: object) -> None:
+    """Raise `ToolError` for the pair `("error", reason)`."""
+    match value:
+        case (str(word), reason) if type(value) is tuple and word == _FAILED:
+            raise ToolError(as_output(reason).text)
+        case _:
+            pass
+
+
 def is_context(annotation: object) -> bool:
     """Whether a parameter's annotation, which may still be a string, is `ToolContext`."""
     if isinstance(annotation, str):
@@ -269,6 +282,8 @@ def is_context(annotation: object) -> bool:
 
 
 def _failure(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):  # of a task group, whose own message says nothing
+        return "; ".join(dict.fromkeys(map(_failure, error.exceptions)))
     message = str(error).strip()
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 

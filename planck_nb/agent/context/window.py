@@ -49,6 +49,11 @@ class ContextWindow:
         self._overflowed = False
         self._trim_to: int | None = None
 
+    @property
+    def compaction(self) -> asyncio.Task[bool] | None:
+        """The compaction that runs, None if there is none."""
+        return self._task
+
     def messages(self) -> list[Message]:
         """The messages that the next request sends: without old tool outputs, if nothing else made them fit."""
         return self._trimmed([entry.message for entry in sent(self._recorder.settled.messages)])

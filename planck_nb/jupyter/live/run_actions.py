@@ -46,7 +46,7 @@ class RunActions:
         Raises:
             AgentStoppedError: The agent is stopped.
         """
-        self._on_prompt(self._agent.prompt(text))
+        self._on_prompt(self._agent.prompt(text, join=True))
 
     def edit_queued(self, prompt_id: str, text: str) -> None:
         """Edit a queued prompt.

@@ -1,0 +1,87 @@
+"""Replies that are cut off, refused or without an answer: the sentence about them, and how the model goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from planck_nb.ai.messages import AssistantMessage, Message, UserMessage
+from planck_nb.ai.models import Model
+
+Shortcoming: TypeAlias = Literal["", "cut_off", "refused", "no_answer"]
+"""What is wrong with a reply: it ends too early, the model refused, or there is only thinking."""
+
+NEARLY_FULL = 0.98
+"""The part of a context window that counts as full: servers keep some tokens for themselves."""
+
+_GO_ON = {
+    "cut_off": (
+        "Your reply was cut off. Go on exactly where it ended, without an introduction, and repeat nothing that you "
+        "have written."
+    ),
+    "no_answer": "You have thought about it, but written no answer. Answer now.",
+    "": "Go on.",
+}
+"""What a model is asked after its own reply, by what was wrong with it."""
+
+
+def shortcoming(reply: AssistantMessage) -> Shortcoming:
+    """What is wrong with a final reply, empty if nothing is."""
+    if reply.stop_reason == "refusal":
+        return "refused"
+    if reply.stop_reason == "length":
+        return "cut_off"
+    has_only_thinking = any(part.type == "thinking" for part in reply.content) and not reply.text.strip()
+    return "no_answer" if reply.stop_reason == "stop" and has_only_thinking else ""
+
+
+def warning(reply: AssistantMessage, model: Model) -> str:
+    """One sentence on what is wrong with a reply and what can be done, empty if nothing is.
+
+    Args:
+        reply: A complete reply.
+        model: The model that wrote it.
+    """
+    match shortcoming(reply):
+        case "cut_off":
+            return _cut_off(reply, model)
+        case "refused":
+            return f"{model} refused to answer; ask in other words, or choose another model."
+        case "no_answer":
+            return f"{model} thought but wrote no answer; `agent.continue_()` or `%planck continue` asks for it."
+        case _:
+            return ""
+
+
+def request_to_continue(conversation: Sequence[Message]) -> UserMessage:
+    """The message that lets a model go on; without content if the conversation ends with what it has not answered.
+
+    Args:
+        conversation: The messages as they are sent, at least one.
+    """
+    last = next((message for message in reversed(conversation) if message.content), None)
+    if not isinstance(last, AssistantMessage):
+        return UserMessage(())
+    wrong = "cut_off" if last.stop_reason in ("aborted", "error") else shortcoming(last)
+    return UserMessage(_GO_ON.get(wrong, _GO_ON[""]))
+
+
+def _cut_off(reply: AssistantMessage, model: Model) -> str:
+    usage = reply.usage
+    window = model.context_window
+    if usage is not None and window is not None and usage.total_tokens >= window * NEARLY_FULL:
+        return (
+            f"The reply of {model} was cut off, because the conversation fills its context window of {window:,} "
+            "tokens; shorten it with `agent.compact()` or `%planck compact`, and let the model go on with "
+            "`agent.continue_()` or `%planck continue`."
+        )
+    written = "" if usage is None or not usage.output_tokens else f" after {usage.output_tokens:,} tokens"
+    if not reply.text.strip() and not reply.tool_calls:
+        return (
+            f"{model} reached its token limit{written} before it wrote an answer; raise `max_tokens`, or lower "
+            "`thinking`."
+        )
+    return (
+        f"The reply of {model} was cut off{written}, at its token limit; let it go on with `agent.continue_()` or "
+        "`%planck continue`, or raise `max_tokens`."
+    )
