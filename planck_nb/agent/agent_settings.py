@@ -14,7 +14,7 @@ from planck_nb.agent.limits import Limits
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
-from planck_nb.ai.request import Context, Options
+from planck_nb.ai.request import Context, HistoryCache, Options
 from planck_nb.ai.shortcuts import default_client
 
 
@@ -46,6 +46,7 @@ class AgentSettings:
     own_client: Client | None = None
     cwd: Path | None = None
     prompt_parts: SystemPromptParts = field(default_factory=SystemPromptParts)
+    history_cache: HistoryCache = field(default_factory=HistoryCache)
 
     @property
     def client(self) -> Client:
@@ -78,7 +79,7 @@ class AgentSettings:
         prompt = full_system_prompt(
             identity.name, identity.type, self.system_prompt, self.tools.values(), self.prompt_parts
         )
-        return Context(system=prompt, messages=messages, tools=tool_specs(self.tools))
+        return Context(system=prompt, messages=messages, tools=tool_specs(self.tools), cache=self.history_cache)
 
     def estimate_tokens(self, messages: Sequence[Message]) -> int:
         """The tokens of the request for these messages, as counted by the provider or estimated."""

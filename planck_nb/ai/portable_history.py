@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import TypeAlias
 
 from planck_nb.ai.messages import (
     AssistantMessage,
@@ -22,6 +23,9 @@ from planck_nb.ai.models import Model
 
 INTERRUPTED = "The call was interrupted before it returned."
 """The result of a call that never returned."""
+
+PreparedMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+"""A message as it is sent: a summary became a user's message."""
 
 _FOREIGN_TO_SOME = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_ID = 40
@@ -49,10 +53,79 @@ class Prefix:
             self._hash.update(repr(value).encode("utf-8", "backslashreplace"))
             self._hash.update(b"\n")
 
+    def copy(self) -> Prefix:
+        """A digest of the same values, to which other values can be added."""
+        copy = Prefix()
+        copy._hash = self._hash.copy()
+        return copy
+
     @property
     def digest(self) -> str:
         """The digest of all that was added so far."""
         return self._hash.hexdigest()
+
+
+class Preparation:
+    """Makes messages valid for one model, in the order of the conversation.
+
+    Args:
+        model: The model that they are sent to.
+        prefix: Stands for what is sent before the messages, and is added to; see `prepare`.
+    """
+
+    def __init__(self, model: Model, prefix: Prefix | None = None) -> None:
+        self.prefix = prefix
+        self._model = model
+        self._used: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """The next number to try for an id that is used already: some servers give every call the same one."""
+
+    def copy(self) -> Preparation:
+        """A preparation that continues from here without changing this one."""
+        copy = Preparation(self._model, None if self.prefix is None else self.prefix.copy())
+        copy._used, copy._numbers = set(self._used), dict(self._numbers)
+        return copy
+
+    def add(self, messages: Sequence[Message], start: int, end: int) -> list[PreparedMessage]:
+        """The messages from `start` to before `end` as they can be sent.
+
+        The results of calls are looked for up to the next reply, even after `end`.
+        """
+        prepared: list[PreparedMessage] = []
+        for position in range(start, end):
+            message = _as_sent(messages[position])
+            if message.type == "user":
+                if message.content:
+                    prepared.append(self._taken(message))
+            elif message.type == "assistant":
+                own = _is_own(message, self._model)
+                content = tuple(_fitting(message.content, self.prefix) if own else _portable(message.content))
+                ids = [self._free_id(call.id, own=own) for call in message.tool_calls]
+                content = tuple(_renamed(content, ids)) if ids else content
+                if not content:
+                    continue
+                reply = message if content == message.content else replace(message, content=content)
+                prepared.append(self._taken(reply))
+                if ids:
+                    prepared.append(self._taken(_results(message, messages, position + 1, ids)))
+        return prepared
+
+    def _free_id(self, call_id: str, *, own: bool) -> str:
+        """The id, in letters that every vendor accepts if it is another's, and different from all before it."""
+        stem = (call_id if own else _FOREIGN_TO_SOME.sub("_", call_id)[:_LONGEST_ID]) or "call"
+        free = stem
+        if stem in self._used:
+            number = self._numbers.get(stem, 2)
+            while (free := f"{stem[: _LONGEST_ID - 8]}_{number}") in self._used:
+                number += 1
+            self._numbers[stem] = number + 1
+        self._used.add(free)
+        return free
+
+    def _taken(self, message: PreparedMessage) -> PreparedMessage:
+        if self.prefix is not None:
+            self.prefix.add(message.type, *message.content)
+        return message
 
 
 def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = None) -> list[Message]:
@@ -65,29 +138,7 @@ def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = N
     `prefix` stands for what is sent before the messages, and in the end for all that is sent. With it, signed thinking
     whose own prefix was edited since it was made is left out.
     """
-    prepared: list[Message] = []
-    used: set[str] = set()
-
-    def take(message: Message) -> None:
-        prepared.append(message)
-        if prefix is not None:
-            prefix.add(message.type, *message.content)
-
-    for position, message in enumerate(map(_as_sent, messages)):
-        if message.type == "user":
-            if message.content:
-                take(message)
-        elif message.type == "assistant":
-            own = _is_own(message, model)
-            content = tuple(_fitting(message.content, prefix) if own else _portable(message.content))
-            ids = [_free_id(call.id, own=own, used=used) for call in message.tool_calls]
-            content = tuple(_renamed(content, ids))
-            if not content:
-                continue
-            take(message if content == message.content else replace(message, content=content))
-            if ids:
-                take(_results(message, messages[position + 1 :], ids))
-    return prepared
+    return [*Preparation(model, prefix).add(messages, 0, len(messages))]
 
 
 def seal(content: Iterable[AssistantPart], prefix: str) -> tuple[AssistantPart, ...]:
@@ -135,7 +186,7 @@ def without_signatures(
     return kept, frozenset(found)
 
 
-def _as_sent(message: Message) -> UserMessage | AssistantMessage | ToolResultMessage:
+def _as_sent(message: Message) -> PreparedMessage:
     return message.as_user_message() if message.type == "summary" else message
 
 
@@ -178,21 +229,16 @@ def _renamed(content: Iterable[AssistantPart], ids: Iterable[str]) -> Iterable[A
             yield part
 
 
-def _free_id(call_id: str, *, own: bool, used: set[str]) -> str:
-    """The id, in letters that every vendor takes if it is another's, and different from all before it."""
-    stem = (call_id if own else _FOREIGN_TO_SOME.sub("_", call_id)[:_LONGEST_ID]) or "call"
-    free, number = stem, 2
-    while free in used:
-        free = f"{stem[: _LONGEST_ID - 8]}_{number}"
-        number += 1
-    used.add(free)
-    return free
+def _results(
+    message: AssistantMessage, messages: Sequence[Message], start: int, ids: Sequence[str]
+) -> ToolResultMessage:
+    """One result for each call, under its new id; calls of one id have their results in turn.
 
-
-def _results(message: AssistantMessage, later: Iterable[Message], ids: Sequence[str]) -> ToolResultMessage:
-    """One result for each call, under its new id; calls of one id have their results in turn."""
+    The results are in the messages from `start` to the next reply.
+    """
     found: dict[str, list[ToolResultPart]] = {}
-    for other in later:
+    for position in range(start, len(messages)):
+        other = messages[position]
         if other.type == "assistant":
             break
         if other.type == "tool_result":

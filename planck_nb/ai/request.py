@@ -24,6 +24,15 @@ class ToolSpec:
     parameters: JsonObject
 
 
+class HistoryCache:
+    """Keeps what was encoded of one conversation from one request to the next; `encoded_history` fills it."""
+
+    __slots__ = ("encoder",)
+
+    def __init__(self) -> None:
+        self.encoder: object = None
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a model is given: the conversation and the tools. Options are separate.
@@ -32,11 +41,13 @@ class Context:
         system: The system prompt, empty for none.
         messages: The messages in order.
         tools: The tools that the model may call.
+        cache: Keeps what was encoded of this conversation for its next request. None encodes everything anew.
     """
 
     system: str = ""
     messages: Sequence[Message] = ()
     tools: Sequence[ToolSpec] = ()
+    cache: HistoryCache | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools,
 from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_media, unreadable
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
     FilePart,
     ImagePart,
-    Message,
     Part,
     StopReason,
     TextPart,
@@ -30,7 +30,7 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
-from planck_nb.ai.portable_history import Prefix, prepare
+from planck_nb.ai.portable_history import Prefix, PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, quoted, status_error, truncated, words_and_kind
@@ -89,11 +89,11 @@ class Messages:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        prefix = prefix_of(model, context)
+        history = encode_history(context, model, _blocks, prefix_of(model, context))
         body: JsonObject = {
             "model": model.id,
             "max_tokens": options.max_tokens or model.max_output or _DEFAULT_MAX_TOKENS,
-            "messages": _messages(prepare(context.messages, model, prefix), model),
+            "messages": _alternating(history.wire),
             "stream": True,
         }
         if context.system:
@@ -109,7 +109,7 @@ class Messages:
         headers = {"anthropic-version": version_for(model, body)}
         if key:
             headers["x-api-key"] = key
-        return WireRequest(f"{base_url_of(model)}/messages", body, headers, tuple(warnings), prefix.digest)
+        return WireRequest(f"{base_url_of(model)}/messages", body, headers, tuple(warnings), history.digest)
 
     def decoder(self, model: Model) -> Decoder:
         """Create a decoder for one reply."""
@@ -128,12 +128,19 @@ def prefix_of(model: Model, context: Context) -> Prefix:
     return Prefix(context.system, *context.tools) if binds_to_tools(model) else Prefix()
 
 
-def _messages(messages: Sequence[Message], model: Model) -> list[JsonObject]:
+def _blocks(
+    model: Model, message: PreparedMessage, _before: PreparedMessage | None, _warnings: list[str]
+) -> tuple[str, list[JsonObject]]:
+    """The role and the blocks of a message."""
+    role = "assistant" if message.type == "assistant" else "user"
+    return role, [block for part in message.content if (block := _block(part, model)) is not None]
+
+
+def _alternating(messages: Sequence[tuple[str, list[JsonObject]]]) -> list[JsonObject]:
     """The messages with alternating roles: results and the prompt that follows them are one user message."""
     wire: list[JsonObject] = []
-    for number, message in enumerate(messages, 1):
-        role = "assistant" if message.type == "assistant" else "user"
-        content = [block for part in message.content if (block := _block(part, model)) is not None]
+    for number, (role, blocks) in enumerate(messages, 1):
+        content = list(blocks)
         # A message that was interrupted after thinking: the API accepts it only as the last one, which it continues.
         may_end_with_thinking = role == "user" or number == len(messages)
         while not may_end_with_thinking and content and content[-1]["type"].endswith("thinking"):

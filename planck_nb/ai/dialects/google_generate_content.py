@@ -28,19 +28,19 @@ from planck_nb.ai.dialects.google_common import (
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
 from planck_nb.ai.dialects.token_counts import TokenCounts
+from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.messages import (
     AssistantMessage,
     AssistantPart,
     FilePart,
     ImagePart,
-    Message,
     StopReason,
     ToolCallPart,
     ToolResultMessage,
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.portable_history import PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import quoted, truncated
@@ -115,7 +115,7 @@ class GenerateContent:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        body: JsonObject = {"contents": _contents(prepare(context.messages, model), model)}
+        body: JsonObject = {"contents": _contents(context, model)}
         if context.system:
             body["systemInstruction"] = {"parts": [{"text": context.system}]}
         if context.tools:
@@ -152,21 +152,23 @@ class GenerateContent:
 DIALECT = GenerateContent()
 
 
-def _contents(messages: Iterable[Message], model: Model) -> list[JsonObject]:
-    contents: list[JsonObject] = []
-    given_ids: dict[str, str] = {}
-    for message in messages:
-        match message.type:
-            case "user":
-                parts = [_user_part(model, part) for part in message.content]
-            case "assistant":
-                parts = _model_parts(message, model)
-                given_ids.update({call.id: _given_id(call) for call in message.tool_calls})
-            case "tool_result":
-                parts = _result_parts(message, model, given_ids)
-        if parts:
-            contents.append({"role": "model" if message.type == "assistant" else "user", "parts": parts})
-    return contents
+def _contents(context: Context, model: Model) -> list[JsonObject]:
+    history = encode_history(context, model, _content)
+    return [content for content in history.wire if content["parts"]]
+
+
+def _content(
+    model: Model, message: PreparedMessage, before: PreparedMessage | None, _warnings: list[str]
+) -> JsonObject:
+    match message.type:
+        case "user":
+            return {"role": "user", "parts": [_user_part(model, part) for part in message.content]}
+        case "assistant":
+            return {"role": "model", "parts": _model_parts(message, model)}
+        case "tool_result":
+            calls = before.tool_calls if isinstance(before, AssistantMessage) else ()
+            given_ids = {call.id: _given_id(call) for call in calls}
+            return {"role": "user", "parts": _result_parts(message, model, given_ids)}
 
 
 def _user_part(model: Model, part: UserPart) -> JsonObject:

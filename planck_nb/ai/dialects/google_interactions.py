@@ -20,18 +20,18 @@ from planck_nb.ai.dialects.google_common import failure, headers_for, http_failu
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
     AssistantPart,
     FilePart,
     ImagePart,
-    Message,
     StopReason,
     ToolResultPart,
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.portable_history import PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import quoted, truncated
@@ -76,7 +76,7 @@ class Interactions:
         """Build the request for one streamed reply."""
         body: JsonObject = {
             "model": model.id,
-            "input": _steps(prepare(context.messages, model), model),
+            "input": _joined(encode_history(context, model, _steps).wire),
             "stream": True,
             "store": False,
         }
@@ -122,18 +122,31 @@ class Interactions:
 DIALECT = Interactions()
 
 
-def _steps(messages: Iterable[Message], model: Model) -> list[JsonObject]:
-    steps: list[JsonObject] = []
-    for message in messages:
-        match message.type:
-            case "user":
-                steps.append({"type": "user_input", "content": [_content(model, part) for part in message.content]})
-            case "assistant":
-                for part in message.content:
-                    _add_step(steps, part)
-            case "tool_result":
-                steps.extend(_result(part) for part in message.content)
-    return steps
+def _steps(
+    model: Model, message: PreparedMessage, _before: PreparedMessage | None, _warnings: list[str]
+) -> list[JsonObject]:
+    match message.type:
+        case "user":
+            return [{"type": "user_input", "content": [_content(model, part) for part in message.content]}]
+        case "assistant":
+            steps: list[JsonObject] = []
+            for part in message.content:
+                _add_step(steps, part)
+            return steps
+        case "tool_result":
+            return [_result(part) for part in message.content]
+
+
+def _joined(messages: Iterable[list[JsonObject]]) -> list[JsonObject]:
+    """The steps of all messages. Output that follows output of the message before is one step with it."""
+    joined: list[JsonObject] = []
+    for steps in messages:
+        for step in steps:
+            if joined and step["type"] == joined[-1]["type"] == "model_output":
+                joined[-1] = {**joined[-1], "content": [*joined[-1]["content"], *step["content"]]}
+            else:
+                joined.append(step)
+    return joined
 
 
 def _content(model: Model, part: UserPart) -> JsonObject:

@@ -8,15 +8,17 @@ server silently drops the beginning of a conversation. Tool calls are not stream
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.token_counts import TokenCounts
-from planck_nb.ai.messages import ImagePart, Message, StopReason, ToolResultPart, UserMessage
+from planck_nb.ai.encoded_history import encode_history
+from planck_nb.ai.messages import ImagePart, StopReason, ToolResultPart, UserMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.numbers import http_status
-from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.portable_history import PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, status_error, truncated, words_and_kind
@@ -54,8 +56,8 @@ class Ollama:
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        for message in prepare(context.messages, model):
-            messages.extend(_messages(message, model))
+        history = encode_history(context, model, _messages)
+        messages.extend(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "messages": messages, "stream": True}
         if context.tools and options.tool_choice != "none":
             body["tools"] = [
@@ -89,10 +91,12 @@ class Ollama:
 DIALECT = Ollama()
 
 
-def _messages(message: Message, model: Model) -> Iterable[JsonObject]:
+def _messages(
+    model: Model, message: PreparedMessage, _before: PreparedMessage | None, _warnings: list[str]
+) -> list[JsonObject]:
     match message.type:
         case "user":
-            yield _user(message, model)
+            return [_user(message, model)]
         case "assistant":
             wire: JsonObject = {"role": "assistant", "content": message.text}
             if thinking := "".join(part.text for part in message.content if part.type == "thinking"):
@@ -102,10 +106,9 @@ def _messages(message: Message, model: Model) -> Iterable[JsonObject]:
                     {"id": call.id, "function": {"index": index, "name": call.name, "arguments": call.args}}
                     for index, call in enumerate(message.tool_calls)
                 ]
-            yield wire
+            return [wire]
         case "tool_result":
-            for part in message.content:
-                yield _result(part, model)
+            return [_result(part, model) for part in message.content]
 
 
 def _user(message: UserMessage, model: Model) -> JsonObject:

@@ -7,6 +7,7 @@ reason or `[DONE]`. Servers differ in the field for reasoning and in the fields 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
@@ -24,17 +25,17 @@ from planck_nb.ai.dialects.openai_common import (
     reasons,
 )
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,
-    Message,
     StopReason,
     TextPart,
     ToolResultMessage,
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.portable_history import PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, truncated
@@ -68,16 +69,16 @@ class Chat:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        warnings: list[str] = []
         messages: list[JsonObject] = [{"role": "system", "content": context.system}] if context.system else []
-        for message in prepare(context.messages, model):
-            messages.extend(_messages(model, message, warnings))
+        history = encode_history(context, model, _messages)
+        messages.extend(chain.from_iterable(history.wire))
         body: JsonObject = {
             "model": model.id,
             "messages": messages,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        warnings = history.warnings
         _add_tools(body, model, context, options, warnings)
         _add_options(body, model, options, warnings)
         return WireRequest(
@@ -99,21 +100,24 @@ class Chat:
 DIALECT = Chat()
 
 
-def _messages(model: Model, message: Message, warnings: list[str]) -> Iterable[JsonObject]:
+def _messages(
+    model: Model, message: PreparedMessage, _before: PreparedMessage | None, warnings: list[str]
+) -> list[JsonObject]:
     match message.type:
         case "user":
             content = message.content
             if len(content) == 1 and content[0].type == "text":
-                yield {"role": "user", "content": content[0].text}
-            else:
-                yield {"role": "user", "content": [_content(model, part) for part in content]}
+                return [{"role": "user", "content": content[0].text}]
+            return [{"role": "user", "content": [_content(model, part) for part in content]}]
         case "assistant":
-            yield _assistant(message)
+            return [_assistant(message)]
         case "tool_result":
-            for part in message.content:
-                yield {"role": "tool", "tool_call_id": part.id, "content": part.text}
+            results: list[JsonObject] = [
+                {"role": "tool", "tool_call_id": part.id, "content": part.text} for part in message.content
+            ]
             if shown := _shown(model, message, warnings):
-                yield {"role": "user", "content": [_content(model, part) for part in shown]}
+                results.append({"role": "user", "content": [_content(model, part) for part in shown]})
+            return results
 
 
 def _content(model: Model, part: UserPart) -> JsonObject:

@@ -9,6 +9,7 @@ such as calls of the vendor's own tools, are text parts without text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from planck_nb.ai.dialect import Decoder, WireRequest
@@ -26,6 +27,7 @@ from planck_nb.ai.dialects.openai_common import (
     reasons,
 )
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
     AssistantMessage,
@@ -37,7 +39,7 @@ from planck_nb.ai.messages import (
     UserPart,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import prepare
+from planck_nb.ai.portable_history import PreparedMessage
 from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.status_errors import body_error, truncated
@@ -67,16 +69,9 @@ class Responses:
 
     def request(self, model: Model, context: Context, options: Options, key: str | None) -> WireRequest:
         """Build the request for one streamed reply."""
-        warnings: list[str] = []
-        items: list[JsonObject] = []
-        for message in prepare(context.messages, model):
-            match message.type:
-                case "user":
-                    items.append(_asked(model, message))
-                case "assistant":
-                    items.extend(_said(message))
-                case "tool_result":
-                    items.extend(_returned(model, part, warnings) for part in message.content)
+        history = encode_history(context, model, _items)
+        warnings = history.warnings
+        items = list(chain.from_iterable(history.wire))
         body: JsonObject = {"model": model.id, "input": items, "stream": True, "store": False}
         if context.system:
             body["instructions"] = context.system
@@ -103,6 +98,18 @@ class Responses:
 
 
 DIALECT = Responses()
+
+
+def _items(
+    model: Model, message: PreparedMessage, _before: PreparedMessage | None, warnings: list[str]
+) -> list[JsonObject]:
+    match message.type:
+        case "user":
+            return [_asked(model, message)]
+        case "assistant":
+            return _said(message)
+        case "tool_result":
+            return [_returned(model, part, warnings) for part in message.content]
 
 
 def _asked(model: Model, message: UserMessage) -> JsonObject:
