@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import SupportsIndex, overload
+from typing import Any
 
 import pytest
 from support.dialects import WIRES
@@ -19,7 +18,7 @@ from planck_nb.ai.request import HistoryCache
 from planck_nb.errors import UnsupportedFeatureError
 
 MODEL = ai.get_model("openai", "gpt-4o")
-STATES = {
+STATES: dict[str, dict[str, Any]] = {
     "chat": {"field": "reasoning_content"},
     "responses": {"item": {"type": "reasoning", "id": "r1", "encrypted_content": "e", "summary": []}},
     "messages": {"type": "thinking", "signature": "s"},
@@ -122,28 +121,15 @@ def test_one_more_turn_encodes_only_what_is_new() -> None:
     assert history.wire == prepare(longer, MODEL)
 
 
-class Counted(Sequence[ai.Message]):
-    """Messages that count how often one of them is read."""
+class Counted(list[ai.Message]):
+    """Messages that count how often one of them is read by its position."""
 
-    def __init__(self, messages: Sequence[ai.Message]) -> None:
-        self._messages = messages
-        self.read = 0
+    read = 0
 
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> ai.Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ai.Message]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> ai.Message | Sequence[ai.Message]:
-        found = self._messages[index]
-        self.read += len(found) if isinstance(found, Sequence) else 1
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.read += len(found) if isinstance(index, slice) else 1
         return found
-
-    def __iter__(self) -> Iterator[ai.Message]:
-        self.read += len(self._messages)
-        return iter(self._messages)
 
 
 def _turns(count: int) -> list[ai.Message]:
