@@ -75,6 +75,7 @@ class TurnRunner:
         self._budget = budget
         self._participant = participant
         self._fallbacks = list(setup.fallbacks)
+        self._asked = False
         self._first = len(recorder.settled.messages)
         self._cost: float | None = None
         self._unpriced = False
@@ -100,7 +101,10 @@ class TurnRunner:
         """Ask the model for the next reply to the conversation so far."""
         setup, spec = self._setup, self._output_spec
         options = setup.options if spec is None else replace(setup.options, output=spec.schema)
-        return setup.client.stream(self.model, setup.context(self._window.messages()), options)
+        stream = setup.client.stream(self.model, setup.context(self._window.messages()), options)
+        # Work that was paid for is worth a longer wait; but if another model can answer, nobody needs to wait.
+        stream.continues = self._asked and not self._fallbacks
+        return stream
 
     async def recover(self, error: PlanckError) -> bool:
         """Prepare for another attempt after a request failed before any content arrived: shorter, or another model.
@@ -124,6 +128,7 @@ class TurnRunner:
 
     def count(self, reply: AssistantMessage) -> None:
         """Count a reply, complete or partial; one without usage adds an estimate to the limits only."""
+        self._asked = True
         self._budget.count_reply(reply, self.model)
         self._window.answered()
         if reply.cost is None:

@@ -7,8 +7,9 @@ import os
 import warnings
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
@@ -21,6 +22,7 @@ from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.dialect import Decoder, Dialect, Pause, WireRequest
 from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.framing import splitter
+from planck_nb.ai.known_servers import known_servers
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Message
 from planck_nb.ai.models import Model
@@ -36,6 +38,7 @@ from planck_nb.ai.providers import (
     request_address,
 )
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.request_attempts import RequestAttempts
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.server_address import is_loopback, is_readable_on_the_way
 from planck_nb.ai.status_errors import is_about_thinking, quoted, truncated
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 _LONGEST_REASON = 200
 _OK = 200
 _UNAUTHORIZED = 401
+
 _END_PATIENCE = 0.2
 """Seconds to wait for the end of an answer whose message is complete, so that its connection can be reused."""
 
@@ -256,8 +260,14 @@ class Client:
             )
         return None
 
-    async def answer(
-        self, model: Model, context: Context, options: Options, builder: MessageBuilder
+    async def answer(  # noqa: C901 - one exchange, top to bottom
+        self,
+        model: Model,
+        context: Context,
+        options: Options,
+        builder: MessageBuilder,
+        *,
+        continues: bool = False,
     ) -> AsyncGenerator[list[StreamEvent], None]:
         """Stream one answer into a message builder; `stream` is the same for users.
 
@@ -266,6 +276,7 @@ class Client:
             context: The conversation and the tools.
             options: How the model should answer.
             builder: Receives each batch of events before it is yielded.
+            continues: Whether the request continues a turn, as `Stream.continues` says.
 
         Yields:
             The events in batches, one for each piece of data from the network.
@@ -292,33 +303,41 @@ class Client:
             builder.feed(notice)
             yield notice
         request_info = pending.request_info
+        model, request_info = pending.model, pending.request_info
+        servers = known_servers(self._custom_transport)
         paused = False
-        while True:
-            url, headers, body = pending.encoded()
-            try:
-                reply = await self._open_transport().send(
-                    pending.model, url, headers, body, auth=pending.auth, cassette=cassette, request_info=request_info
-                )
-                async with aclosing(reply):
-                    await _raise_for_error(reply, pending.wire, pending.model, pending.secrets)
-                    async with aclosing(_decode(reply, pending.wire, pending.model)) as batches:
-                        async for received in batches:
-                            paused = received[-1].type == "pause"
-                            events = cast("list[StreamEvent]", received[:-1] if paused else received)
-                            builder.feed(events)
-                            yield events
-                    request_info.paused = paused
-            except ProviderError as error:
-                _redact(error, pending.secrets)
-                event, delay = pending.after(error, self._retries)
-            else:
-                if not paused:
-                    return
-                pending.resume()
-                continue
-            builder.feed([event])
-            yield [event]
-            await asyncio.sleep(0 if request_info.without_delay else delay)
+        with closing(RequestAttempts(self._retries, servers, request_info, pending.request.url, cassette)) as attempts:
+            attempts.begin(continues=continues)
+            while True:
+                url, headers, body = pending.encoded()
+                async for waiting in attempts.wait():
+                    yield [waiting]
+                try:
+                    reply = await self._open_transport().send(
+                        model, url, headers, body, auth=pending.auth, cassette=cassette, request_info=request_info
+                    )
+                    async with aclosing(reply):
+                        attempts.answered(reply.status, reply.headers)
+                        await _raise_for_error(reply, pending.wire, model, pending.secrets)
+                        async with aclosing(_decode(reply, pending.wire, model)) as batches:
+                            async for received in batches:
+                                paused = received[-1].type == "pause"
+                                events = cast("list[StreamEvent]", received[:-1] if paused else received)
+                                builder.feed(events)
+                                yield events
+                        request_info.paused = paused
+                except ProviderError as error:
+                    _redact(error, pending.secrets)
+                    event, delay = pending.after(error, attempts)
+                else:
+                    if not paused:
+                        return
+                    pending.resume()
+                    attempts.begin(continues=True)
+                    continue
+                builder.feed([event])
+                yield [event]
+                await self._retries.sleep(0 if request_info.without_delay else delay)
 
     def _about_encryption(self, pending: _PendingRequest, cassette: Cassette | None) -> Iterator[str]:
         """A warning, once for each model, about a key that others can read on its way to the server."""
@@ -403,7 +422,6 @@ class _PendingRequest:
         self._context, self._options = context, options
         self._builder = builder
         self._refused = refused
-        self._attempt = 1
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self.request = self._request(self._messages)
@@ -426,16 +444,16 @@ class _PendingRequest:
         credentials = self.key or self.auth is not None or self.address.headers
         return bool(credentials) and is_readable_on_the_way(self.request.url)
 
-    def after(self, error: ProviderError, retries: RetryPolicy) -> tuple[StreamEvent, float]:
+    def after(self, error: ProviderError, attempts: RequestAttempts) -> tuple[StreamEvent, float]:
         """The event to report and the seconds to wait before the next attempt. Raises the error if none would help."""
         if self._builder.has_content:
             raise error
-        if (delay := retries.delay(error, self._attempt)) is not None:
-            self._attempt += 1
-            return StreamRetry(self._attempt - 1, delay, str(error)), delay
+        attempt = attempts.number
+        if (delay := attempts.next_delay(error)) is not None:
+            return StreamRetry(attempt, delay, str(error)), delay
         if self.auth is not None and not self.auth.rejected and _is_unauthorized(error):
             self.auth.rejected = True
-            return StreamRetry(self._attempt, 0.0, str(error)), 0.0
+            return StreamRetry(attempt, 0.0, str(error)), 0.0
         if not is_about_thinking(error):
             raise error
         self._messages, found = without_signatures(self._messages)
@@ -461,7 +479,6 @@ class _PendingRequest:
             )
         self.request = self._request([*self._messages, self._builder.build("stop")])
         self._builder.resume()
-        self._attempt = 1
 
     def _request(self, messages: Sequence[Message]) -> WireRequest:
         context = self._context if messages is self._context.messages else replace(self._context, messages=messages)
@@ -584,8 +601,12 @@ class Stream:
 
     def __init__(self, client: Client, model: Model, context: Context, options: Options) -> None:
         self.model = model
+        self.continues = bool(context.messages) and context.messages[-1].type == "tool_result"
+        """Whether the request continues a turn, whose work would be lost, so that it is sent again for longer if it
+        fails. It may be set before the first event is read; by default it is true after results of tools."""
         self._builder = MessageBuilder(model)
-        self._batches = client.answer(model, context, options, self._builder)
+        self._answer = partial(client.answer, model, context, options, self._builder)
+        self._batches: AsyncGenerator[list[StreamEvent], None] | None = None
         self._pending: list[StreamEvent] = []
         self._message: AssistantMessage | None = None
 
@@ -614,6 +635,8 @@ class Stream:
         """
         if self._message is not None:
             return None
+        if self._batches is None:
+            self._batches = self._answer(continues=self.continues)
         try:
             return await anext(self._batches)
         except StopAsyncIteration:
@@ -644,7 +667,8 @@ class Stream:
     async def aclose(self) -> None:
         """Stop reading and close the connection. The message stays as far as it was received."""
         self._pending.clear()
-        await self._batches.aclose()
+        if self._batches is not None:
+            await self._batches.aclose()
         if self._message is None:
             self._message = self._builder.build("aborted")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import re
+import socket
 from collections.abc import Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -10,7 +13,8 @@ import aiohttp
 import httpx
 
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import address_of
+from planck_nb.ai.providers import address_of, base_url_of
+from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.errors import (
     PlanckError,
     ProviderAddressError,
@@ -21,6 +25,9 @@ from planck_nb.base.errors import (
 )
 
 _UNREACHABLE = "No server answers at {url} ({provider}); start it or set base_url."
+_UNKNOWN_HOST = (
+    "No server answers at {url} ({provider}): its host is not known; check base_url and the network connection."
+)
 _PROXY = "The proxy on the way to {url} ({provider}) failed: {words}; check HTTPS_PROXY and NO_PROXY."
 _TLS = "No secure connection to {url} ({provider}) could be made: {words}; check the certificate or base_url."
 _ADDRESS = "{url} is not an address of a server ({provider}); set base_url to an http:// or https:// URL."
@@ -28,10 +35,12 @@ _BROKEN = "The connection to {url} ({provider}) broke; try again."
 _PROTOCOL = "The answer of {url} ({provider}) is not valid HTTP: {words}; check base_url."
 _SLOW = "{url} ({provider}) sent nothing for too long; try again or choose another model."
 
+_REFUSED = re.compile(rf"\[Errno {errno.ECONNREFUSED}\]|\[WinError 1225\]|\[WinError 10061\]")
+
 FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
     # aiohttp, which httpx-aiohttp wraps coarsely and lets through in places
     aiohttp.ClientConnectorError: (ProviderConnectionError, _UNREACHABLE),
-    aiohttp.ClientConnectorDNSError: (ProviderConnectionError, _UNREACHABLE),
+    aiohttp.ClientConnectorDNSError: (ProviderConnectionError, _UNKNOWN_HOST),
     aiohttp.ConnectionTimeoutError: (ProviderConnectionError, _UNREACHABLE),
     aiohttp.ClientProxyConnectionError: (ProviderConnectionError, _PROXY),
     aiohttp.ClientHttpProxyError: (ProviderConnectionError, _PROXY),
@@ -109,8 +118,24 @@ def failure(error: BaseException, model: Model) -> ProviderError | None:
                 error_class, sentence = found
                 words = " ".join(str(candidate).split()).rstrip(".")[:300] or type(candidate).__name__
                 sentence = sentence.format(url=_without_path(address_of(model)), provider=model.provider, words=words)
-                return error_class(sentence, provider=model.provider, model=model.id)
+                meaning = error_class(sentence, provider=model.provider, model=model.id)
+                if isinstance(meaning, ProviderConnectionError):
+                    meaning.is_absent = _is_absent(error, base_url_of(model))
+                return meaning
     return None
+
+
+def _is_absent(error: BaseException | None, url: str) -> bool:
+    """Whether the host has no address, or nothing listens on this machine. A server elsewhere may be restarting."""
+    while error is not None:
+        if isinstance(error, socket.gaierror):
+            return True
+        # Where a name has several addresses, one error stands for all, and has no number of its own.
+        refused = isinstance(error, ConnectionRefusedError) or _REFUSED.search(str(error))
+        if refused and is_loopback(url):
+            return True
+        error = error.__cause__
+    return False
 
 
 @lru_cache

@@ -6,18 +6,15 @@ The same for every dialect: a dialect finds the status and the vendor's message,
 from __future__ import annotations
 
 import html
-import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
 from planck_nb.ai.models import Model
-from planck_nb.ai.numbers import LONGEST_WAIT
 from planck_nb.ai.providers import address_of, key_variables_of
+from planck_nb.ai.rate_limit_headers import exhausted_until, retry_after
 from planck_nb.base.errors import (
     AuthenticationError,
     BadRequestError,
@@ -32,6 +29,7 @@ from planck_nb.base.errors import (
     StreamTruncated,
 )
 
+_TOO_MANY = 429
 _LONGEST_QUOTE = 300
 _LOOKED_AT = 8 * _LONGEST_QUOTE
 
@@ -65,6 +63,8 @@ def status_error(
     """
     headers = headers or {}
     wait = retry_after(headers)
+    if wait is None and status == _TOO_MANY:
+        wait = exhausted_until(headers)
     error_class, happened, advice = _meaning(status, f"{kind} {words}")
     facts = {
         "model": model,
@@ -72,7 +72,8 @@ def status_error(
         "who": model.provider,
         "url": address_of(model),
         "key": (next(iter(key_variables_of(model)), "it")) if model.has_api_key else "whether it needs one",
-        "pause": f"{wait:.0f} seconds" if wait else "a while",
+        "pause": _duration(wait) if wait else "a while",
+        "later": f"in {_duration(wait)}" if wait else "later",
     }
     quote = quoted(words)
     return error_class(
@@ -88,12 +89,19 @@ def status_error(
 
 _Meaning: TypeAlias = tuple[type[ProviderStatusError], str, str]
 
+_OF_QUOTA: _Meaning = (
+    QuotaExceededError,
+    "The account at {who} has no quota left",
+    "add credit or choose another model",
+)
 _OF_STATUS: Mapping[int, _Meaning] = {
     401: (AuthenticationError, "{who} did not accept the API key", "check {key}"),
     403: (AuthenticationError, "{who} does not allow this key to use {id}", "check the key's permissions"),
     404: (NotFoundError, "{who} knows no model {id} at {url}", "check the model's name and base_url"),
+    402: _OF_QUOTA,
     408: (ProviderUnavailableError, "{who} gave up waiting for the request", "try again"),
     409: (ProviderUnavailableError, "{who} could not take the request now", "try again"),
+    425: (ProviderUnavailableError, "{who} could not take the request yet", "try again"),
     429: (RateLimitError, "{who} received too many requests", "wait {pause} and try again"),
 }
 _OF_OVERFLOW: _Meaning = (
@@ -101,13 +109,8 @@ _OF_OVERFLOW: _Meaning = (
     "The conversation is too long for {model}",
     "shorten it or choose a model with a larger context window",
 )
-_OF_QUOTA: _Meaning = (
-    QuotaExceededError,
-    "The account at {who} has no quota left",
-    "add credit or choose another model",
-)
 _OF_LOADING: _Meaning = (ModelLoadingError, "{who} is still loading {id}", "try again in {pause}")
-_OF_5XX: _Meaning = (ProviderUnavailableError, "{who} failed to answer", "try again later")
+_OF_5XX: _Meaning = (ProviderUnavailableError, "{who} failed to answer", "try again {later}")
 _OF_4XX: _Meaning = (BadRequestError, "{who} refused the request for {id}", "change what the message names")
 _OF_OTHERS: _Meaning = (ProviderStatusError, "{url} did not answer the request", "check base_url")
 
@@ -177,26 +180,14 @@ def plain_words(body: bytes) -> str:
     return f"an HTML page titled {html.unescape(title[1]).strip()!r}" if title else "an HTML page"
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the server asks to wait, at most `LONGEST_WAIT`; None if it does not, or not for a time."""
-    try:
-        if milliseconds := headers.get("retry-after-ms"):
-            return _wait(float(milliseconds) / 1000)
-        value = headers.get("retry-after")
-        if not value:
-            return None
-        if value[:1].isdigit():
-            return _wait(float(value))
-        date = parsedate_to_datetime(value)
-        if date.tzinfo is None:
-            date = date.replace(tzinfo=UTC)
-        return _wait((date - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return None
+def _duration(seconds: float) -> str:
+    """A time as people say it."""
+    exact = f"{seconds:.0f} seconds"
+    about = next((f"{seconds / unit:.0f} {name}" for least, unit, name in _UNITS if seconds >= least), "")
+    return f"{exact} ({about})" if about else exact
 
 
-def _wait(value: float) -> float | None:
-    return None if math.isnan(value) else min(max(value, 0.0), LONGEST_WAIT)
+_UNITS = ((172_800, 86400, "days"), (7200, 3600, "hours"), (180, 60, "minutes"))
 
 
 def quoted(words: str) -> str:

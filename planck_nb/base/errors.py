@@ -107,7 +107,12 @@ class ProviderError(PlanckError):
 
 
 class ProviderConnectionError(ProviderError):
-    """The server could not be reached, or the connection broke."""
+    """The server could not be reached, or the connection broke.
+
+    `is_absent` is true if no server is there: its host is not known, or nothing listens at the address of this machine.
+    """
+
+    is_absent = False
 
 
 class ProviderAddressError(ProviderConnectionError):

@@ -16,7 +16,8 @@ from planck_nb import ai
 from planck_nb.ai.cassettes.cassette_file import read_entries
 from planck_nb.ai.message_builder import MessageBuilder, parse_arguments
 from planck_nb.ai.numbers import LONGEST_WAIT, MOST_TOKENS, http_status, token_count
-from planck_nb.ai.status_errors import retry_after, status_error
+from planck_nb.ai.rate_limit_headers import retry_after
+from planck_nb.ai.status_errors import status_error
 from planck_nb.ai.stream_events import Finish, TextChunk, ToolCallStart, UsageUpdate
 from planck_nb.ai.user_models import read_models
 from planck_nb.base.errors import CassetteError

@@ -90,7 +90,11 @@ async def _write(summary: WrittenSummary, chunk: str, *, notes: int, model: Mode
     words = min(MAX_WORDS, notes * 2 // 3)
     prompt = f"{earlier}{_marked('conversation', chunk)}Write the notes now, in at most {words:,} words."
     try:
-        reply = await client.complete(model, Context(_INSTRUCTIONS, [UserMessage(prompt)]))
+        async with client.stream(model, Context(_INSTRUCTIONS, [UserMessage(prompt)])) as stream:
+            stream.continues = True  # without the summary the turn would fail
+            async for _ in stream.batches():
+                pass
+        reply = stream.message
     except (ProviderError, ModelError) as error:
         raise CompactionError(f"{model} could not write a summary, so none was made: {error}") from error
     text = reply.text.strip()

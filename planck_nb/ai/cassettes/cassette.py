@@ -36,7 +36,8 @@ class CassetteRequest:
     """What a cassette needs to know about a request beside its bytes, and what it reports back to the client.
 
     `missing` is raised if the request has to be sent; a replayed one needs no key. The client sets `paused` after it
-    decoded an answer that is to be continued; the cassette sets `without_delay` if retries are not to wait.
+    decoded an answer that is to be continued; the cassette sets `replayed` if the answer is a recorded one, and
+    `without_delay` if retries are not to wait.
     """
 
     model: Model
@@ -46,6 +47,7 @@ class CassetteRequest:
     key: str | None = None
     missing: MissingCredentialError | None = None
     paused: bool = False
+    replayed: bool = False
     without_delay: bool = False
     auth: Authenticator | None = None
 
@@ -152,6 +154,24 @@ class Cassette:
                 self._refuse_secrets("\n".join([written, *_texts(request)]), request_info, "the request")
             self._sent[key] = occurrence + 1
         return CassetteLookup(key, occurrence, request, entry)
+
+    def has_answer(self, request_info: CassetteRequest) -> bool:
+        """Return whether `look_up` would find a recorded answer now; nothing is counted.
+
+        Args:
+            request_info: The request.
+
+        Raises:
+            CassetteError: The file cannot be used.
+        """
+        if self.mode in {"off", "record"}:
+            return False
+        request = canonical_request(request_info.model, request_info.context, request_info.options)
+        if self._normalise is not None:
+            request = self._normalise(request)
+        key = key_of(request)
+        with self._lock:
+            return self._usable(self._loaded().get((key, self._sent.get(key, 0)))) is not None
 
     def store(self, entry: CassetteEntry, request_info: CassetteRequest) -> None:
         """Write a recorded answer to the file.

@@ -42,6 +42,7 @@ class CassetteTransport(httpx.AsyncBaseTransport):
         request_info: CassetteRequest = request.extensions[EXTENSION]
         lookup = self._cassette.look_up(request_info)
         request_info.paused = False
+        request_info.replayed = lookup.entry is not None
         request_info.without_delay = lookup.entry is not None and not self._cassette.pace
         if lookup.entry is not None:
             request_info.builder.api = REPLAYED

@@ -1,0 +1,89 @@
+"""What the process knows of the servers that it talks to, shared by all clients."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from planck_nb.ai.models import Model
+from planck_nb.ai.rate_limiter import RateLimiter
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MOST = 256
+"""Limiters, and servers that were reached, that are remembered: those that were used last."""
+
+
+class KnownServers:
+    """The servers that have answered, and a rate limiter for each model and key at each of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reached: OrderedDict[str, None] = OrderedDict()
+        self._limiters: OrderedDict[tuple[object, ...], RateLimiter] = OrderedDict()
+
+    def was_reached(self, url: str) -> bool:
+        """Whether the server of this URL has answered before, however it did."""
+        return _origin(url) in self._reached
+
+    def reached(self, url: str) -> None:
+        """Remember that the server of this URL has answered."""
+        if (origin := _origin(url)) not in self._reached:
+            with self._lock:
+                _remember(self._reached, origin, None)
+
+    def limiter(self, url: str, model: Model, key: str | None, clock: Callable[[], float]) -> RateLimiter:
+        """The rate limiter for requests to a model, which servers count by model and by key."""
+        identity = (_origin(url), str(model), hash(key), clock)
+        with self._lock:
+            found = self._limiters.get(identity)
+            if found is None:
+                found = RateLimiter(clock)
+                _remember(self._limiters, identity, found)
+            else:
+                self._limiters.move_to_end(identity)
+            return found
+
+
+def known_servers(transport: object | None) -> KnownServers:
+    """The servers of the network, or those behind a transport that is used instead of it."""
+    if transport is None:
+        return _of_the_network
+    try:
+        return _behind_transports.setdefault(transport, KnownServers())
+    except TypeError:  # it has no weak references or no hash
+        return KnownServers()
+
+
+def _remember(known: OrderedDict[K, V], name: K, value: V) -> None:
+    known[name] = value
+    while len(known) > _MOST:
+        known.popitem(last=False)
+
+
+@lru_cache
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+_of_the_network = KnownServers()
+_behind_transports: WeakKeyDictionary[object, KnownServers] = WeakKeyDictionary()
+
+
+def _forget_all() -> None:
+    # A lock that another thread held at the fork stays locked.
+    global _of_the_network  # noqa: PLW0603 - a forked process starts anew
+    _of_the_network = KnownServers()
+    _behind_transports.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

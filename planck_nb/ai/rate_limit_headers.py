@@ -1,0 +1,99 @@
+"""The headers in which servers say how many requests they accept, and when to come back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from planck_nb.ai.numbers import LONGEST_WAIT
+
+_LIMIT = re.compile(
+    r"(?:x-|anthropic-)?ratelimit-(?:(?P<of1>[a-z-]+)-)?(?P<what>remaining|reset)(?:-(?P<of2>[a-z-]+))?"
+)
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_MILLISECONDS_SINCE = 1e11
+"""A number above this is a time in milliseconds since 1970."""
+_SECONDS_SINCE = 1e8
+"""A number above this is a time in seconds since 1970."""
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that the server asks to wait, at most `LONGEST_WAIT`; None if it does not, or not for a time."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return _bounded(float(milliseconds) / 1000)
+        value = headers.get("retry-after")
+        if not value:
+            return None
+        if value[:1].isdigit():
+            return _bounded(float(value))
+        return _until(parsedate_to_datetime(value))
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def exhausted_until(headers: Mapping[str, str]) -> float | None:
+    """The seconds until a limit that is used up is reset, the longest of several; None if none is used up."""
+    waits = [reset for remaining, reset in _limits(headers).values() if remaining == 0 and reset is not None]
+    return max(waits, default=None)
+
+
+def request_limits(headers: Mapping[str, str]) -> Iterator[tuple[float, float]]:
+    """For each limit of the number of requests: how many are left, and in how many seconds it is reset."""
+    for of, (remaining, reset) in _limits(headers).items():
+        if of in {"", "requests"} and remaining is not None and reset is not None:
+            yield remaining, reset
+
+
+def _limits(headers: Mapping[str, str]) -> dict[str, tuple[float | None, float | None]]:
+    found: dict[str, tuple[float | None, float | None]] = {}
+    for name, value in headers.items():
+        if "ratelimit-" not in name or (header := _LIMIT.fullmatch(name)) is None:
+            continue
+        of = header["of1"] or header["of2"] or ""
+        remaining, reset = found.get(of, (None, None))
+        if header["what"] == "remaining":
+            remaining = _count(value)
+        else:
+            reset = _reset(value)
+        found[of] = remaining, reset
+    return found
+
+
+def _count(value: str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if 0 <= number < math.inf else None
+
+
+def _reset(value: str) -> float | None:
+    """The seconds until a reset, which servers write as a time, as a duration such as 6m0s, or as a number."""
+    value = value.strip()
+    if (number := _count(value)) is not None:
+        now = datetime.now(UTC).timestamp()
+        if number > _MILLISECONDS_SINCE:
+            return _bounded(number / 1000 - now)
+        return _bounded(number - now if number > _SECONDS_SINCE else number)
+    parts = _PART.findall(value)
+    if parts and "".join(number + unit for number, unit in parts) == value:
+        return _bounded(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    try:
+        return _until(datetime.fromisoformat(value))
+    except ValueError:
+        return None
+
+
+def _until(date: datetime) -> float | None:
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return _bounded((date - datetime.now(UTC)).total_seconds())
+
+
+def _bounded(value: float) -> float | None:
+    return None if math.isnan(value) else min(max(value, 0.0), LONGEST_WAIT)

@@ -1,0 +1,248 @@
+"""How long a failed request is sent again: by time, with the time that a server names, and never in vain."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx
+import pytest
+from aiohttp import ClientConnectorCertificateError
+from aiohttp.client_reqrep import ConnectionKey
+from support.llama import free_port
+from support.loopback import Exchange, serving
+from support.virtual_time import policy, virtually
+from support.wire import ASK, CHAT, CHAT_HELLO
+
+from planck_nb import ai
+from planck_nb.base.errors import (
+    PlanckError,
+    ProviderConnectionError,
+    ProviderStatusError,
+    ProviderUnavailableError,
+    QuotaExceededError,
+    RateLimitError,
+)
+
+KEYS = {"OPENAI_API_KEY": "sk-open-1"}
+AFTER_TOOLS = ai.Context(
+    messages=[
+        ai.UserMessage("hi"),
+        ai.AssistantMessage((ai.ToolCallPart("a", "look", {}),)),
+        ai.ToolResultMessage((ai.ToolResultPart("a", "look", "seen"),)),
+    ]
+)
+OVERLOADED = b'{"error": {"type": "overloaded_error", "message": "Overloaded"}}'
+
+
+class Outage(httpx.AsyncBaseTransport):
+    """A server that fails until a moment of the running loop's time, and then answers."""
+
+    def __init__(self, until: float, fail: Callable[[httpx.Request], httpx.Response]) -> None:
+        self.until = until
+        self.times: list[float] = []
+        self._fail = fail
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        now = asyncio.get_running_loop().time()
+        self.times.append(now)
+        if now < self.until:
+            return self._fail(request)
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(CHAT_HELLO))
+
+
+def overloaded(_request: httpx.Request) -> httpx.Response:
+    return httpx.Response(529, content=OVERLOADED)
+
+
+def unreachable(_request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("no route to host")
+
+
+def answering(status: int, body: bytes = b"{}", **headers: str) -> Callable[[httpx.Request], httpx.Response]:
+    return lambda _request: httpx.Response(
+        status, content=body, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
+
+
+def ask(
+    server: Outage, context: ai.Context = ASK, cassette: ai.Cassette | None = None, **settings: Any
+) -> tuple[str | PlanckError, list[ai.StreamRetry], float]:
+    """The text or the error, the retries that were told, and how many seconds it took."""
+
+    async def main() -> tuple[str | PlanckError, list[ai.StreamRetry], float]:
+        client = ai.Client(credentials=KEYS, transport=server, retries=policy(**settings), cassette=cassette)
+        told: list[ai.StreamRetry] = []
+        stream = client.stream(CHAT, context)
+        try:
+            async for event in stream:
+                if event.type == "retry":
+                    told.append(event)  # noqa: PERF401 - those before an error count
+        except PlanckError as error:
+            return error, told, asyncio.get_running_loop().time()
+        return stream.message.text, told, asyncio.get_running_loop().time()
+
+    return virtually(main)
+
+
+@pytest.mark.parametrize("fail", [overloaded, unreachable, answering(425), answering(429), answering(408)])
+@pytest.mark.parametrize(
+    ("context", "outage", "answered"),
+    [(ASK, 5.0, True), (ASK, 9.9, True), (ASK, 10.1, False), (AFTER_TOOLS, 30.0, True), (AFTER_TOOLS, 61.0, False)],
+)
+def test_a_request_is_sent_again_for_ten_seconds_and_within_a_turn_for_a_minute(
+    fail: Callable[[httpx.Request], httpx.Response], context: ai.Context, outage: float, answered: bool
+) -> None:
+    server = Outage(outage, fail)
+    result, told, took = ask(server, context)
+    assert (result == "Hello") == answered
+    patience = 10.0 if context is ASK else 60.0
+    assert took >= outage if answered else took == pytest.approx(patience)
+    assert len(told) == len(server.times) - 1, "each retry is told"
+    assert [retry.attempt for retry in told] == list(range(1, len(server.times)))
+    waits = [after - before for before, after in zip(server.times, server.times[1:], strict=False)]
+    assert waits == pytest.approx([retry.delay for retry in told])
+    assert max(waits) <= 8.0
+    assert len(server.times) < 16, "it does not flood the server"
+
+
+def test_delays_are_not_the_same_for_all() -> None:
+    server, other = Outage(99, overloaded), Outage(99, overloaded)
+    ask(server, random=random.Random(1))
+    ask(other, random=random.Random(2))
+    assert all(a != b for a, b in zip(server.times[1:-1], other.times[1:-1], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("fail", "kind"),
+    [
+        (answering(400), ProviderStatusError),
+        (answering(401), ProviderStatusError),
+        (answering(403), ProviderStatusError),
+        (answering(404), ProviderStatusError),
+        (answering(413), ProviderStatusError),
+        (answering(422), ProviderStatusError),
+        (answering(402, b'{"error": {"message": "Insufficient Balance"}}'), QuotaExceededError),
+        (answering(429, b'{"error": {"code": "insufficient_quota"}}', retry_after="1"), QuotaExceededError),
+        (answering(503, x_should_retry="false"), ProviderUnavailableError),
+    ],
+)
+def test_what_will_not_pass_fails_at_once(
+    fail: Callable[[httpx.Request], httpx.Response], kind: type[PlanckError]
+) -> None:
+    server = Outage(99, fail)
+    result, told, took = ask(server, AFTER_TOOLS)
+    assert isinstance(result, kind)
+    assert (told, took, len(server.times)) == ([], 0.0, 1)
+
+
+def test_a_bad_certificate_fails_at_once() -> None:
+    def fail(_request: httpx.Request) -> httpx.Response:
+        key = cast("ConnectionKey", SimpleNamespace(host="127.0.0.1", port=9, is_ssl=True))
+        raise ClientConnectorCertificateError(key, ssl.SSLCertVerificationError("expired"))
+
+    result, told, _ = ask(Outage(99, fail))
+    assert "check the certificate" in str(result)
+    assert told == []
+
+
+@pytest.mark.parametrize(("asked", "context"), [("4", ASK), ("45", AFTER_TOOLS)])
+def test_the_time_that_the_server_names_is_waited_for(asked: str, context: ai.Context) -> None:
+    server = Outage(float(asked), answering(429, retry_after=asked))
+    assert ask(server, context)[0] == "Hello"
+    assert server.times == [0.0, float(asked)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "context", "said"),
+    [("11", ASK, "11 seconds"), ("61", AFTER_TOOLS, "61 seconds"), ("3600", AFTER_TOOLS, "3600 seconds (60 minutes)")],
+)
+@pytest.mark.parametrize("status", [429, 503, 529])
+def test_a_time_for_which_nobody_waits_is_named_at_once(
+    asked: str, context: ai.Context, said: str, status: int
+) -> None:
+    result, told, took = ask(Outage(9999, answering(status, retry_after=asked)), context)
+    assert isinstance(result, RateLimitError | ProviderUnavailableError)
+    assert said in str(result)
+    assert (told, took) == ([], 0.0)
+
+
+def test_an_exhausted_limit_names_the_time_of_its_reset() -> None:
+    headers: dict[str, Any] = {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "6s"}
+    server = Outage(6, answering(429, **headers))
+    assert ask(server)[0] == "Hello"
+    assert server.times == [0.0, 6.0]
+
+
+def test_a_number_of_retries_means_that_number_however_long_it_takes() -> None:
+    server = Outage(999, overloaded)
+    result, told, took = ask(server, retries=7, base=4.0, cap=40.0)
+    assert isinstance(result, ProviderUnavailableError)
+    assert len(told) == 7
+    assert took > 60
+    assert ask(Outage(999, overloaded), retries=0)[1:] == ([], 0.0)
+    long_ago = Outage(100, answering(429, retry_after="100"))
+    assert ask(long_ago, retries=1)[0] == "Hello"
+
+
+def test_both_times_can_be_set() -> None:
+    assert ask(Outage(99, overloaded), first_seconds=3.0)[2] == pytest.approx(3.0)
+    assert ask(Outage(999, overloaded), AFTER_TOOLS, seconds=200.0)[2] == pytest.approx(200.0)
+    assert ask(Outage(999, overloaded), AFTER_TOOLS, seconds=0.0)[1] == []
+
+
+def test_a_replay_does_not_wait_and_makes_the_attempts_that_were_recorded(tmp_path: Path) -> None:
+    recordings: list[tuple[str, float, dict[str, Any]]] = [
+        ("ok", 30.0, {"retries": 9}),
+        ("failed", 999.0, {"retries": 2}),
+    ]
+    for name, until, settings in recordings:
+        server = Outage(until, overloaded)
+        ask(server, cassette=ai.Cassette(tmp_path / name, "record", environment={}), **settings)
+        recorded = len(server.times)
+        for again in (dict[str, Any](), settings):
+            silent = Outage(0, overloaded)
+            result, told, took = ask(silent, cassette=ai.Cassette(tmp_path / name, "replay", environment={}), **again)
+            assert result == "Hello" if name == "ok" else isinstance(result, ProviderUnavailableError)
+            assert (len(told), took, silent.times) == (recorded - 1, 0.0, [])
+
+
+async def test_a_server_that_was_not_started_is_one_sentence_within_a_second() -> None:
+    for model in (
+        ai.get_model("ollama", "some-model", base_url=f"http://127.0.0.1:{free_port()}"),
+        ai.get_model("llama_cpp", "default", base_url=f"http://localhost:{free_port()}/v1"),
+        ai.get_model("openai", "some-model", base_url="http://no-such-host.invalid/v1"),
+    ):
+        began = time.monotonic()
+        async with ai.Client(credentials=KEYS) as client:
+            with pytest.raises(ProviderConnectionError, match="No server answers at"):
+                await client.complete(model, AFTER_TOOLS)
+        assert time.monotonic() - began < 1
+
+
+async def test_a_server_that_answered_before_is_waited_for() -> None:
+    async def hello(exchange: Exchange) -> None:
+        await exchange.head()
+        for event in CHAT_HELLO:
+            await exchange.send(event)
+        await exchange.end()
+
+    async with ai.Client(credentials=KEYS, retries=ai.RetryPolicy(base=0.05, cap=0.05)) as client:
+        async with serving(hello) as server:
+            model = ai.get_model("openai", "some-model", base_url=f"{server.url}/v1")
+            assert (await client.complete(model, ASK)).text == "Hello"
+        told = []
+        async with client.stream(model, ASK) as stream:
+            async for event in stream:
+                if event.type == "retry":
+                    told.append(event)
+                    if len(told) == 2:
+                        break
+    assert [retry.attempt for retry in told] == [1, 2]
+    assert "No server answers" in told[1].reason
