@@ -134,6 +134,8 @@ export interface AgentState {
   readonly turn: number;
   readonly messages: readonly Entry[];
   readonly queue: readonly QueuedPrompt[];
+  /** Texts of prompts that were not sent because the agent was stopped, oldest first. */
+  readonly returned: readonly string[];
   readonly running: readonly { readonly id: string; readonly name: string }[];
   readonly approvals: readonly PendingApproval[];
   readonly compacting: boolean;
@@ -152,6 +154,8 @@ export interface AgentState {
   readonly step: number;
   /** The reply `step` is being written. */
   readonly writing: boolean;
+  /** What is wrong with the newest reply, in a word or two; empty if nothing is. */
+  readonly ending: string;
   /** Steering prompts whose message is still to come. */
   readonly steering: number;
   readonly since: number | null;
@@ -199,6 +203,7 @@ export function newAgent(id: string): AgentState {
     turn: -1,
     messages: [],
     queue: [],
+    returned: [],
     running: [],
     approvals: [],
     compacting: false,
@@ -212,6 +217,7 @@ export function newAgent(id: string): AgentState {
     activity: 'Waiting',
     step: 0,
     writing: false,
+    ending: '',
     steering: 0,
     since: null,
     until: null,
@@ -230,7 +236,7 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
     case 'queued':
       return queued(agent, event);
     case 'unqueued':
-      return { ...agent, queue: agent.queue.filter((prompt) => prompt.id !== event.prompt_id) };
+      return unqueued(agent, event);
     case 'steered':
       return { ...agent, steering: agent.steering + 1 };
     case 'turn_start':
@@ -282,9 +288,14 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
         activity: `Retrying in ${Math.ceil(event.delay)} s, attempt ${event.attempt + 1}: ${event.reason}`,
       };
     case 'warning':
-      return append(agent, { kind: 'note', state: 'stop', title: event.text, text: '' });
+      return append(event.about === 'no_answer' ? { ...agent, ending: 'No answer' } : agent, {
+        kind: 'note',
+        state: 'stop',
+        title: event.text,
+        text: '',
+      });
     case 'turn_end':
-      return turnOver(agent, event.time, 'Done');
+      return turnOver(agent, event.time, agent.ending || 'Done');
     case 'aborted':
       return append(turnOver(agent, event.time, 'Stopped'), {
         kind: 'note',
@@ -357,6 +368,7 @@ function turnStarted(agent: AgentState, event: ev.TurnStart): AgentState {
     model: event.model,
     error: null,
     writing: false,
+    ending: '',
     steering: 0,
     since: agent.since ?? event.time,
     until: null,
@@ -375,6 +387,12 @@ function queued(agent: AgentState, event: ev.Queued): AgentState {
   const known = agent.queue.some((other) => other.id === id);
   const queue = known ? agent.queue.map((other) => (other.id === id ? prompt : other)) : [...agent.queue, prompt];
   return { ...agent, queue, activity: agent.since === null ? 'Queued' : agent.activity };
+}
+
+function unqueued(agent: AgentState, event: ev.Unqueued): AgentState {
+  const prompt = agent.queue.find((waiting) => waiting.id === event.prompt_id);
+  const queue = agent.queue.filter((waiting) => waiting !== prompt);
+  return { ...agent, queue, returned: prompt && event.returned ? [...agent.returned, prompt.text] : agent.returned };
 }
 
 /** Begin a new reply unless one is being written. */
@@ -481,15 +499,9 @@ function replied(agent: AgentState, id: number, message: ev.AssistantMessage, ti
       ? { ...item, message: id, state: 'wait' as const }
       : { ...item, message: id };
   });
-  const next = { ...closed, items, writing: false };
   const { stop_reason: reason } = message;
-  if (reason !== 'length' && reason !== 'refusal') return next;
-  return append(next, {
-    kind: 'note',
-    state: 'stop',
-    title: reason === 'length' ? 'The answer reached its token limit' : 'The model refused to answer',
-    text: reason === 'length' ? 'Ask it to go on, or allow it more tokens.' : 'Ask in another way, or ask another model.',
-  });
+  const ending = reason === 'length' ? 'Cut off' : reason === 'refusal' ? 'Refused' : '';
+  return { ...closed, items, writing: false, ending };
 }
 
 function partWritten(

@@ -200,6 +200,7 @@ export interface Retry extends EventBase {
 
 export interface Warned extends EventBase {
   readonly text: string;
+  readonly about: '' | 'cut_off' | 'refused' | 'no_answer';
   readonly type: 'warning';
 }
 

@@ -4,9 +4,11 @@ import type { Command } from './connection.ts';
 import { h, setText, textField, withCode } from './dom.ts';
 import { count, dollars, elapsed } from './format.ts';
 import { icon } from './icons.ts';
+import type { Announcer } from './announcer.ts';
 import type { QueuedPrompt } from './agent-state.ts';
-import { approvalsOf, namesOf, queueOf, spentOf, statusOf, stepOf, timesOf } from './run.ts';
+import { approvalsOf, namesOf, queueOf, returnedOf, spentOf, statusOf, stepOf, timesOf } from './run.ts';
 import type { Run } from './run.ts';
+import { copyButton } from './summary-bar.ts';
 
 type Send = (command: Command) => void;
 
@@ -25,6 +27,8 @@ export class RunControls {
   private readonly output = h('span', { class: 'pk-num pk-wide' });
   private readonly cost = h('b', { class: 'pk-num' });
   private readonly box: HTMLTextAreaElement;
+  /** How many prompts were put back into the field. */
+  private returned = 0;
   /** Texts that can no longer be sent. */
   private readonly unsent = h('div', { hidden: '' });
 
@@ -53,6 +57,7 @@ export class RunControls {
   }
 
   update(run: Run, ended: boolean): void {
+    this.takeBack(returnedOf(run));
     if (ended !== !this.unsent.hidden) {
       this.unsent.hidden = !ended;
       this.unsent.replaceChildren(...(ended ? unsentTexts([...queueOf(run).map(({ text }) => text), this.draft]) : []));
@@ -92,6 +97,13 @@ export class RunControls {
     if (this.box.value === '') this.box.value = text;
   }
 
+  /** Put prompts that were not sent into the field, above what the user is writing. */
+  private takeBack(returned: readonly string[]): void {
+    const texts = returned.slice(this.returned);
+    this.returned = returned.length;
+    if (texts.length > 0) this.box.value = [...texts, this.draft].filter((text) => text !== '').join('\n\n');
+  }
+
   private submit(send: Send, type: 'steer' | 'queue'): void {
     const text = this.box.value.trim();
     if (text === '') return;
@@ -100,10 +112,13 @@ export class RunControls {
   }
 }
 
-/** Show texts that were not sent, so that the user does not lose them. */
-export function unsentTexts(texts: readonly string[]): HTMLElement[] {
+/** Show texts that were not sent, so that the user does not lose them. With an announcer, each can be copied. */
+export function unsentTexts(texts: readonly string[], announcer?: Announcer): HTMLElement[] {
   const written = texts.filter((text) => text !== '');
-  return written.map((text) => h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), text));
+  return written.map((text) => {
+    const copy = announcer === undefined ? [] : copyButton(text, announcer);
+    return h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), text, ...copy);
+  });
 }
 
 /** The queued prompts, each on a line. */

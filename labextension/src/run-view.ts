@@ -83,7 +83,8 @@ export class RunView {
     for (const part of [this.window, this.latest, this.approvals.element, this.controls.element]) part.remove();
     this.root.classList.add('pk-folded');
     this.root.prepend(summaryBar(summary, this.announcer));
-    this.root.append(...unsentTexts([this.controls.draft]));
+    this.controls.update(this.connection.run, this.connection.ended);
+    this.root.append(...unsentTexts([this.controls.draft], this.announcer));
     if (hadFocus) this.focusCell();
     // The notebook may now be scrolled past its end, where nothing is visible.
     if (wasVisible) this.root.scrollIntoView({ block: 'nearest' });

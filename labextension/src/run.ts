@@ -48,6 +48,11 @@ export function queueOf(run: Run): QueuedPrompt[] {
   return [...run.agents.values()].flatMap((agent) => (agent.since === null ? [] : agent.queue));
 }
 
+/** The texts of prompts that go back to the user, because the run was stopped. */
+export function returnedOf(run: Run): string[] {
+  return [...run.agents.values()].flatMap((agent) => agent.returned);
+}
+
 /** The names of the agents by id; empty if there is only one, which need not be named. */
 export function namesOf(run: Run): ReadonlyMap<string, string> {
   return new Map(run.agents.size < 2 ? [] : [...run.agents].map(([id, agent]) => [id, agent.name || id]));

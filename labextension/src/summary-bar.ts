@@ -6,7 +6,7 @@ import { duration } from './format.ts';
 import { icon } from './icons.ts';
 
 export interface Summary {
-  readonly outcome: 'done' | 'stopped' | 'failed';
+  readonly outcome: keyof typeof OUTCOME;
   readonly seconds: number;
   readonly tokens: number;
   readonly cost: number | null;
@@ -14,23 +14,39 @@ export interface Summary {
   readonly text: string;
 }
 
-export const OUTCOME = { done: 'Done', stopped: 'Stopped', failed: 'Failed' } as const;
+export const OUTCOME = {
+  done: 'Done',
+  stopped: 'Stopped',
+  failed: 'Failed',
+  'cut off': 'Cut off',
+  refused: 'Refused',
+  'no answer': 'No answer',
+} as const;
 
 const COPIED_MS = 2000;
 
 export function summaryBar(summary: Summary, announcer: Announcer): HTMLElement {
-  const shape = { done: 'check', stopped: 'square', failed: 'cross' } as const;
+  const incomplete = { state: 'stop', shape: 'square' } as const;
+  const { state, shape } = (
+    {
+      done: { state: 'done', shape: 'check' },
+      stopped: incomplete,
+      failed: { state: 'bad', shape: 'cross' },
+      'cut off': incomplete,
+      refused: incomplete,
+      'no answer': incomplete,
+    } as const
+  )[summary.outcome];
   // Tokens, cost and model are in the first line of the transcript, which is right below.
   const time = h('span', { class: 'pk-sep' }, duration(summary.seconds));
   const status = h('span', { class: 'pk-sum' }, h('strong', {}, OUTCOME[summary.outcome]), time);
-  const state = { done: 'done', stopped: 'stop', failed: 'bad' }[summary.outcome];
   const actions = h('span', { class: 'pk-acts' });
   if (summary.text !== '') actions.append(...copyButton(summary.text, announcer));
-  const mark = h('span', { class: 'pk-mark', 'data-state': state }, icon(shape[summary.outcome]));
+  const mark = h('span', { class: 'pk-mark', 'data-state': state }, icon(shape));
   return h('div', { class: 'pk-bar', role: 'group', 'aria-label': 'Run' }, mark, status, actions);
 }
 
-function copyButton(text: string, announcer: Announcer): HTMLElement[] {
+export function copyButton(text: string, announcer: Announcer): HTMLElement[] {
   const outcome = h('span', { class: 'pk-told' });
   const button = h('button', { class: 'pk-btn', type: 'button', 'data-kind': 'bare' }, 'Copy');
   button.addEventListener('click', () => {

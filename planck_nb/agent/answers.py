@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from planck_nb.ai.messages import AssistantMessage, Message, UserMessage
@@ -10,6 +10,9 @@ from planck_nb.ai.models import Model
 
 Shortcoming: TypeAlias = Literal["", "cut_off", "refused", "no_answer"]
 """What is wrong with a reply: it ends too early, the model refused, or there is only thinking."""
+
+ENDINGS: Mapping[Shortcoming, str] = {"": "", "cut_off": "cut off", "refused": "refused", "no_answer": "no answer"}
+"""How people call them."""
 
 NEARLY_FULL = 0.98
 """The part of a context window that counts as full: servers keep some tokens for themselves."""
@@ -25,8 +28,10 @@ _GO_ON = {
 """What a model is asked after its own reply, by what was wrong with it."""
 
 
-def shortcoming(reply: AssistantMessage) -> Shortcoming:
-    """What is wrong with a final reply, empty if nothing is."""
+def shortcoming(reply: Message) -> Shortcoming:
+    """What is wrong with a reply, empty if nothing is, or if it is no reply at all."""
+    if not isinstance(reply, AssistantMessage):
+        return ""
     if reply.stop_reason == "refusal":
         return "refused"
     if reply.stop_reason == "length":

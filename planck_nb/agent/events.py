@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
+from planck_nb.agent.answers import Shortcoming
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.identity import Grants, Role
 from planck_nb.ai.messages import AssistantMessage, Usage, UserPart
@@ -457,13 +458,16 @@ class Retry(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class Warned(EventBase):
-    """The request could not be sent exactly as asked; the turn goes on.
+    """Something that the user should know; the turn goes on.
 
     Args:
         text: One sentence about it.
+        about: What is wrong with the reply before it; empty if the sentence is about something else, such as an option
+            that could not be sent.
     """
 
     text: str
+    about: Shortcoming = ""
     type: Literal["warning"] = "warning"
 
 

@@ -80,6 +80,8 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
     if complete or reply.content:
         await turn.append(reply)
     turn.count(reply)
+    if complete:
+        turn.warn_about(reply)
     return reply, complete
 
 
@@ -126,7 +128,7 @@ def _show(turn: TurnRunner, event: StreamEvent, names: dict[int, tuple[str, str]
         case "retry":
             turn.emit(ev.Retry, event.attempt, event.delay, event.reason)
         case "warning":
-            turn.emit(ev.Warned, event.text)
+            turn.warn(event.text)
         case _:
             pass
     return 0

@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
+from planck_nb.agent.answers import ENDINGS, shortcoming
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.wait_graph import Participant, is_within_turn, waiting_for
-from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
+from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.aio import await_in_loop, is_running_here
 from planck_nb.base.errors import DeadlockError
 from planck_nb.base.event_log import EventLog, Subscription
@@ -42,6 +43,8 @@ class RunResult(Generic[T]):
         output: The structured answer if the prompt had an `output`, otherwise the text of the answer. None if the turn
             was stopped before there was a structured answer.
         limit: The sentence about the limit that ended the turn early, empty if none did.
+        warning: The sentence about an answer that is cut off, was refused, or is missing, because the model only
+            thought; empty otherwise.
     """
 
     messages: tuple[Message, ...]
@@ -50,6 +53,18 @@ class RunResult(Generic[T]):
     aborted: bool = False
     output: T = None  # type: ignore[assignment]  # the agent sets it; None only if a turn was stopped
     limit: str = ""
+    warning: str = ""
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the last reply ended: "stop" if it is complete, "length" if it was cut off, or "refusal".
+
+        Also "tool_use" if a limit ended the turn after tool calls, "aborted" if the turn was stopped.
+        """
+        if self.aborted:
+            return "aborted"
+        replies = [message for message in self.messages if isinstance(message, AssistantMessage)]
+        return replies[-1].stop_reason if replies else "stop"
 
     @property
     def text(self) -> str:
@@ -63,13 +78,15 @@ class RunResult(Generic[T]):
         return self.text
 
     def __repr__(self) -> str:
-        ended = "aborted " if self.aborted else "limited " if self.limit else ""
+        words = ENDINGS[shortcoming(self.messages[-1])] if self.warning else ""
+        ended = "aborted " if self.aborted else "limited " if self.limit else f"{words} ".lstrip()
         return f"<RunResult {ended}{one_line(self.text)!r}>"
 
     def _repr_markdown_(self) -> str:
         """What a notebook shows for a result: its text, or the data of a structured answer."""
         structured = self.output is not None and not isinstance(self.output, str)
-        return f"```json\n{self.text}\n```" if structured else self.text
+        text = f"```json\n{self.text}\n```" if structured else self.text
+        return f"{text}\n\n> {self.warning}".lstrip() if self.warning else text
 
 
 class Run(Generic[T]):

@@ -9,6 +9,7 @@ from typing import Any
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
+from planck_nb.agent.answers import shortcoming, warning
 from planck_nb.agent.approval.gate import Gate
 from planck_nb.agent.calling.approved_call import ApprovedCall
 from planck_nb.agent.calling.tool import Tool
@@ -82,6 +83,10 @@ class TurnRunner:
         self._output: object = None
         self._corrected = False
         self._limit = ""
+        self._warning = ""
+        """What is wrong with the newest reply."""
+        self._warned = ""
+        """The newest sentence of the provider about the reply that is being streamed."""
         for run in runs:
             run.status = "running"
 
@@ -100,6 +105,7 @@ class TurnRunner:
     def open_stream(self) -> Stream:
         """Ask the model for the next reply to the conversation so far."""
         setup, spec = self._setup, self._output_spec
+        self._warning = self._warned = ""
         options = setup.options if spec is None else replace(setup.options, output=spec.schema)
         stream = setup.client.stream(self.model, setup.context(self._window.messages()), options)
         # Work that was paid for is worth a longer wait; but if another model can answer, nobody needs to wait.
@@ -157,6 +163,20 @@ class TurnRunner:
             raise LimitError(self._limit)
         self.emit(ev.LimitReached, name, self._limit)
         return True
+
+    def warn(self, sentence: str) -> None:
+        """Publish what the provider says about the request or the reply."""
+        self._warned = sentence
+        self.emit(ev.Warned, sentence)
+
+    def warn_about(self, reply: AssistantMessage) -> None:
+        """Publish what is wrong with a complete reply, if anything is."""
+        about = shortcoming(reply)
+        if about == "refused" and self._warned:  # the provider has said why
+            self._warning = self._warned
+        elif about:
+            self._warning = warning(reply, self.model)
+            self.emit(ev.Warned, self._warning, about)
 
     # Calling tools.
 
@@ -227,6 +247,11 @@ class TurnRunner:
         try:
             self._output = spec.read(answer.text)
         except OutputMismatch as problems:
+            if answer.stop_reason == "length":
+                raise OutputError(
+                    f"The answer of {self.model} was cut off before its JSON was complete, so it cannot be read; "
+                    "raise `max_tokens`, or make `output` smaller."
+                ) from None
             if self._corrected or answer.stop_reason == "refusal":
                 raise OutputError(
                     f"The answer of {self.model} is not in the form asked for ({problems}); "
@@ -252,5 +277,7 @@ class TurnRunner:
     def _result(self, entries: Sequence[Entry], *, aborted: bool) -> RunResult[Any]:
         messages = tuple(entry.message for entry in entries[self._first :])
         cost = None if self._unpriced else self._cost
-        result: RunResult[Any] = RunResult(messages, self.usage, cost, aborted, limit=self._limit)
+        result: RunResult[Any] = RunResult(
+            messages, self.usage, cost, aborted, limit=self._limit, warning=self._warning
+        )
         return replace(result, output=result.text)

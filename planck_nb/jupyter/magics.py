@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
@@ -15,7 +17,7 @@ from planck_nb.agent.run import Run
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
-from planck_nb.jupyter.live.run_actions import RunActions
+from planck_nb.jupyter.live.run_actions import RunActions, stop_and_give_back
 from planck_nb.jupyter.live.view import LiveView
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import read_header, read_line
@@ -135,7 +137,7 @@ class PlanckMagics:
         later = run is not runs[0]
         finish = partial(self._finish, agent, run, view)
         try:
-            await run
+            await self._until_ended(agent, run, runs)
         except PlanckError as error:
             if finish(await self._transcript(agent, run, prompts=later), raising=True).messages:
                 in_one_line(error, _SHOWN_ABOVE)
@@ -144,6 +146,17 @@ class PlanckMagics:
             finish(transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=later))
             raise
         return finish(await self._transcript(agent, run, prompts=later))
+
+    @staticmethod
+    async def _until_ended(agent: Agent, run: Run, runs: list[Run]) -> None:
+        """Wait for the run. An interrupt stops it, and gives back the prompts that wait behind it."""
+        try:
+            await run.wait()
+        except asyncio.CancelledError:
+            stop_and_give_back(agent, run, runs)
+            with suppress(PlanckError):
+                await run  # until what was written is stored
+            raise
 
     @staticmethod
     async def _transcript(agent: Agent, run: Run, *, prompts: bool) -> Transcript:
@@ -162,7 +175,7 @@ class PlanckMagics:
             run.events,
             agent=agent.name,
             model=str(agent.model),
-            actions=RunActions(agent, run, runs.append),
+            actions=RunActions(agent, run, runs.append, runs),
             on_connect=self._controller.workspace.attend,
         )
         display(view)
@@ -181,7 +194,7 @@ class PlanckMagics:
         if view is not None:
             view.finish(
                 {
-                    "outcome": "failed" if transcript.outcome == "cut off" else transcript.outcome,
+                    "outcome": "failed" if transcript.error is not None else transcript.outcome,
                     "seconds": round(transcript.seconds, 1),
                     "tokens": transcript.usage.total_tokens if transcript.usage else 0,
                     "cost": transcript.cost,

@@ -15,8 +15,8 @@ def scripted_model(script: Sequence[Reply | str | dict[str, object]], *, pace: f
 
     Args:
         script: The replies. Each is a string, a `Reply`, or JSON data with the keys `text`, `thinking`, `calls` (each
-            with `name` and `arguments`) and `error` (a sentence; breaks the stream). `{result}` in a text stands for
-            what the newest tool call returned.
+            with `name` and `arguments`), `error` (a sentence; breaks the stream) and `stop_reason` (such as "length"
+            for a reply that is cut off). `{result}` in a text stands for what the newest tool call returned.
         pace: Seconds between words.
 
     Returns:

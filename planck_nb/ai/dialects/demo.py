@@ -11,8 +11,8 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, cast, get_args
 
 from planck_nb.ai.messages import Message, StopReason, ToolResultMessage, Usage, UserMessage
 from planck_nb.ai.models import Model
@@ -56,19 +56,21 @@ class Reply:
         thinking: The thinking before it.
         calls: The tool calls after it.
         error: The message of an error that breaks the stream after text and calls.
+        stop_reason: Why the reply ends, such as "length" for one that is cut off; by default "tool_use" or "stop".
     """
 
     text: str = ""
     thinking: str = ""
     calls: Sequence[Call] = ()
     error: str | None = None
+    stop_reason: StopReason | None = None
 
     @classmethod
     def parse(cls, data: object) -> Reply:
         """Make a reply from script data.
 
         Args:
-            data: A reply, a string, or an object with the keys text, thinking, calls and error.
+            data: A reply, a string, or an object with the keys text, thinking, calls, error and stop_reason.
 
         Returns:
             The reply.
@@ -80,13 +82,20 @@ class Reply:
             return data
         if isinstance(data, str):
             return cls(text=data)
-        if not isinstance(data, Mapping) or not set(data) <= {"text", "thinking", "calls", "error"}:
+        keys = {"text", "thinking", "calls", "error", "stop_reason"}
+        if (
+            not isinstance(data, Mapping)
+            or not set(data) <= keys
+            or data.get("stop_reason") not in {None, *get_args(StopReason)}
+        ):
             raise ConfigError(
-                "A reply of a demo script is a string or an object with text, thinking, calls and error; "
+                "A reply of a demo script is a string or an object with text, thinking, calls, error and stop_reason; "
                 f"this one is {json.dumps(data, default=repr)[:200]}."
             )
         calls = tuple(Call(str(call["name"]), dict(call.get("arguments", {}))) for call in data.get("calls", ()))
-        return cls(str(data.get("text", "")), str(data.get("thinking", "")), calls, data.get("error"))
+        return cls(
+            str(data.get("text", "")), str(data.get("thinking", "")), calls, data.get("error"), data.get("stop_reason")
+        )
 
 
 class Demo:
@@ -133,7 +142,7 @@ def scripted(script: Sequence[object], context: Context) -> Reply:
     reply = Reply.parse(script[spoken])
     results = [part.text for part in _last_results(context.messages)]
     text = reply.text.replace("{results}", "\n".join(results)).replace("{result}", results[-1] if results else "")
-    return Reply(text, reply.thinking, reply.calls, reply.error)
+    return replace(reply, text=text)
 
 
 def answer(context: Context) -> Reply:
@@ -327,9 +336,8 @@ def _events(reply: Reply, context: Context) -> Iterator[StreamEvent]:
         index += 1
     if reply.error is not None:
         return
-    reason: StopReason = "tool_use" if reply.calls else "stop"
     yield UsageUpdate(_usage(reply, context))
-    yield Finish(reason)
+    yield Finish(reply.stop_reason or ("tool_use" if reply.calls else "stop"))
 
 
 def _pieces(text: str) -> list[str]:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import RuleScope
 from planck_nb.agent.run import Run
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.json_types import JsonObject
 
 SCOPES: Mapping[str | None, RuleScope] = {None: "agent", "agent": "agent", "role": "role", "all": "all"}
 """Which agents a remembered decision is for, by what the browser sends."""
+
+
+def stop_and_give_back(agent: Agent, run: Run, runs: Sequence[Run]) -> None:
+    """Abort a run of a cell. Prompts of the same cell that wait are removed first, else the next would start at once.
+
+    Args:
+        agent: The agent of the runs.
+        run: The run to abort.
+        runs: The runs of the cell. Those that wait are shown as not sent, so that the user can send them again.
+    """
+    for waiting in runs:
+        if waiting is not run and waiting.status == "queued":
+            try:
+                agent.remove_queued(waiting.id, returned=True)
+            except AgentError:  # it waits for another event loop
+                waiting.abort()
+    run.abort()
 
 
 class RunActions:
@@ -21,16 +38,18 @@ class RunActions:
         agent: The agent of the run.
         run: The run.
         on_prompt: Called with the run of each prompt that the user sends from the view.
+        runs: The runs of the cell: this one, and those of the prompts that were sent while they were shown.
     """
 
-    def __init__(self, agent: Agent, run: Run, on_prompt: Callable[[Run], None]) -> None:
+    def __init__(self, agent: Agent, run: Run, on_prompt: Callable[[Run], None], runs: Sequence[Run] = ()) -> None:
         self._agent = agent
         self._run = run
         self._on_prompt = on_prompt
+        self._runs = runs
 
     def stop(self) -> None:
-        """Abort the run."""
-        self._run.abort()
+        """Abort the run, and give the prompts that wait behind it back to the user."""
+        stop_and_give_back(self._agent, self._run, self._runs)
 
     def steer(self, text: str) -> None:
         """Steer the agent.

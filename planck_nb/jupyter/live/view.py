@@ -32,7 +32,7 @@ _COPIED_CHARACTERS = 100_000
 class RunSummary(TypedDict):
     """What the view shows of a run that is over. `cost` is in US dollars, None if no price is known."""
 
-    outcome: Literal["done", "stopped", "failed"]
+    outcome: Literal["done", "stopped", "failed", "cut off", "refused", "no answer"]
     seconds: float
     tokens: int
     cost: float | None

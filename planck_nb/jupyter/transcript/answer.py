@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from planck_nb.agent.agent import Agent
+from planck_nb.agent.answers import Shortcoming, shortcoming
 from planck_nb.agent.events import AgentEvent, Compacted, Fallback, LimitReached
 from planck_nb.agent.run import Run
-from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage
+from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import count
 from planck_nb.jupyter.transcript.blocks import Decision, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript
+
+OUTCOMES: Mapping[Shortcoming, Outcome] = {
+    "": "done",
+    "cut_off": "cut off",
+    "refused": "refused",
+    "no_answer": "no answer",
+}
+"""How a run ended that was neither stopped nor failed, by what is wrong with its last reply."""
 
 
 def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, prompts: bool = False) -> Transcript:
@@ -23,29 +32,68 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, promp
         events: All events of the run.
         prompts: Whether to include the prompts, for runs whose prompt is not the text of the cell.
     """
+    ending = _Ending()
     usage: Usage | None = None
     cost: float | None = None
-    outcome: Outcome = "done"
-    error: str | None = None
-    warnings: list[str] = []
     for event in events:
+        ending.follow(event)
+        if event.type == "usage_delta":
+            usage = (usage or Usage()) + event.delta
+            cost = cost if event.cost is None else (cost or 0.0) + event.cost
+    return Transcript(
+        agent,
+        model,
+        ending.outcome,
+        tuple(_entries(events, prompts=prompts)),
+        usage,
+        cost,
+        ending.error,
+        events[-1].time - events[0].time if events else 0.0,
+        tuple(ending.warnings),
+        ending.warning,
+        tuple(_returned(events)),
+    )
+
+
+class _Ending:
+    """How a run ended, and the warnings on the way."""
+
+    def __init__(self) -> None:
+        self.outcome: Outcome = "done"
+        self.error: str | None = None
+        self.warnings: list[str] = []
+        self.warning = ""
+        """The sentence about the newest reply, if something is wrong with it."""
+
+    def follow(self, event: AgentEvent) -> None:
+        """Apply the next event."""
         match event.type:
-            case "usage_delta":
-                usage = (usage or Usage()) + event.delta
-                cost = cost if event.cost is None else (cost or 0.0) + event.cost
+            case "message" if self.warning:  # the turn went on after this reply
+                self.warnings.append(self.warning)
+                self.warning = ""
+            case "warning" if event.about:
+                self.warning = event.text
             case "warning":
-                warnings.append(event.text)
+                self.warnings.append(event.text)
+            case "turn_end":
+                self.outcome = OUTCOMES[shortcoming(event.message)]
+                if self.outcome == "refused" and not self.warning:  # the provider has said why
+                    self.warning = self.warnings.pop() if self.warnings else "The model refused to answer."
             case "aborted":
-                outcome = "stopped"
+                self.outcome = "stopped"
             case "error":
-                outcome = "cut off" if event.kind == "StreamTruncated" else "failed"
-                error = event.reason
+                self.outcome = "cut off" if event.kind == "StreamTruncated" else "failed"
+                self.error = event.reason
             case _:
                 pass
-    seconds = events[-1].time - events[0].time if events else 0.0
-    return Transcript(
-        agent, model, outcome, tuple(_entries(events, prompts=prompts)), usage, cost, error, seconds, tuple(warnings)
-    )
+
+
+def _returned(events: Sequence[AgentEvent]) -> Iterator[str]:
+    """The texts of prompts that were not sent because the run was stopped."""
+    texts = {event.prompt_id: event.text for event in events if event.type == "queued"}
+    for event in events:
+        if event.type == "unqueued" and event.returned and event.prompt_id in texts:
+            yield texts[event.prompt_id]
 
 
 def _entries(events: Sequence[AgentEvent], *, prompts: bool) -> Iterator[TranscriptEntry]:
@@ -109,6 +157,24 @@ class Answer:
             if isinstance(message, AssistantMessage):
                 return message.text
         return ""
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the last reply ended: "stop" if it is complete, "length" if it was cut off, or "refusal".
+
+        Also "aborted" if the run was stopped, "error" if it failed.
+        """
+        if self.outcome == "stopped":
+            return "aborted"
+        if self.transcript.error is not None:
+            return "error"
+        replies = [message for message in self.messages if isinstance(message, AssistantMessage)]
+        return replies[-1].stop_reason if replies else "stop"
+
+    @property
+    def warning(self) -> str:
+        """The sentence about an answer that was cut off, refused or is missing; empty otherwise."""
+        return self.transcript.warning
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -33,11 +33,12 @@ def header(agent: str, figures: str) -> str:
 
 
 def ending(title: str, sentence: str, *, bad: bool) -> str:
-    """The last lines of a run that was stopped or failed."""
+    """The last lines of a run that was stopped, failed, or has no complete answer."""
+    line = f"<br>{escape(sentence)}" if sentence else ""
     edge = "2px solid #d32f2f" if bad else "2px solid rgba(128,128,128,0.5)"
     return (
         f'<div style="margin:12px 0 0 0;padding:4px 0 4px 12px;border-left:{edge}"><p style="margin:0;'
-        f'font-size:13px;line-height:20px;text-align:left"><b>{escape(title)}</b><br>{escape(sentence)}</p></div>'
+        f'font-size:13px;line-height:20px;text-align:left"><b>{escape(title)}</b>{line}</p></div>'
     )
 
 

@@ -29,8 +29,9 @@ from planck_nb.jupyter.transcript.blocks import (
 LARGE = 20_000
 """Characters from which on a transcript takes longer to render than the event loop should be blocked."""
 
-Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off"]
-"""How a run ended: normally, stopped by the user, with an error, or with a stream that broke off."""
+Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off", "refused", "no answer"]
+"""How a run ended: normally, stopped by the user, with an error, with a reply that is not complete, with a refusal, or
+with thinking only."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Transcript:
         error: The sentence with which a failed or cut off run ended.
         seconds: The duration of the run.
         warnings: Sentences on what could not be sent to the model as requested.
+        warning: The sentence about an answer that was cut off, refused or is missing.
+        returned: Prompts that were not sent, because the run was stopped.
     """
 
     agent: str
@@ -60,6 +63,8 @@ class Transcript:
     error: str | None
     seconds: float
     warnings: tuple[str, ...] = ()
+    warning: str = ""
+    returned: tuple[str, ...] = ()
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -95,12 +100,16 @@ class Transcript:
         return [one_line(encodable(warning), 500) for warning in dict.fromkeys(self.warnings)]
 
     @property
+    def _not_sent(self) -> list[str]:
+        return [f"Not sent: {one_line(encodable(text), 2_000)}" for text in self.returned]
+
+    @property
     def _ending(self) -> tuple[str, str] | None:
-        """A title and a sentence for a run that was stopped or failed."""
-        if self.outcome == "done":
-            return None
+        """A title and a sentence for a run that was stopped, failed, or has no complete answer."""
         if self.outcome == "stopped":
             return "Stopped.", "The text so far is kept."
+        if self.error is None and self.outcome != "failed":
+            return (encodable(self.warning), "") if self.warning else None
         return encodable(self.error or "The run failed."), "What was received is kept."
 
     @property
@@ -114,7 +123,8 @@ class Transcript:
             *map(html.block, self._blocks),
         ]
         if self._ending is not None:
-            parts.append(html.ending(*self._ending, bad=self.outcome != "stopped"))
+            parts.append(html.ending(*self._ending, bad=self.error is not None or self.outcome == "failed"))
+        parts += map(html.notice, self._not_sent)
         body = "\n".join(parts)
         style = "font-size:14px;line-height:1.6;text-align:left;max-width:720px;padding:0 0 0 6px"  # as Markdown cells
         return f'<div style="{style}">\n{body}\n</div>'
@@ -124,7 +134,8 @@ class Transcript:
         parts = [head, *map(_quoted, self._notices), *map(_markdown_block, self._blocks)]
         if self._ending is not None:
             title, sentence = self._ending
-            parts.append(f"> **{markdown.to_markdown(one_line(title, 2_000))}** {sentence}")
+            parts.append(f"> **{markdown.to_markdown(one_line(title, 2_000))}** {sentence}".rstrip())
+        parts += map(_quoted, self._not_sent)
         return "\n\n".join(parts) + "\n"
 
     def _plain(self) -> str:
@@ -132,6 +143,7 @@ class Transcript:
         lines += (line for block in self._blocks if (line := _plain_block(block)))
         if self._ending is not None:
             lines.append(f"[{self._ending[0]}]")
+        lines += [f"[{notice}]" for notice in self._not_sent]
         return for_terminal(encodable("\n".join(lines))) or f"[{self.outcome}]"
 
 

@@ -66,6 +66,7 @@ VERBS = VerbRegistry(
         running_verbs.steer,
         running_verbs.queue,
         running_verbs.abort,
+        running_verbs.continue_,
         running_verbs.pending,
         running_verbs.approve,
         running_verbs.deny,

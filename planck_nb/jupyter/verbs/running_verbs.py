@@ -95,7 +95,7 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
 @verb(
     "abort",
     SUBJECT,
-    "stop running agents; the text so far is kept",
+    "stop running agents and what waits for them; the text so far is kept",
     Parameter("agent", AGENT, "the agent to stop, by default all", optional=True),
     example="abort analyst",
 )
@@ -103,14 +103,31 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
     """Stop the agent, or all agents."""
     agents = [agent] if agent else list(notebook.workspace.agents.values())
     running = [agent for agent in agents if agent.status != "idle"]
-    waiting = [agent.name for agent in running if agent.state.queue]
-    await asyncio.gather(*(agent.abort() for agent in running))
     if not running:
         return Text("Nothing is running.")
-    said = f"Stopped {', '.join(agent.name for agent in running)}. What was written so far is kept."
-    if waiting:
-        said += f" Prompts that waited for {', '.join(waiting)} are answered now; `%planck abort` again stops that."
-    return Text(said)
+    lines = [f"Stopped {', '.join(agent.name for agent in running)}. What was written so far is kept."]
+    for one in running:
+        for prompt in one.state.queue:
+            one.remove_queued(prompt.id, returned=True)
+            lines.append(f"Not sent to {one.name}: {prompt.text}")
+    await asyncio.gather(*(one.abort() for one in running))
+    return Text("\n".join(lines))
+
+
+@verb(
+    "continue",
+    SUBJECT,
+    "let the model go on, where its reply was cut off or stopped",
+    Parameter("agent", AGENT, "the agent, by default the one prompted last", optional=True),
+    example="continue analyst",
+)
+async def continue_(notebook: Notebook, agent: Agent | None) -> Started:
+    """Let the agent go on, and show it."""
+    agent = agent or notebook.controller.agent()
+    run = agent.continue_()
+    if run is None:
+        raise AgentError(f"{agent.name} is running; wait until it has ended, or steer it.")
+    return Started(agent, run, "")
 
 
 @verb(
