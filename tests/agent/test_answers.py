@@ -75,7 +75,7 @@ async def test_a_whole_answer_has_no_warning() -> None:
 
 
 async def test_of_several_replies_the_last_one_counts() -> None:
-    script = [Reply("Let me", calls=[Call("ghost", {})], stop_reason="length"), "whole"]
+    script: list[Reply | str] = [Reply("Let me", calls=[Call("ghost", {})], stop_reason="length"), "whole"]
     run = Agent(model=scripted_model(script)).prompt("go")
     result = await run
     assert (result.stop_reason, result.warning) == ("stop", "")
