@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from planck_nb.agent.identity import Grants
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import Session, find_session, import_session
 from planck_nb.sessions.members import SessionMembers, read_members
+from planck_nb.sessions.records import read_records
 from planck_nb.sessions.signing import Signer
 
 SIGNER = Signer(b"k" * 32)
@@ -199,3 +201,48 @@ def test_events_that_give_no_power_are_written_as_before(tmp_path: Path) -> None
         write(session, ev.ApprovalDecision, "c1", "bash", True, "rule", None, "bash:ls", "")
         journal = session.path
     assert "signature" not in journal.read_text()
+
+
+async def _take_away(session: Session) -> None:
+    """Rows 6 to 9: power that was taken away, given again, and taken away again."""
+    log = session.log("a1")
+    write(session, ev.AgentChanged, "demo:small", "", ("read",), {})
+    await session.save_signed_metadata("choices", {"rules": [["deny", "bash"]]})
+    write(session, ev.AgentChanged, "demo:small", "", ("read", "bash"), {})
+    write(session, ev.AgentChanged, "demo:small", "", (), {})
+    await log.append(UserMessage("goodbye"), turn=1, time=START)
+
+
+async def test_wherever_a_signed_journal_is_cut_off_its_power_is_what_it_was_then(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="own", signer=SIGNER) as session:
+        await fill(session)
+        await _take_away(session)
+    whole = session.path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    states: list[tuple[object, ...]] = []
+    for number in range(1, len(lines) + 1):
+        session.path.write_bytes(b"".join(lines[:number]))
+        states.append(await _power_of(tmp_path))
+    assert len(set(states)) >= 7
+    chance = random.Random(5)
+    points = [chance.randrange(len(lines[0]), len(whole)) for _ in range(200)]
+    opened = set(points[::50])
+    for point in points:
+        session.path.write_bytes(whole[:point])
+        left = whole[:point].count(b"\n")
+        records = list(read_records(session.path))
+        assert len(records) == left, "no half row is read"
+        for record, line in zip(records, lines, strict=False):
+            assert record == json.loads(line)
+        if point in opened:
+            assert await _power_of(tmp_path) == states[left - 1]
+
+
+async def _power_of(folder: Path) -> tuple[object, ...]:
+    """The tools of the agent, the rules and the settings of a session, each with whether it is authentic."""
+    forget_databases(folder)
+    with Session.open(folder, "own", signer=SIGNER) as session:
+        found = await read(session)
+        agents = [(member.tools, member.authentic) for member in found.members]
+        rules = tuple((rule.text, rule.authentic) for rule in found.rules)
+        return (agents[0] if agents else None, rules, json.dumps(session.get_signed_metadata("choices")))
