@@ -9,6 +9,7 @@ from typing import Protocol
 
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions.journal_check import check_journal
+from planck_nb.sessions.segments import missing_segments
 
 _log = logging.getLogger(__name__)
 _said: set[Path] = set()
@@ -22,22 +23,27 @@ class Damage:
         session: The name of the session.
         lines: The number of damaged lines.
         repeated: The number of rows with the id of an earlier row.
+        missing: The number of segments that are missing; then nothing else is counted.
     """
 
     session: str
     lines: int = 0
     repeated: int = 0
+    missing: int = 0
 
     def __str__(self) -> str:
         """Return a sentence for people, empty if nothing is skipped."""
-        parts = [
+        if self.missing:
+            parts = "an earlier part" if self.missing == 1 else f"{self.missing} earlier parts"
+            return f"The journal of {self.session} is damaged: {parts} of it cannot be found; restore it from a backup."
+        skipped = [
             _count(self.lines, "line", "that cannot be read"),
             _count(self.repeated, "row", "with the id of an earlier row"),
         ]
-        if not any(parts):
+        if not any(skipped):
             return ""
         return (
-            f"The journal of {self.session} is damaged: {' and '.join(filter(None, parts))} "
+            f"The journal of {self.session} is damaged: {' and '.join(filter(None, skipped))} "
             f"{'is' if self.lines + self.repeated == 1 else 'are'} left out; restore the file from a backup if you can."
         )
 
@@ -67,6 +73,9 @@ def read_damage(session: _Journal) -> Damage:
         SessionError: The journal cannot be read.
     """
     try:
+        missing = missing_segments(session.path)
+        if missing:
+            return Damage(session.name, missing=missing)
         check = check_journal(session.path)
     except OSError as error:
         raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 
 from planck_nb.base.aio import run_in_thread
-from planck_nb.base.errors import QueryError, SessionFormatError, did_you_mean
+from planck_nb.base.errors import QueryError, SessionError, SessionFormatError, did_you_mean
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
 from planck_nb.sessions.damage import Damage, say_once
@@ -35,7 +35,7 @@ from planck_nb.sessions.journal_check import JournalCheck, check_journal, known_
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, times_sql
 from planck_nb.sessions.screening import Screen
-from planck_nb.sessions.segments import START, Position, journal_end, read_rows
+from planck_nb.sessions.segments import START, Position, journal_end, missing_segments, read_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -373,6 +373,11 @@ def _prepare(
     files = _attach([s.database for s in sessions if s.database.exists()] if trust_files else [], connection)
     progress = _read_progress(connection, files)
     checks = _check(sessions)
+    for session in sessions:
+        if session.segment > 1 and session not in checks:
+            with suppress(SessionError, OSError):
+                missing = missing_segments(session.path)
+                say_once(session.path, Damage(session.name, missing=missing))
     usable = {
         session: _usable(progress.get(session.database), session, checks.get(session), files, connection)
         for session in sessions

@@ -143,6 +143,13 @@ def old_segments(journal: Path) -> list[Path]:
     return [path for old in files for path in (old, _compressed(old)) if path.exists()]
 
 
+def missing_segments(journal: Path) -> int:
+    """Return how many segments before the active one are missing. Raises OSError and SessionFormatError."""
+    newest = decode_header(read_first_line(journal)).segment
+    files = [_old(journal, number) for number in range(1, newest)]
+    return sum(not (path.exists() or _compressed(path).exists()) for path in files)
+
+
 def compress_segment(segment: Path) -> None:
     """Compress an old segment, which can be read at every moment. Raises OSError."""
     if segment.suffix == _COMPRESSED:

@@ -16,7 +16,7 @@ from support.stored import converse
 
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, compact_store, list_sessions, query, query_async
+from planck_nb.sessions import Session, compact_store, list_sessions, query, query_async, read_damage
 from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.segments import Position, journal_end, read_rows
 
@@ -239,12 +239,24 @@ async def test_compacting_compresses_old_segments_and_loses_nothing(tmp_path: Pa
     assert modes(tmp_path) == {0o600}
 
 
-def test_a_missing_segment_is_reported_and_breaks_no_query_of_others(tmp_path: Path) -> None:
+def test_a_missing_segment_is_reported_and_breaks_no_query_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with Session.create(tmp_path) as session, Session.create(tmp_path) as other:
         asyncio.run(converse(session))
         asyncio.run(converse(other))
         session._writer.start_segment()
-        session.path.with_suffix(".1.jsonl").unlink()
+    session.path.with_suffix(".1.jsonl").unlink()
+    session.info.database.unlink()
+    with Session.open(tmp_path, session.id) as session:
         with pytest.raises(SessionError, match="could not be rebuilt"):
             session.materialize()
-        assert set(query(tmp_path, ALL).session_id) == {other.id}
+        caplog.clear()
+        for _ in range(2):
+            assert set(query(tmp_path, ALL).session_id) == {other.id}
+        said = (
+            f"The journal of {session.name} is damaged: an earlier part of it cannot be found; "
+            "restore it from a backup."
+        )
+        assert [record.getMessage() for record in caplog.records].count(said) == 1
+        assert session.info.damage == str(read_damage(session.info)) == said
