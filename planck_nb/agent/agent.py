@@ -34,6 +34,7 @@ from planck_nb.ai.messages import Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
+from planck_nb.ai.stored_options import stored_options
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id
@@ -191,7 +192,7 @@ class Agent:
             str(setup.model),
             system_prompt,
             tuple(setup.tools),
-            setup.options.named(),
+            stored_options(setup.options),
             role,
             team_id,
             parent_id,

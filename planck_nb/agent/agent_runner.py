@@ -23,6 +23,7 @@ from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.agent.wait_graph import Participant, within
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
+from planck_nb.ai.stored_options import stored_options
 from planck_nb.base.aio import await_in_loop, call_in_loop, is_running_here
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
 from planck_nb.base.ids import new_id
@@ -216,7 +217,7 @@ class AgentRunner:
             str(setup.model),
             setup.system_prompt,
             tuple(setup.tools),
-            setup.options.named(),
+            stored_options(setup.options),
             model_source(setup.model),
         )
 

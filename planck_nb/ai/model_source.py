@@ -18,9 +18,10 @@ from planck_nb.ai.models import Modality, Model, Pricing, Unavailable, as_found
 from planck_nb.ai.providers import api_of, base_url_of, is_first_party, key_variables_of, provider
 from planck_nb.ai.registry import REGISTRY, is_local
 from planck_nb.ai.request import Options
+from planck_nb.ai.stored_options import contains_secret, is_secret_option
 from planck_nb.base.errors import ModelError, PlanckError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import SHORTEST, find_secret, is_secret_name
+from planck_nb.base.secrets import SHORTEST, find_secret
 
 _FACTS: Mapping[str, Any] = {
     "name": str,
@@ -233,7 +234,7 @@ def _storable(value: Any, name: str, left_out: list[str]) -> Any:  # noqa: ANN40
         kept: JsonObject = {}
         for key, part in value.items():
             where = f"{name}.{key}"
-            if _is_secret(str(key)) and isinstance(part, str) and len(part) >= SHORTEST:
+            if is_secret_option(str(key)) and isinstance(part, str) and len(part) >= SHORTEST:
                 left_out.append(where)
                 continue
             before = len(left_out)
@@ -246,14 +247,10 @@ def _storable(value: Any, name: str, left_out: list[str]) -> Any:  # noqa: ANN40
     except (TypeError, ValueError):
         left_out.append(name)
         return None
-    if find_secret(text, {}):
+    if find_secret(text, {}) or contains_secret("", value, {}):
         left_out.append(name)
         return None
     return json.loads(text)
-
-
-def _is_secret(name: str) -> bool:
-    return is_secret_name(name.replace("-", "_")) and not name.endswith("cache_key")  # an option that names a cache
 
 
 @cache

@@ -110,6 +110,7 @@ class AgentFactory:
         *,
         model: Model,
         tools: Iterable[Tool],
+        options: Options,
         available_models: Sequence[Model] = (),
         on_compact: Compactor | None = None,
     ) -> Agent:
@@ -119,6 +120,7 @@ class AgentFactory:
             record: The agent as the session has stored it.
             model: The model that answers from now on.
             tools: Those of its tools that still exist.
+            options: Its request options.
             available_models: Those models of its grants that still exist.
             on_compact: Shortens its conversation; by default a compactor that has the model write a summary.
 
@@ -134,7 +136,7 @@ class AgentFactory:
             model=model,
             system_prompt=record.system_prompt,
             tools=tools,
-            options=Options.from_named(record.options),
+            options=options,
             description=record.description,
             grants=record.grants,
             available_models=available_models,

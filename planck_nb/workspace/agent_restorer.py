@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from planck_nb.agent.agent import Agent, append_message
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.ai.messages import UserMessage
+from planck_nb.ai.request import Options
+from planck_nb.ai.stored_options import left_out_of
 from planck_nb.base.errors import AgentError
+from planck_nb.base.visible import visible
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.stored_agents import FoundAgent, name_of
 from planck_nb.workspace.toolbox import Toolbox
@@ -46,11 +50,13 @@ async def restore_agents(
     for each in found:
         name = name_of(each.record)
         tools, missing = _granted(each, find, known, toolbox)
+        options, lost = _options(each)
         try:
             agent = factory.restore(
                 each.record,
                 model=each.model,
                 tools=tools,
+                options=options,
                 available_models=each.available_models,
                 on_compact=each.compactor,
             )
@@ -59,12 +65,28 @@ async def restore_agents(
             continue
         if missing:
             problems.append(f"{name} lacks {', '.join(missing)}; pass them again with `--tools`.")
+        if lost:
+            problems.append(
+                f"{name} continues without {visible(', '.join(lost))}, as request fields with secrets are never "
+                f"stored; set the options of {name} again in Python, with `extra`."
+            )
         problems += each.problems
         if each.record.unfinished:
             unfinished.append(agent)
     for agent in unfinished:
         await append_message(agent, UserMessage(INTERRUPTED))
     return problems
+
+
+def _options(found: FoundAgent) -> tuple[Options, list[str]]:
+    """The options that the agent had, and the names of the request fields that neither session nor process has."""
+    stored = found.record.options
+    options = Options.from_named(stored)
+    names = left_out_of(stored)
+    kept = {name: found.live.extra[name] for name in names if name in found.live.extra}
+    if kept:
+        options = replace(options, extra={**options.extra, **kept})
+    return options, [name for name in names if name not in kept]
 
 
 def _granted(

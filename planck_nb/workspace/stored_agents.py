@@ -33,17 +33,22 @@ class LiveAgent:
         models: Its model, and those that it may give to the agents that it starts.
         tools: Its tools by name.
         compactor: What shortens its conversation.
+        extra: Its additional request fields, those with secrets included.
     """
 
     models: tuple[Model, ...] = ()
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     compactor: Compactor | None = None
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @classmethod
     def of(cls, agent: Agent) -> LiveAgent:
         """What this agent has."""
         return cls(
-            (agent.model, *agent.available_models), {tool.name: tool for tool in agent.tools}, compactor_of(agent)
+            (agent.model, *agent.available_models),
+            {tool.name: tool for tool in agent.tools},
+            compactor_of(agent),
+            agent.options.extra,
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.identity import Grants
+from planck_nb.ai.stored_options import LEFT_OUT
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
 from planck_nb.workspace.session_settings import KEY, SessionSettings, limited, read_rules
@@ -174,7 +175,7 @@ def _without_power(member: AgentRecord, is_workspace_tool: Callable[[str], bool]
         grants=Grants(),
         grant_sources=(),
         # Additional fields can name servers that the provider calls.
-        options={name: value for name, value in member.options.items() if name != "extra"},
+        options={name: value for name, value in member.options.items() if name not in {"extra", LEFT_OUT}},
     )
 
 
