@@ -191,6 +191,7 @@ const NO_DISPLAY: ev.ApprovalDisplay = {
   commands: [],
   rule: '',
   whole: true,
+  sandboxed: null,
 };
 
 export function newAgent(id: string): AgentState {

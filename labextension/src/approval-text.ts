@@ -38,7 +38,7 @@ export function effectSentences(request: ApprovalDisplay): Piece[] {
     pieces.push([`${added} ${added === 1 ? 'line' : 'lines'} added, ${lines('-')} removed. `, false]);
   }
   if (has(request, 'execute')) {
-    pieces.push(['Runs ', false], ['a command', true], ['. It can write files and use the network. ', false]);
+    pieces.push(['Runs ', false], ['a command', true], [`${powerOfCommands(request)} `, false]);
   }
   if (has(request, 'network')) pieces.push(['Uses ', false], ['the network', true], [listed(targetsOf(request, 'network')), false]);
   const read = targetsOf(request, 'read');
@@ -48,6 +48,20 @@ export function effectSentences(request: ApprovalDisplay): Piece[] {
   if (request.effects.length === 0) pieces.push(['The tool does not declare its effects. ', false]);
   if (request.reason !== '') pieces.push([request.reason, false]);
   return pieces;
+}
+
+/** What the commands of the call can do, as the end of a sentence about them. */
+function powerOfCommands(request: ApprovalDisplay): string {
+  switch (request.sandboxed) {
+    case true: {
+      const places = has(request, 'write') ? 'below the working directory and in what is named above' : 'below the working directory';
+      return ` in a sandbox: it can write only ${places}${has(request, 'network') ? '' : ', and has no network'}.`;
+    }
+    case false:
+      return ' without a sandbox: it can write files and use the network.';
+    default:
+      return '. It can write files and use the network.';
+  }
 }
 
 /** The agents that a decision can be remembered for, each with its label, for a request by an agent of this role. */

@@ -140,6 +140,7 @@ export interface ApprovalRequest extends EventBase {
   readonly reason?: string;
   readonly deadline: number;
   readonly rule?: string;
+  readonly sandboxed?: boolean | null;
   readonly type: 'approval_request';
   readonly display?: ApprovalDisplay;
 }
@@ -261,6 +262,7 @@ export interface ApprovalDisplay {
   readonly commands: readonly string[];
   readonly rule: string;
   readonly whole: boolean;
+  readonly sandboxed: boolean | null;
 }
 
 export interface ArgumentsDisplay {

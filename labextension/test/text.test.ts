@@ -41,6 +41,7 @@ const request = (effects: ApprovalDisplay['effects'], more: Partial<ApprovalDisp
   commands: [],
   rule: '',
   whole: true,
+  sandboxed: null,
   ...more,
 });
 const sentences = (display: ApprovalDisplay): string =>
@@ -60,6 +61,15 @@ test('an approval request states the intention and the effects of the call', () 
   assert.equal(sentences(request([['write', 'a'], ['write', 'b']], { folder: '' })), 'Writes 2 files: a, b.');
   const command = request([['execute', 'ls']], { reason: 'No rule.' });
   assert.equal(sentences(command), 'Runs a command. It can write files and use the network. No rule.');
+  const sandboxed = (effects: ApprovalDisplay['effects'], sandboxed: boolean): string =>
+    sentences(request([['execute', 'ls'], ...effects], { sandboxed, folder: '' }));
+  assert.equal(sandboxed([], false), 'Runs a command without a sandbox: it can write files and use the network.');
+  const inside = 'Runs a command in a sandbox: it can write only below the working directory';
+  assert.equal(sandboxed([], true), `${inside}, and has no network.`);
+  assert.equal(sandboxed([['network', '']], true), `${inside}. Uses the network.`);
+  const named = `${inside} and in what is named above`;
+  assert.equal(sandboxed([['write', '/data']], true), `Writes 1 file. ${named}, and has no network.`);
+  assert.equal(sandboxed([['write', '/data'], ['network', '']], true), `Writes 1 file. ${named}. Uses the network.`);
   assert.equal(sentences(request([['network', 'x.invalid']])), 'Uses the network: x.invalid.');
   assert.equal(sentences(request([])), 'The tool does not declare its effects.');
 });

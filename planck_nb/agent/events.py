@@ -318,6 +318,7 @@ class ApprovalRequest(EventBase):
         reason: One sentence on why approval is needed.
         deadline: Seconds since the epoch.
         rule: The rule that is remembered if such calls are always allowed; empty in sessions of version 0.1.0.
+        sandboxed: Whether commands of the call would run in a sandbox; None if that is not known.
     """
 
     id: str
@@ -327,6 +328,7 @@ class ApprovalRequest(EventBase):
     reason: str
     deadline: float
     rule: str = ""
+    sandboxed: bool | None = None
     type: Literal["approval_request"] = "approval_request"
 
 

@@ -12,7 +12,7 @@ from planck_nb.tools.file_access import resolve
 from planck_nb.tools.files import Files
 from planck_nb.tools.files import files as shared_files
 from planck_nb.tools.sandbox import SandboxMode
-from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, run_shell
+from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, is_sandboxed, run_shell
 
 _PATH: JsonObject = {
     "type": "string",
@@ -176,6 +176,7 @@ class BuiltinTools:
             execute_fn=execute,
             timeout=None,
             touches=lambda args: command_effects(args["command"], folder, args.get("cwd"), sandbox),
+            sandboxed=lambda: is_sandboxed(sandbox),
             at=None if folder else lambda folder: cls.bash(cwd=folder, allow_env=allowed, sandbox=sandbox),
             guidance=(
                 "Use `bash` to search, build, test and run programs. Change files with `edit` and `write` instead, "

@@ -15,7 +15,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.reading import read_bounded
 from planck_nb.tools.reserved_names import is_reserved
 from planck_nb.tools.sandbox import SandboxMode
-from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, run_shell
+from planck_nb.tools.shell_commands import CALL_PROPERTIES, DEFAULT_TIMEOUT, command_effects, is_sandboxed, run_shell
 from planck_nb.tools.template import Template
 
 _REQUIRED = ("name", "description", "command", "parameters")
@@ -157,6 +157,7 @@ def _tool(
         execute_fn=execute,
         timeout=None,
         touches=lambda args: command_effects(template.fill(args), folder, _text(args.get("cwd")), sandbox),
+        sandboxed=lambda: is_sandboxed(sandbox),
         at=None if folder else lambda folder: _tool(data, template, folder, allow_env, sandbox),
     )
 

@@ -120,6 +120,11 @@ def _in_folder(command: str, folder: Path, usual: Path) -> str:
     return command if folder == usual else f"cd {quote(str(folder))} && {command}"
 
 
+def is_sandboxed(mode: SandboxMode) -> bool:
+    """Return whether commands run in a sandbox in this mode; without one, "required" runs none."""
+    return mode == "required" or (mode == "auto" and find_sandbox() is not None)
+
+
 _NOTICE = threading.Lock()
 """Held for ever once it was said that there is no sandbox."""
 

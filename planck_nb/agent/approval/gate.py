@@ -20,7 +20,7 @@ from planck_nb.agent.events import RuleScope
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.ai.messages import ToolCallPart
-from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.aio import cancel_and_wait, run_in_thread, spawn
 from planck_nb.base.errors import AgentError, ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
@@ -148,6 +148,8 @@ class Gate:
             ToolError: If it may not run, or its arguments do not fit the tool.
         """
         tool.check(call.args)
+        # Before the rules are read: a rule that is added later is applied to the calls that wait, which this does not.
+        sandboxed = None if tool.sandboxed is None else await run_in_thread(tool.sandboxed)
         policy = self._policy
         touches = policy.resolved(tool.touched(call.args))
         verdict = policy.decide(tool.name, touches, call.args)
@@ -162,7 +164,7 @@ class Gate:
         if reason:
             await self._decided(call, _Decision(False, "rule", rule=rule, reason=reason))
             raise ToolError(f"{call.name} was denied: {reason}")
-        answer = await self._ask(tool, call, touches, verdict.reason)
+        answer = await self._ask(tool, call, touches, verdict.reason, sandboxed)
         await self._decided(call, answer)
         if answer.call is None:
             raise ToolError(answer.reason)
@@ -237,14 +239,18 @@ class Gate:
         )
         await asyncio.sleep(0)  # a cancellation that arrived during the disk write is delivered here
 
-    async def _ask(self, tool: Tool, call: ToolCallPart, touches: tuple[Effect, ...], reason: str) -> _Decision:
+    async def _ask(
+        self, tool: Tool, call: ToolCallPart, touches: tuple[Effect, ...], reason: str, sandboxed: bool | None
+    ) -> _Decision:
         seconds = self._approvals.deadline
         answer: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
         rule = self._policy.remembering(tool.name, touches)
         self._waiting[call.id] = _Waiting(tool, _asked(call.args, touches), rule, answer)
         shown = tuple(Effect(touch.kind, str(touch.target)) for touch in touches)
         deadline = time.time() + seconds
-        self._recorder.emit(ev.ApprovalRequest, call.id, call.name, call.args, shown, reason, deadline, str(rule))
+        self._recorder.emit(
+            ev.ApprovalRequest, call.id, call.name, call.args, shown, reason, deadline, str(rule), sandboxed
+        )
         try:
             if not await self._approvals.attended(answer) and not answer.done():
                 return _Decision(False, "nobody", reason=_nobody(call.name))

@@ -81,6 +81,9 @@ class Tool:
         guidance: A sentence or two for the system prompt on how to use the tool well.
         at: Returns the same tool in another working directory, for tools that have one and were not given it.
         function: The Python function that `@tool` made the tool from; calling the tool calls it.
+        sandboxed: Returns whether the commands that the tool runs are in a sandbox, which lets them write only below
+            their working directory and has no network, except for what `touches` declares. It may block. None if the
+            tool runs no commands or this is not known.
 
     Raises:
         UsageError: If `name`, `parameters` or `timeout` is not valid, or `execute_fn` is not a function.
@@ -100,6 +103,7 @@ class Tool:
     guidance: str = field(default="", repr=False)
     at: Callable[[Path], Tool] | None = field(default=None, repr=False)
     function: Callable[..., Any] | None = field(default=None, repr=False)
+    sandboxed: Callable[[], bool] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):

@@ -48,6 +48,7 @@ class ApprovalDisplay:
         commands: The commands that would run and that are not among the arguments as they are.
         rule: What is allowed if such calls are always allowed, as the end of a sentence; empty if that is not known.
         whole: Whether nothing is left out; what is not whole cannot be approved.
+        sandboxed: Whether the commands would run in a sandbox; None if that is not known.
     """
 
     key: str
@@ -60,6 +61,7 @@ class ApprovalDisplay:
     commands: tuple[str, ...] = ()
     rule: str = ""
     whole: bool = True
+    sandboxed: bool | None = None
 
 
 def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
@@ -80,6 +82,7 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
         commands=commands_not_in(request.args.values(), request.touches) if whole else (),
         rule=rule_sentence(request.rule) if request.rule else "",
         whole=whole,
+        sandboxed=request.sandboxed,
     )
 
 

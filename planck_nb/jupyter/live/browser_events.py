@@ -90,7 +90,7 @@ OMITTED: Mapping[type[object], frozenset[str]] = {
     ev.Queued: frozenset({"content", "output"}),
     ev.ToolStart: frozenset({"args"}),
     ev.ToolProgress: frozenset({"text"}),
-    ev.ApprovalRequest: frozenset({"args", "touches", "reason", "rule"}),
+    ev.ApprovalRequest: frozenset({"args", "touches", "reason", "rule", "sandboxed"}),
     ev.ApprovalDecision: frozenset({"args"}),
     ev.TurnEnd: frozenset({"message"}),
     ai.UserMessage: frozenset({"content"}),

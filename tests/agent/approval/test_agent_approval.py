@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +20,11 @@ from planck_nb.agent.identity import Role
 from planck_nb.agent.message_log import MemoryLog
 from planck_nb.base.aio import uninterrupted
 from planck_nb.base.errors import AgentError, ToolError, UsageError
+from planck_nb.jupyter.live.approval_display import approval_display
 from planck_nb.sessions import query
 from planck_nb.testing import Call, Reply, scripted_model
+from planck_nb.tools.external import ExternalTool
+from planck_nb.tools.sandbox import SandboxMode, find_sandbox
 
 
 class Shell:
@@ -463,3 +468,51 @@ async def test_built_in_tools_are_asked_about_what_they_change(tmp_path: Path) -
     agent.decide(request.id, allow=True)
     await run
     assert (tmp_path / "b.txt").read_text() == "new"
+
+
+def _without_bwrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+
+def _as_it_is(_monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change nothing."""
+
+
+SANDBOXES: dict[str, tuple[SandboxMode, Callable[[pytest.MonkeyPatch], None], bool]] = {
+    "off": ("off", _as_it_is, False),
+    "auto": ("auto", _as_it_is, find_sandbox() is not None),
+    "auto without bubblewrap": ("auto", _without_bwrap, False),
+    "required": ("required", _as_it_is, True),
+}
+
+
+@pytest.mark.parametrize("name", SANDBOXES)
+@pytest.mark.parametrize("kind", ["bash", "TOOL.json"])
+async def test_a_request_contains_whether_commands_run_in_a_sandbox(
+    kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mode, change, expected = SANDBOXES[name]
+    change(monkeypatch)
+    if kind == "bash":
+        tool = BuiltinTools.bash(cwd=tmp_path, sandbox=mode)
+    else:
+        description = {"name": "count", "description": "Count.", "parameters": {"type": "object"}, "command": "wc -l"}
+        (tmp_path / "TOOL.json").write_text(json.dumps(description))
+        tool = ExternalTool.from_file(tmp_path / "TOOL.json", cwd=tmp_path, sandbox=mode)
+    model = scripted_model([Reply(calls=[Call(tool.name, {"command": "ls"} if kind == "bash" else {})]), "done"])
+    async with Agent(model=model, tools=[tool], approvals=asking(tmp_path)) as agent:
+        run = agent.prompt("go")
+        event = await requested(run)
+        assert event.sandboxed is expected
+        assert approval_display(event).sandboxed is expected
+        agent.decide(event.id, allow=False)
+        await run
+
+
+async def test_of_a_tool_that_says_nothing_about_a_sandbox_it_is_not_known(tmp_path: Path) -> None:
+    async with Agent(model=scripted_model(commands("ls")), tools=[Shell().tool()], approvals=asking(tmp_path)) as agent:
+        run = agent.prompt("go")
+        event = await requested(run)
+        assert event.sandboxed is None
+        agent.decide(event.id, allow=False)
+        await run
