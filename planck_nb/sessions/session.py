@@ -50,6 +50,7 @@ from planck_nb.sessions.stale_files import remove_leftovers, remove_stale_files
 _log = logging.getLogger(__name__)
 
 _CHECKED = 1024 * 1024
+_LAST = 128 * 1024
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -659,7 +660,7 @@ def _highest_id(info: SessionInfo) -> int:
         check = check_journal(info.path, most=_CHECKED)
         if check is None:
             try:
-                for _ in in_order(read_last_lines(info.path, journal_end(info.path), _CHECKED)[0]):
+                for _ in in_order(read_last_lines(info.path, journal_end(info.path), _LAST)[0]):
                     pass
             except DisorderError:
                 check = check_journal(info.path)
