@@ -133,7 +133,7 @@ async def continue_(notebook: Notebook, agent: Agent | None) -> Started:
 @verb(
     "approve",
     SUBJECT,
-    "show a tool call that waits for approval, and allow it once it was shown; if several wait, list them",
+    "show a tool call that waits for approval; the second time, allow it",
     _CALL,
     Option(
         "always", None, _SCOPE, "allow such calls for the rest of this session: of this agent, of its role or of all"
