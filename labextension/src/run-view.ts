@@ -85,6 +85,8 @@ export class RunView {
     this.root.prepend(summaryBar(summary, this.announcer));
     this.controls.update(this.connection.run, this.connection.ended);
     this.root.append(...unsentTexts([this.controls.draft], this.announcer));
+    // What was sent just before the end comes back later.
+    this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
     if (hadFocus) this.focusCell();
     // The notebook may now be scrolled past its end, where nothing is visible.
     if (wasVisible) this.root.scrollIntoView({ block: 'nearest' });

@@ -17,7 +17,7 @@ from planck_nb.agent.run import Run
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
-from planck_nb.jupyter.live.run_actions import RunActions, stop_and_give_back
+from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import read_header, read_line
@@ -133,11 +133,12 @@ class PlanckMagics:
 
     async def _show(self, agent: Agent, run: Run, runs: list[Run], *, quiet: bool) -> Answer:
         """Show one run until it ends; runs of prompts that are sent meanwhile are added to `runs`."""
-        view = None if quiet else self._live_view(agent, run, runs)
+        actions = RunActions(agent, run, runs.append, runs)
+        view = None if quiet else self._live_view(agent, run, actions)
         later = run is not runs[0]
         finish = partial(self._finish, agent, run, view)
         try:
-            await self._until_ended(agent, run, runs)
+            await self._until_ended(run, actions)
         except PlanckError as error:
             if finish(await self._transcript(agent, run, prompts=later), raising=True).messages:
                 in_one_line(error, _SHOWN_ABOVE)
@@ -148,12 +149,12 @@ class PlanckMagics:
         return finish(await self._transcript(agent, run, prompts=later))
 
     @staticmethod
-    async def _until_ended(agent: Agent, run: Run, runs: list[Run]) -> None:
+    async def _until_ended(run: Run, actions: RunActions) -> None:
         """Wait for the run. An interrupt stops it, and gives back the prompts that wait behind it."""
         try:
             await run.wait()
         except asyncio.CancelledError:
-            stop_and_give_back(agent, run, runs)
+            actions.stop()
             with suppress(PlanckError):
                 await run  # until what was written is stored
             raise
@@ -167,7 +168,7 @@ class PlanckMagics:
             await uninterrupted(rendering)  # an interrupt in this moment must not lose the answer
         return transcript
 
-    def _live_view(self, agent: Agent, run: Run, runs: list[Run]) -> LiveView | None:
+    def _live_view(self, agent: Agent, run: Run, actions: RunActions) -> LiveView | None:
         """Show the run while it is under way; None outside a kernel, where no frontend could show it."""
         if getattr(self._shell, "kernel", None) is None:
             return None
@@ -175,7 +176,7 @@ class PlanckMagics:
             run.events,
             agent=agent.name,
             model=str(agent.model),
-            actions=RunActions(agent, run, runs.append, runs),
+            actions=actions,
             on_connect=self._controller.workspace.attend,
         )
         display(view)

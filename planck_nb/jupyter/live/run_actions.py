@@ -10,25 +10,10 @@ from planck_nb.agent.run import Run
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.json_types import JsonObject
 
+RUN_IS_OVER = "The run is over; send it as a new prompt."
+
 SCOPES: Mapping[str | None, RuleScope] = {None: "agent", "agent": "agent", "role": "role", "all": "all"}
 """Which agents a remembered decision is for, by what the browser sends."""
-
-
-def stop_and_give_back(agent: Agent, run: Run, runs: Sequence[Run]) -> None:
-    """Abort a run of a cell. Prompts of the same cell that wait are removed first, else the next would start at once.
-
-    Args:
-        agent: The agent of the runs.
-        run: The run to abort.
-        runs: The runs of the cell. Those that wait are shown as not sent, so that the user can send them again.
-    """
-    for waiting in runs:
-        if waiting is not run and waiting.status == "queued":
-            try:
-                agent.remove_queued(waiting.id, returned=True)
-            except AgentError:  # it waits for another event loop
-                waiting.abort()
-    run.abort()
 
 
 class RunActions:
@@ -46,17 +31,31 @@ class RunActions:
         self._run = run
         self._on_prompt = on_prompt
         self._runs = runs
+        self._stopped = False
 
     def stop(self) -> None:
-        """Abort the run, and give the prompts that wait behind it back to the user."""
-        stop_and_give_back(self._agent, self._run, self._runs)
+        """Abort the run.
+
+        Prompts of the same cell that wait are removed first, else the next would start at once. They are shown as not
+        sent, so that the user can send them again.
+        """
+        self._stopped = True
+        for waiting in self._runs:
+            if waiting is not self._run and waiting.status == "queued":
+                try:
+                    self._agent.remove_queued(waiting.id, returned=True)
+                except AgentError:  # it waits for another event loop
+                    waiting.abort()
+        self._run.abort()
 
     def steer(self, text: str) -> None:
         """Steer the agent.
 
         Raises:
             AgentStoppedError: The agent is stopped.
+            UsageError: The run was stopped.
         """
+        self._require_going_on()
         self._on_prompt(self._agent.steer(text))
 
     def queue(self, text: str) -> None:
@@ -64,8 +63,14 @@ class RunActions:
 
         Raises:
             AgentStoppedError: The agent is stopped.
+            UsageError: The run was stopped.
         """
+        self._require_going_on()
         self._on_prompt(self._agent.prompt(text, join=True))
+
+    def _require_going_on(self) -> None:
+        if self._stopped:
+            raise UsageError(RUN_IS_OVER)
 
     def edit_queued(self, prompt_id: str, text: str) -> None:
         """Edit a queued prompt.

@@ -22,6 +22,7 @@ from planck_nb.jupyter.formatting import bounded
 from planck_nb.jupyter.live.browser_commands import Actions, read_command, text_of_command
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
+from planck_nb.jupyter.live.run_actions import RUN_IS_OVER
 
 _STATIC = Path(__file__).parents[1] / "static"
 _FIRST_PAUSE = 0.5
@@ -154,6 +155,8 @@ class LiveView(anywidget.AnyWidget):
 
     def _handle(self, message: object) -> None:
         if self._actions is None:
+            if text := text_of_command(message):
+                self.send({"type": "refused", "reason": RUN_IS_OVER, "text": text})
             return
         match message:
             case {"type": "resync"}:

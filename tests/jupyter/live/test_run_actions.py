@@ -30,7 +30,7 @@ class Waiting:
         )
         self.run = self.agent.prompt("Go.")
         self.later: list[Run] = []
-        self.actions = RunActions(self.agent, self.run, self.later.append)
+        self.actions = RunActions(self.agent, self.run, self.later.append, self.later)
 
     async def wait(self, args: dict[str, object]) -> str:
         self.ran.append(args)
@@ -70,6 +70,25 @@ async def test_stop_ends_the_run() -> None:
     await waiting.begun.wait()
     waiting.actions.stop()
     assert (await waiting.run.wait()).aborted
+
+
+async def test_stop_gives_back_what_waits_and_takes_nothing_more() -> None:
+    waiting = Waiting()
+    await waiting.begun.wait()
+    waiting.actions.steer("left")
+    waiting.actions.queue("then up")
+    other = waiting.agent.prompt("of another cell")
+    waiting.actions.stop()
+    for send in (waiting.actions.steer, waiting.actions.queue):
+        with pytest.raises(UsageError, match="The run is over; send it as a new prompt"):
+            send("too late")
+    assert (await waiting.run.wait()).aborted
+    events = waiting.run.events.since(0)
+    texts = {event.prompt_id: event.text for event in events if event.type == "queued"}
+    returned = [texts[event.prompt_id] for event in events if event.type == "unqueued" and event.returned]
+    assert returned == ["left", "then up"]
+    assert (await other).text == "one"
+    assert waiting.said() == ["Go.", "of another cell"]
 
 
 @pytest.mark.parametrize("whose", [{"agent_id": "another"}, {"scope": "everyone"}])

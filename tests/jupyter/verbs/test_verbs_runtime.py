@@ -137,7 +137,7 @@ NONSENSE = [
     ),
     ("config rounds=0.5", "it must be a whole number above 0 for rounds, or none."),
     ("config cost=-1", "it must be a number above 0 for cost, or none."),
-    ("config size=3", "it takes NAME=NUMBER for cost, rounds"),
+    ("config size=3", "it takes NAME=NUMBER for cost, repeated_calls, rounds"),
     ("rewind 99", "UsageError: There is no prompt 99 to go back to; `%planck rewind` lists them with their ids."),
     ("rewind -1", "UsageError: There is no prompt -1 to go back to"),
     ("rewind the clock", "To send it as a prompt write `%planck -- rewind the clock`."),
