@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import pairwise
 
@@ -97,7 +97,8 @@ def within(participant: Participant) -> Iterator[WaitScope]:
         yield scope
     finally:
         scope.end()
-        _current.reset(token)
+        with suppress(ValueError):  # a task of a closed loop is collected as garbage, in another context
+            _current.reset(token)
 
 
 @contextmanager

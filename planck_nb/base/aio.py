@@ -77,12 +77,13 @@ async def await_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], 
         raise _loop_is_closed() from None
 
 
-def call_in_loop(loop: asyncio.AbstractEventLoop | None, function: Callable[[], T]) -> T:
+def call_in_loop(loop: asyncio.AbstractEventLoop | None, function: Callable[[], T], *, seconds: float = HAND_OVER) -> T:
     """Call a quick function in the thread of an event loop, which may be this one, and return its result.
 
     Args:
         loop: The loop; None calls the function in this thread.
         function: What to call.
+        seconds: How long that thread may take to begin.
 
     Raises:
         WrongLoopError: The loop is blocked or closed. The function was then not called.
@@ -103,7 +104,7 @@ def call_in_loop(loop: asyncio.AbstractEventLoop | None, function: Callable[[], 
         loop.call_soon_threadsafe(call)
     except RuntimeError:
         raise _loop_is_closed() from None
-    if wait([outcome], HAND_OVER).not_done and outcome.cancel():
+    if wait([outcome], seconds).not_done and outcome.cancel():
         raise WrongLoopError(
             "The agent is used by the event loop of another thread, which is blocked, perhaps because it waits for "
             "this one; call it there, or let that loop run meanwhile, as `await asyncio.to_thread(…)` does."
