@@ -44,7 +44,7 @@ async def test_a_tool_that_outlives_its_turn_is_not_seen_in_the_next(fails: bool
         await quick.wait()
         return "waited"
 
-    script = [Reply(calls=[Call("work", {})]), Reply(calls=[Call("wait", {})]), "second"]
+    script: list[Reply | str] = [Reply(calls=[Call("work", {})]), Reply(calls=[Call("wait", {})]), "second"]
     agent = Agent(
         model=scripted_model(script), tools=[stubborn.work, wait], limits=Limits(seconds=0.05 if fails else 60)
     )
