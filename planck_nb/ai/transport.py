@@ -29,7 +29,7 @@ from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
 from planck_nb.ai.retry import Timeouts
 from planck_nb.ai.server_address import is_loopback
-from planck_nb.base.aio import within
+from planck_nb.base.aio import IdleTimer, within
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 
@@ -44,7 +44,7 @@ class HttpResponse:
         self.headers: Mapping[str, str] = response.headers
         self._response = response
         self._model = model
-        self._idle = idle
+        self._idle = IdleTimer(idle)
         # The raw stream, because the checks of aiter_raw cost as much as parsing an event.
         encoded = "content-encoding" in response.headers
         self._chunks: AsyncIterator[bytes] = (
@@ -54,7 +54,7 @@ class HttpResponse:
     async def chunk(self) -> bytes | None:
         """The next bytes, None after the last. Raises `ProviderConnectionError` or `ProviderProtocolError`."""
         try:
-            return await within(self._idle, anext(self._chunks))
+            return await self._idle.wait(anext(self._chunks))
         except StopAsyncIteration:
             return None
         except Exception as error:  # noqa: BLE001 - raised again
@@ -79,6 +79,7 @@ class HttpResponse:
 
     async def aclose(self) -> None:
         """Return the connection to the pool, or close it if the body has not ended."""
+        self._idle.close()
         try:
             await self._response.aclose()
         except Exception as error:  # noqa: BLE001 - raised again

@@ -162,6 +162,58 @@ async def within(seconds: float, awaitable: Awaitable[T]) -> T:
         return await _Started(steps, first)
 
 
+class IdleTimer:
+    """Limits how long each of many awaits takes, with one timer for all of them.
+
+    A timer of its own for each await would cost as much as the rest of reading a piece of data. Only one task at a time
+    may wait, and the awaitable must end when it is cancelled. `close` when there is nothing more to wait for.
+
+    Args:
+        seconds: How long each await may take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._waiting: asyncio.Task[Any] | None = None
+        self._expired = False
+
+    async def wait(self, awaitable: Awaitable[T]) -> T:
+        """Await. Raises `TimeoutError` if it takes too long."""
+        loop = asyncio.get_running_loop()
+        self._waiting = task = cast("asyncio.Task[Any]", asyncio.current_task())
+        cancellations = task.cancelling()
+        self._deadline = loop.time() + self._seconds
+        if self._timer is None:
+            self._timer = loop.call_at(self._deadline, self._check, loop)
+        try:
+            return await awaitable
+        except asyncio.CancelledError as error:
+            if self._expired and task.uncancel() <= cancellations:
+                raise TimeoutError from error
+            raise
+        finally:
+            self._waiting = None
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel an await that takes too long; look again at the end of the time that a later one has."""
+        self._timer = None
+        if self._waiting is None:
+            return
+        if loop.time() < self._deadline:
+            self._timer = loop.call_at(self._deadline, self._check, loop)
+        else:
+            self._expired = True
+            self._waiting.cancel()
+
+
 class _Started(Generic[T]):
     """The rest of an awaitable whose first step has run."""
 

@@ -25,19 +25,19 @@ class EventLog(Generic[T]):
         limit: The number of events that are kept for late readers; None for all.
     """
 
-    __slots__ = ("_closed", "_events", "_waiters", "start")
+    __slots__ = ("_closed", "_events", "_waiters", "end")
 
     def __init__(self, *, limit: int | None = None) -> None:
         self._events: deque[T] = deque(maxlen=limit)
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
-        self.start = 0
-        """The position of the oldest event that is kept."""
+        self.end = 0
+        """The position that the next event will have."""
 
     @property
-    def end(self) -> int:
-        """The position that the next event will have."""
-        return self.start + len(self._events)
+    def start(self) -> int:
+        """The position of the oldest event that is kept."""
+        return self.end - len(self._events)
 
     @property
     def closed(self) -> bool:
@@ -46,10 +46,8 @@ class EventLog(Generic[T]):
 
     def append(self, event: T) -> None:
         """Add an event and wake the readers that wait for one. Call it on the readers' event loop."""
-        events = self._events
-        if len(events) == events.maxlen:
-            self.start += 1
-        events.append(event)
+        self._events.append(event)
+        self.end += 1
         if self._waiters:
             self._wake()
 
@@ -60,11 +58,8 @@ class EventLog(Generic[T]):
 
     def since(self, position: int) -> list[T]:
         """The kept events from `position` on."""
-        if position <= self.start:
-            return list(self._events)
-        count = self.end - position
-        events = self._events
-        return [events[-index] for index in range(count, 0, -1)]
+        events, count = self._events, self.end - position
+        return list(events) if count >= len(events) else [events[-index] for index in range(count, 0, -1)]
 
     def subscribe(self, position: int | None = None) -> Subscription[T]:
         """A reader that starts at `position`; by default after the newest event."""

@@ -24,12 +24,12 @@ def event(delta: dict[str, Any] | None, finish: str | None = None, usage: dict[s
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def answer(count: int) -> list[bytes]:
-    """An answer of `count` deltas, in pieces of about 32 KiB."""
+def answer(count: int, together: int = 100) -> list[bytes]:
+    """An answer of `count` deltas, in pieces of so many events: a hundred are about 32 KiB."""
     events = [event({"role": "assistant", "content": WORDS[number % 4]}) for number in range(count)]
     events += [event({}, "stop"), event(None, usage={"prompt_tokens": 50, "completion_tokens": count})]
     events += [b"e\r\ndata: [DONE]\n\n\r\n", b"0\r\n\r\n"]
-    return [b"".join(events[start : start + 100]) for start in range(0, len(events), 100)]
+    return [b"".join(events[start : start + together]) for start in range(0, len(events), together)]
 
 
 def tool_call(name: str) -> list[bytes]:
@@ -72,7 +72,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                     pieces = cache.setdefault(count, answer(count))
                 writer.write(HEAD)
                 if "pace" in settings:
-                    pieces = [event({"content": WORDS[0]})] * count
+                    pieces = answer(count, together=1)
                 for piece in pieces:
                     writer.write(piece)
                     await writer.drain()

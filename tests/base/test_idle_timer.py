@@ -1,0 +1,76 @@
+"""One timer limits each of many awaits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from planck_nb.base.aio import IdleTimer
+
+
+async def never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def test_many_awaits_take_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+    call_at = loop.call_at
+
+    def counted(*args: Any, **named: Any) -> asyncio.TimerHandle:
+        timers.append(call_at(*args, **named))
+        return timers[-1]
+
+    monkeypatch.setattr(loop, "call_at", counted)
+    timer = IdleTimer(60)
+    for _ in range(50):
+        await timer.wait(asyncio.sleep(0))
+    assert len(timers) == 1
+    timer.close()
+    assert timers[0].cancelled()
+
+
+async def test_an_await_that_takes_too_long_is_cancelled() -> None:
+    timer = IdleTimer(0.05)
+    with pytest.raises(TimeoutError):
+        await timer.wait(never())
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+    assert await timer.wait(asyncio.sleep(0, "there")) == "there"
+
+
+async def test_each_await_has_the_whole_time() -> None:
+    timer = IdleTimer(0.2)
+    began = time.monotonic()
+    for _ in range(4):
+        await timer.wait(asyncio.sleep(0.1))
+    with pytest.raises(TimeoutError):
+        await timer.wait(never())
+    assert time.monotonic() - began >= 0.6
+
+
+async def test_a_cancellation_from_outside_stays_one() -> None:
+    timer = IdleTimer(60)
+    task = asyncio.create_task(timer.wait(never()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    timer.close()
+
+
+async def test_a_failure_comes_through_and_an_idle_timer_does_nothing() -> None:
+    timer = IdleTimer(0.01)
+    with pytest.raises(LookupError, match="gone"):
+        await timer.wait(fails())
+    await asyncio.sleep(0.05)  # the timer fires while nothing waits
+    assert await timer.wait(asyncio.sleep(0, "there")) == "there"
+    timer.close()
+
+
+async def fails() -> None:
+    await asyncio.sleep(0)
+    raise LookupError("gone")
