@@ -136,10 +136,11 @@ async def run(base: str, rounds: int) -> None:
             model = ai.get_model("openai", "m", base_url=f"{base}/{path}", has_api_key=False)
             return lambda: Ours(client, model, shared)
 
+        paced = partial(stream, deltas=SLOW)
         print(f"{'CPU':<34} {'floor':>9} {'ours':>9}")
         for name, path, work, unit, scale, held_to in (
             ("a streamed delta, as agent events", f"n={DELTAS}", stream, "µs", 1e6 / DELTAS, 0.9),
-            ("a delta that comes 1 ms after the last", f"n={SLOW},pace=1000", partial(stream, deltas=SLOW), "µs", 1e6 / SLOW, 1.2),
+            ("a delta that comes 1 ms after the last", f"n={SLOW},pace=1000", paced, "µs", 1e6 / SLOW, 1.2),
             ("a two-step tool loop", "n=20", loops, "ms", 1e3 / LOOPS, 1.2),
             (f"{AGENTS} agents x 3 prompts, 50 ms each", "n=20,lat=50", fleet, "s", 1, 1.2),
         ):
