@@ -18,7 +18,7 @@ from planck_nb.agent.answers import request_to_continue
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.calling.functions import as_tool, by_name
 from planck_nb.agent.calling.tool import Tool
-from planck_nb.agent.context.compactor import Compactor, as_compactor
+from planck_nb.agent.context.compactor import Compactor, as_compactor, stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.events import RuleScope
 from planck_nb.agent.identity import AgentIdentity, Grants, Role
@@ -200,7 +200,7 @@ class Agent:
             self.grants,
             model_source(setup.model),
             tuple(map(model_source, self.available_models)),
-            {} if compactor is None else compactor.description,
+            {} if compactor is None else stored_compactor(compactor),
         )
 
     async def __aenter__(self) -> Self:

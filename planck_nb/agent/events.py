@@ -66,7 +66,7 @@ class AgentStarted(EventBase):
         grants: What it may give to the agents that it starts.
         model_source: How the model was found; see `planck_nb.ai.model_source`.
         grant_sources: How the models of `grants` were found, in their order; empty in sessions of earlier versions.
-        compactor: What shortens its conversation; see `Compactor.description`. Empty if nothing does.
+        compactor: What shortens its conversation; see `stored_compactor`. Empty if nothing does.
     """
 
     name: str

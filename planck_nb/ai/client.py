@@ -52,9 +52,9 @@ from planck_nb.base.errors import (
     ProviderError,
     ProviderProtocolError,
 )
-from planck_nb.base.forks import never_destroy
+from planck_nb.base.forks import forget_in_forks, never_destroy
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import redact, remember_secret
+from planck_nb.base.secrets import looks_like_key, redact, remember_secret
 
 if TYPE_CHECKING:
     import httpx
@@ -98,14 +98,8 @@ class RequestPreview:
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
-def _forget_all() -> None:
-    # To close a connection in a forked process would end that of its parent.
-    for client in list(_clients):
-        never_destroy(client)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+# To close a connection in a forked process would end that of its parent.
+forget_in_forks(_clients, never_destroy)
 
 
 class Client:
@@ -248,7 +242,8 @@ class Client:
         for variable in () if key else variables:
             if key := _usable_key(self._credentials.get(variable), variable):
                 break
-        remember_secret(key, "key")
+        if key and (looks_like_key(key) or not is_loopback(base_url_of(model))):
+            remember_secret(key, "key")  # local servers accept any word, such as "lm-studio"
         if key or not variables:
             return key
         if model.identifier or (provider(model.provider).needs_key and not is_loopback(base_url_of(model))):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from planck_nb.ai.models import Model
 from planck_nb.ai.rate_limiter import RateLimiter
+from planck_nb.base.forks import call_in_forks
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -85,5 +85,4 @@ def _forget_all() -> None:
     _behind_transports.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+call_in_forks(_forget_all)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 
 from planck_nb.ai.catalogue import get_model
@@ -13,6 +12,7 @@ from planck_nb.ai.client import Client, Stream
 from planck_nb.ai.messages import AssistantMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
+from planck_nb.base.forks import call_in_forks
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.sync import close_with_loop
 
@@ -142,8 +142,7 @@ async def _close_default_client() -> None:
 close_with_loop(_close_default_client)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_clients.clear)
+call_in_forks(_clients.clear)
 
 
 @atexit.register

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar, cast
 
 from planck_nb.base.errors import WrongLoopError
+from planck_nb.base.forks import call_in_forks
 
 T = TypeVar("T")
 
@@ -362,5 +363,4 @@ class _Threads:
 
 _threads = _Threads()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.clear)
+call_in_forks(_threads.clear)

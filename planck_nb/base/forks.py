@@ -3,6 +3,31 @@
 from __future__ import annotations
 
 import ctypes
+import os
+from collections.abc import Callable
+from typing import TypeVar
+from weakref import WeakSet
+
+_T = TypeVar("_T")
+
+
+def call_in_forks(function: Callable[[], object]) -> None:
+    """Call a function in every process that this one forks; where processes cannot fork, do nothing.
+
+    It must need no lock, because another thread may have held it at the fork, and then it stays locked.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+
+
+def forget_in_forks(objects: WeakSet[_T], forget: Callable[[_T], object]) -> None:
+    """Call `forget` in every process that this one forks, with each of the objects."""
+
+    def forget_all() -> None:
+        for each in list(objects):
+            forget(each)
+
+    call_in_forks(forget_all)
 
 
 def never_destroy(value: object) -> None:

@@ -13,16 +13,22 @@ import os
 import re
 import string
 import threading
-from collections.abc import Iterator, Mapping
-from functools import lru_cache, partial
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache, partial
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 SHORTEST = 8
 """Characters that a secret has at least. A shorter one is a word such as "none", set for servers without keys."""
 
+LONGEST = 16_384
+"""Characters that a secret has at most, in any encoding: as those of a private key."""
+
 _SHORTEST_WORD = 6
 """A value that is shorter than `SHORTEST` and has letters and digits is looked for as a whole word."""
+
+_SHORTEST_GENERATED = 16
+"""Characters that a generated key has at least."""
 
 _NESTED = 4
 """How often JSON may contain JSON as a text."""
@@ -101,6 +107,12 @@ def is_secret_variable(name: str, value: str) -> bool:
     return named or next(_passwords(value), None) is not None or _format_in(value) is not None
 
 
+def looks_like_key(value: str) -> bool:
+    """Whether a value is a generated key, rather than a word that is written where a key is asked for."""
+    has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
+    return (has_both and len(value) >= _SHORTEST_GENERATED) or _format_in(value) is not None
+
+
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """The values of the variables that look like secrets, each with a description that does not show it.
 
@@ -154,13 +166,9 @@ def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool =
         known: Secrets with their descriptions, by default those of the process.
         formats: Whether to replace what looks like a vendor's key, or like a password in an address, too.
     """
-    for value, what in (process_secrets() if known is None else known).items():
-        if len(value) < SHORTEST:
-            text = _word(value).sub(f"[{what}]", text)
-            continue
-        for form in _encodings(value):
-            if form in text:
-                text = text.replace(form, f"[{what}]")
+    if len(text) < _SHORTEST_WORD:
+        return text
+    text = _known_forms(tuple((process_secrets() if known is None else known).items())).replaced(text)
     if formats:
         for what, pattern in _FORMATS.items():
             text = pattern.sub(partial(_without_key, f"[{what}]"), text)
@@ -177,6 +185,46 @@ def redact_data(data: Any, known: Mapping[str, str]) -> Any:  # noqa: ANN401 - a
     if isinstance(data, list):
         return [redact_data(value, known) for value in data]
     return data
+
+
+def redact_rows(rows: Iterable[Mapping[str, Any]], known: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Rows of JSON data with `redact_data` applied to every value; the names of their columns stay.
+
+    Most rows have no secret. Those are recognised by one search of the whole row, which makes this fast.
+    """
+    forms = _known_forms(tuple(known.items()))
+    in_json = tuple({json.dumps(form, ensure_ascii=False)[1:-1] for form in forms.substrings})
+
+    def may_have_one(row: Mapping[str, Any]) -> bool:
+        line = json.dumps(row, ensure_ascii=False)
+        return (
+            any(form in line for form in in_json)
+            or (forms.words is not None and forms.words.search(line) is not None)
+            or any(pattern.search(line) for pattern in (*_FORMATS.values(), _PASSWORD_IN_ADDRESS))
+        )
+
+    return [
+        {name: redact_data(value, known) if found else value for name, value in row.items()}
+        for row in rows
+        for found in (may_have_one(row),)
+    ]
+
+
+def around_secret(text: str, at: int) -> tuple[int, int]:
+    """Where to cut a text so that no secret of the process is cut, which could not be found any more.
+
+    Args:
+        text: The text, with some more than is kept of it.
+        at: Where it is to be cut.
+
+    Returns:
+        The start and the end of the secret that `at` is inside of; `at` twice if it is inside of none.
+    """
+    start = max(at - LONGEST, 0)
+    for first, last in _known_forms(tuple(process_secrets().items())).places(text[start : at + LONGEST]):
+        if start + first < at < start + last:
+            return start + first, start + last
+    return at, at
 
 
 def unfinished_secret(text: str, known: Mapping[str, str]) -> int:
@@ -220,6 +268,49 @@ def _occurs(value: str, text: str) -> bool:
     if len(value) < SHORTEST:
         return _word(value).search(text) is not None
     return any(form in text for form in _encodings(value))
+
+
+class _KnownForms:
+    """Known secrets, prepared for replacing them in many texts.
+
+    Where one secret contains another, the longer one is replaced as a whole.
+    """
+
+    def __init__(self, known: Iterable[tuple[str, str]]) -> None:
+        self._described: dict[str, str] = {}
+        short: set[str] = set()
+        for value, what in known:
+            if len(value) < SHORTEST:
+                self._described.setdefault(value, what)
+                short.add(value)
+            else:
+                for form in _encodings(value):
+                    self._described.setdefault(form, what)
+        self._patterns = {
+            form: _word(form).pattern if form in short else re.escape(form)
+            for form in sorted(self._described, key=len, reverse=True)
+        }
+        self.substrings = tuple(form for form in self._patterns if form not in short)
+        self.words = re.compile("|".join(map(re.escape, sorted(short)))) if short else None
+
+    def replaced(self, text: str) -> str:
+        # Searching for one form after the other is faster than any pattern of all; few texts have a secret.
+        if any(form in text for form in self._described):
+            return self._pattern.sub(lambda found: f"[{self._described[found[0]]}]", text)
+        return text
+
+    def places(self, text: str) -> Iterator[tuple[int, int]]:
+        if any(form in text for form in self._described):
+            yield from (found.span() for found in self._pattern.finditer(text))
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile("|".join(self._patterns.values()))
+
+
+@lru_cache(maxsize=8)
+def _known_forms(known: tuple[tuple[str, str], ...]) -> _KnownForms:
+    return _KnownForms(known)
 
 
 @lru_cache(maxsize=256)

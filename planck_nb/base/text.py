@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 def one_line(text: str, limit: int = 80) -> str:
     """The text on one line, cut with an ellipsis after `limit` characters."""
@@ -9,21 +11,39 @@ def one_line(text: str, limit: int = 80) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
-def head_and_tail(text: str, *, characters: int, lines: int | None = None) -> str:
+def head_and_tail(
+    text: str,
+    *,
+    characters: int,
+    lines: int | None = None,
+    around: Callable[[str, int], tuple[int, int]] | None = None,
+) -> str:
     """The text, or its beginning and end with a line between them that says how much is left out.
 
     Two thirds of each bound go to the beginning. Never cuts inside a character.
+
+    Args:
+        text: The text.
+        characters: The number of characters to keep at most.
+        lines: The number of lines to keep at most, None for any.
+        around: Accepts the text and a place in it, and returns where to end and where to go on instead; such as
+            `around_secret`, which does not cut inside a secret.
     """
+
+    def cut(first: int, last: int, note: str) -> str:
+        before = first if around is None else around(text, first)[0]
+        after = last if around is None else max(around(text, last)[1], before)
+        return f"{text[:before]}{note}\n{text[after:]}"
+
     if lines is not None and len(rows := text.splitlines(keepends=True)) > lines:
         head = lines * 2 // 3
         tail = lines - head
-        left_out = len(rows) - lines
-        text = "".join(rows[:head]) + f"[… {left_out:,} lines left out …]\n" + "".join(rows[-tail:])
+        first, last = sum(map(len, rows[:head])), len(text) - sum(map(len, rows[-tail:]))
+        text = cut(first, last, f"[… {len(rows) - lines:,} lines left out …]")
     if len(text) > characters:
         head = characters * 2 // 3
-        tail = characters - head
-        left_out = len(text) - characters
-        text = f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[-tail:]}"
+        last = len(text) - (characters - head)
+        text = cut(head, last, f"\n[… {len(text) - characters:,} characters left out …]")
     return text
 
 

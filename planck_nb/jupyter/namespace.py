@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
+from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import head_and_tail
 from planck_nb.tools.reserved_names import is_reserved
 from planck_nb.workspace.toolbox import Toolbox
@@ -66,7 +67,7 @@ def describe(name: str, value: object) -> str:
         text = str(value)
     except Exception as error:  # noqa: BLE001 - the value's own code
         text = f"(cannot be shown: {type(error).__name__}: {error})"
-    shown = head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES)
+    shown = head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES, around=around_secret)
     return f"`{name}` is a {type(value).__name__}:\n\n```\n{shown}\n```"
 
 

@@ -13,10 +13,12 @@ LINE_CHARACTERS = 2_000
 
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # a command, such as a colour
-    r"|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # a title, a link, the clipboard, or a text for a device
+    r"|[\]PX^_][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # a title, a link, the clipboard, or a text for a device
     r"|[ -/]*[0-Z\\^-~])"  # any other
-    r"|\x9b[0-?]*[ -/]*[@-~]"  # the same in the form of one character
-    r"|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    # The same in the form of one character, unless it is a part of UTF-8 that was read as Latin-1, as of curly quotes.
+    # (After \x9c, which ends a command, it is another command.)
+    r"|(?<![\x80-\x9b\x9d-\xff])\x9b[0-?]*[ -/]*[@-~]"
+    r"|(?<![\x80-\x9b\x9d-\xff])[\x90\x98\x9d-\x9f][^\x07\x1b\x90\x98\x9c-\x9f\n]*(?:\x07|\x1b\\|\x9c)"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 _TURNS_TEXT = re.compile(r"[\u202a-\u202e\u2066-\u2069]")

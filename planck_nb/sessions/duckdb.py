@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import weakref
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import TypeVar
 
 import duckdb
 
-from planck_nb.base.forks import never_destroy
+from planck_nb.base.forks import forget_in_forks, never_destroy
 
 T = TypeVar("T")
 
@@ -38,14 +37,8 @@ def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _forget_all() -> None:
-    # Closing one in a forked process would wait for DuckDB's threads, which do not exist there.
-    for connection in list(_connections):
-        never_destroy(connection)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+# Closing one in a forked process would wait for DuckDB's threads, which do not exist there.
+forget_in_forks(_connections, never_destroy)
 
 
 def create_local_time(connection: duckdb.DuckDBPyConnection) -> None:

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.base.ids import new_id
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import process_secrets, redact_data
+from planck_nb.base.secrets import process_secrets, redact_rows
 from planck_nb.sessions import codec
 from planck_nb.sessions.directory import (
     SessionInfo,
@@ -55,18 +55,13 @@ def export_session(session: SessionInfo, form: ExportFormat) -> str:
             f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(ExportFormat))}."
         )
     try:
-        records = _without_secrets(visible_records(read_records(session.path)))
+        records = redact_rows(visible_records(read_records(session.path)), process_secrets())
     except OSError as error:
         raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
     if form == "jsonl":
         header = codec.Header(session.id, session.name, session.created, parent=session.parent, copied=session.copied)
         return b"".join([codec.encode_header(header), *map(codec.encode_record, records)]).decode()
     return WRITERS[form](session, [row_of(record) for record in records if record["kind"] == "message"])
-
-
-def _without_secrets(records: list[JsonObject]) -> list[JsonObject]:
-    known = process_secrets()
-    return [redact_data(record, known) for record in records]
 
 
 def import_session(directory: Path, file: Path, *, name: str | None = None) -> SessionInfo:

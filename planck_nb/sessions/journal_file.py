@@ -16,6 +16,7 @@ import filelock
 
 from planck_nb.base.atomic import replacing, sync_directory, write_atomically
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionLockedError
+from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.jsonl import after_last_newline
 from planck_nb.sessions.codec import Header, check_version, decode_header, encode_header, parse_line
 
@@ -329,11 +330,5 @@ def _unwritable(path: Path, error: OSError) -> SessionError:
     )
 
 
-def _forget_all() -> None:
-    # A lock would remain for as long as any process has the file open.
-    for file in list(_open_files):
-        file.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+# A lock would remain for as long as any process has the file open.
+forget_in_forks(_open_files, JournalFile.forget)

@@ -118,7 +118,7 @@ class AgentRecord:
         authentic: Whether its user has signed the rows that this is read from, in this session. Without that, tools
             that a program or a notebook defines, the address of a model and grants may be another person's words.
         grant_sources: How the models of its grants were found, in their order; empty if that was not stored.
-        compactor: What shortened its conversation; see `Compactor.description`.
+        compactor: What shortened its conversation; see `stored_compactor`.
     """
 
     identity: AgentIdentity

@@ -8,7 +8,6 @@ file is busy, damaged or missing, the whole journal is read instead.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 
 from planck_nb.ai.messages import Message, decode_message
+from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
@@ -78,15 +78,6 @@ def row_of(record: JsonObject) -> Row:
 
 
 _pagers: weakref.WeakSet[Pager] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for pager in list(_pagers):
-        pager.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
 
 
 class Pager:
@@ -343,3 +334,6 @@ class _Snapshot:
         if self._connection is None:
             return []
         return self._connection.execute(sql, list(values)).fetchall()
+
+
+forget_in_forks(_pagers, Pager.forget)

@@ -24,6 +24,7 @@ from planck_nb.agent.message_log import LogFollower
 from planck_nb.ai.messages import Message
 from planck_nb.base.aio import LoopLock, cancel_late
 from planck_nb.base.errors import SessionError, SessionNotFoundError
+from planck_nb.base.forks import call_in_forks
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
@@ -719,8 +720,7 @@ def _forget_all() -> None:
     _open_sessions.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+call_in_forks(_forget_all)
 
 
 @atexit.register

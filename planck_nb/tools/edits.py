@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planck_nb.base.errors import ToolError
+from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import head_and_tail
 
 _CONTEXT = 3
@@ -69,7 +70,7 @@ def text_diff(before: bytes, after: bytes, path: str) -> TextDiff:
     hunks = list(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}") if few else _one_hunk(old, new, path))
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunks)
     marks = Counter(line[0] for line in hunks[_HEADERS:])
-    shown = head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES)
+    shown = head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES, around=around_secret)
     return TextDiff(shown, marks["+"], marks["-"])
 
 

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+from planck_nb.base.forks import call_in_forks
+from planck_nb.base.secrets import LONGEST, around_secret
 from planck_nb.tools.private_folders import make_private_folder, remove_stale_folders
 
 HEAD = 24_000
@@ -32,6 +34,10 @@ def spill_folder() -> Path:
     return make_private_folder()
 
 
+# The folder of the parent is removed when the parent ends.
+call_in_forks(spill_folder.cache_clear)
+
+
 class Capture:
     """One output stream of a command. `share` scales its limits if several streams share a result."""
 
@@ -49,30 +55,28 @@ class Capture:
             self._file = self._open()
         self._spill(data)
         self._size += len(data)
-        missing = self._head_bytes - len(self._head)
+        missing = self._head_bytes + LONGEST - len(self._head)
         self._head += data[:missing]
         self._tail += data[missing:]
         if self._file is not None:
-            del self._tail[: -self._tail_bytes]
+            del self._tail[: -self._tail_bytes - LONGEST]
 
     def text(self) -> str:
         """Return the output; a long one as its beginning, a line that names the file with all of it, and its end.
 
-        Bytes that are not UTF-8 are replaced; no character is cut. Call it once, after the last `feed`.
+        Bytes that are not UTF-8 are replaced; no character and no secret is cut. Call it once, after the last `feed`.
         """
-        if self._file is None:
-            text = (self._head + self._tail).decode("utf-8", "replace")
-            lines = text.splitlines(keepends=True)
-            if len(lines) <= self._head_lines + self._tail_lines:
+        whole = bytes(self._head + self._tail) if self._size == len(self._head) + len(self._tail) else None
+        if self._file is None and whole is not None:
+            text = whole.decode("utf-8", "replace")
+            if len(text.splitlines()) <= self._head_lines + self._tail_lines:
                 return text
             self._file = self._open()
-            head, tail = lines, lines
+            head_bytes = tail_bytes = self._size
         else:
-            unfinished = codecs.getincrementaldecoder("utf-8")("replace")  # leaves a character out that is cut
-            head = unfinished.decode(bytes(self._head)).splitlines(keepends=True)
-            tail = self._tail.lstrip(_CONTINUATION).decode("utf-8", "replace").splitlines(keepends=True)
-        first = "".join(head[: self._head_lines])
-        last = "".join(tail[-self._tail_lines :])
+            head_bytes, tail_bytes = self._head_bytes, self._tail_bytes
+        first = _beginning(bytes(self._head) if whole is None else whole, head_bytes, self._head_lines)
+        last = _end(bytes(self._tail) if whole is None else whole, tail_bytes, self._tail_lines)
         return f"{first}{'' if first.endswith(chr(10)) else chr(10)}{self._note(first, last)}\n{last}"
 
     def close(self) -> None:
@@ -99,3 +103,18 @@ class Capture:
     def _spill(self, data: bytes) -> None:
         if self._file is not None and self._size < FILE_LIMIT:
             self._file.write(data[: FILE_LIMIT - self._size])
+
+
+def _beginning(data: bytes, size: int, lines: int) -> str:
+    text = data.decode("utf-8", "replace")
+    unfinished = codecs.getincrementaldecoder("utf-8")("replace")  # leaves a character out that is cut
+    kept = unfinished.decode(data[:size])
+    end = sum(map(len, kept.splitlines(keepends=True)[:lines]))
+    return text[: around_secret(text, end)[0]]
+
+
+def _end(data: bytes, size: int, lines: int) -> str:
+    text = data.lstrip(_CONTINUATION).decode("utf-8", "replace")
+    kept = data[-size:].lstrip(_CONTINUATION).decode("utf-8", "replace")
+    start = len(text) - sum(map(len, kept.splitlines(keepends=True)[-lines:]))
+    return text[around_secret(text, start)[1] :]

@@ -102,9 +102,9 @@ class Values:
 
     def _evaluated_by_code(self, words: list[str]) -> str | None:
         arguments = _placeholder_in(words)
-        for before, word in pairwise(words):
+        for index, (before, word) in enumerate(pairwise(words), 1):
             runs = before.startswith("-") and (_SHELL_RUNS.search(word) or _CALLS.search(word))
-            if not runs or PLACEHOLDER.search(word) or not any(map(_is_interpreter, words[: words.index(word)])):
+            if not runs or PLACEHOLDER.search(word) or not any(map(_is_interpreter, words[:index])):
                 continue
             named = (self._variables[name] for name in _NAME.findall(word) if name in self._variables)
             if name := next(named, arguments):

@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+from planck_nb.base.forks import call_in_forks
 from planck_nb.tools import watchdog
 
 MARK = "PLANCK_NB_COMMAND"
@@ -78,5 +79,4 @@ def _alive(process: int) -> bool:
 watchdog_process = WatchdogProcess()
 """The watchdog of this process."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=watchdog_process.forget)
+call_in_forks(watchdog_process.forget)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from planck_nb.agent.agent import Agent, compactor_of
 from planck_nb.agent.calling.tool import Tool
-from planck_nb.agent.context.compactor import Compactor
+from planck_nb.agent.context.compactor import Compactor, restored_compactor, stored_compactor
 from planck_nb.ai.catalogue import catalogued
 from planck_nb.ai.model_source import find_again, model_source, unavailable
 from planck_nb.ai.models import Model
@@ -246,18 +246,18 @@ class AgentFinder:
 
     def _compactor(self, record: AgentRecord, live: LiveAgent) -> Compactor | None:
         """The compactor as it was. Raises `PlanckError` with a clause."""
-        description = record.compactor
-        if live.compactor is not None and live.compactor.description == description:
+        stored = record.compactor
+        if live.compactor is not None and stored_compactor(live.compactor) == stored:
             return live.compactor
-        if not description or not self.trusts(record):
+        if not stored or not self.trusts(record):
             return None
         model = None
-        if reference := description.get("model"):
+        if reference := stored.get("model"):
             try:
-                model = self._model(str(reference), dict(description.get("model_source") or {}), record, live)
+                model = self._model(str(reference), dict(stored.get("model_source") or {}), record, live)
             except PlanckError as error:
                 raise ConfigError(f"the model {reference} of its compactor: {error}") from error
-        return Compactor.from_description(description, model)
+        return restored_compactor(stored, model)
 
 
 def _without_place(source: JsonObject) -> JsonObject:

@@ -11,6 +11,7 @@ from support.wire import ASK, CHAT_HELLO
 
 from planck_nb import ai
 from planck_nb.base.errors import MissingCredentialError, ModelError, NotFoundError
+from planck_nb.base.secrets import redact
 
 MODEL = ai.get_model("openai", "gpt-4o", api="chat")
 
@@ -54,3 +55,14 @@ async def test_a_word_in_place_of_a_key_stays_in_sentences(key: str) -> None:
     model = ai.get_model("openai", "m", base_url="http://127.0.0.1:9/v1", api_key=key)
     with pytest.raises(NotFoundError, match=words):
         await ai.Client(transport=transport).complete(model, ASK)
+
+
+def test_a_word_in_the_place_of_a_key_of_a_local_server_is_no_secret() -> None:
+    local, far = "http://127.0.0.1:1234/v1", "https://gateway.example/v1"
+    for word, url, replaced in [
+        ("lm-studio-local", local, False),
+        ("far-away-word", far, True),
+        ("generated-0123456789", local, True),
+    ]:
+        ai.Client(credentials={}).key_for(ai.get_model("openai:any", base_url=url, api_key=word))
+        assert (redact(f"it is {word}") != f"it is {word}") is replaced

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import time
+from typing import Any
+
 import pytest
 from support.secret_forms import FORMS, OTHERS, SECRET, VARIABLES, has_secret
 
@@ -10,7 +14,10 @@ from planck_nb.base.secrets import (
     is_secret_name,
     is_secret_variable,
     known_secrets,
+    looks_like_key,
     redact,
+    redact_data,
+    redact_rows,
     unfinished_secret,
 )
 from planck_nb.tools.process import child_environment
@@ -113,3 +120,60 @@ def test_the_beginning_of_a_secret_at_the_end_of_a_text() -> None:
     assert unfinished_secret("it is k3y-of-", {"k3y-of-the-house": ""}) == 7
     assert unfinished_secret("it is k3y-of-the-house", {"k3y-of-the-house": ""}) == 0
     assert unfinished_secret("", {"k3y-of-the-house": ""}) == 0
+
+
+def test_the_longest_secret_is_replaced_first() -> None:
+    known = {"client-id-1": "the id", "client-id-1.and-a-secret": "the key", "x9y8z7": "a word", "x9y8z7-more": "more"}
+    for each in (known, dict(reversed(known.items()))):
+        assert redact("client-id-1.and-a-secret, client-id-1", each) == "[the key], [the id]"
+        assert redact("x9y8z7-more x9y8z7", each) == "[more] [a word]"
+
+
+def test_columns_keep_their_names_and_nothing_else_is_left() -> None:
+    known = {"agent_id-1": "the value of A", "agent_id": "the value of B", "w0rd12": "a word"}
+    text = 'a "quoted" agent_id-1\n'
+    rows: list[dict[str, Any]] = [
+        {"agent_id": "a", "data": {"agent_id": [text, 1]}},
+        {"agent_id": "w0rd12"},
+        {"agent_id": "xw0rd12"},
+    ]
+    assert redact_rows(rows, known) == [
+        {"agent_id": "a", "data": {"[the value of B]": ['a "quoted" [the value of A]\n', 1]}},
+        {"agent_id": "[a word]"},
+        {"agent_id": "xw0rd12"},
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_replaced_in_every_form(form: str) -> None:
+    rows = redact_rows([{"data": {"text": FORMS[form]}}], {SECRET: "the value of A_KEY"})
+    assert not has_secret(json.dumps(rows, ensure_ascii=False))
+    assert rows == [{"data": redact_data({"text": FORMS[form]}, {SECRET: "the value of A_KEY"})}]
+
+
+@pytest.mark.parametrize("text", ["sk-" + "a1" * 20, "postgres://me:a-r3al-one@host/db", "x\nsk-" + "a1" * 20])
+def test_formats_of_keys_are_replaced_in_rows(text: str) -> None:
+    assert text not in json.dumps(redact_rows([{"data": [text]}], {}))
+    assert redact_rows([{"data": [text]}], {}) == [{"data": [redact(text, {}, formats=True)]}]
+
+
+def test_replacing_in_many_rows_takes_little_time() -> None:
+    known = {f'secret-number-{number}-w&th "q': "a key" for number in range(10)}
+    row = {
+        "id": 1,
+        "kind": "message",
+        "data": {"type": "user", "parts": [{"type": "text", "text": "hello there " * 8}]},
+    }
+    before = time.thread_time()
+    redact_rows([row] * 10_000, known)
+    assert time.thread_time() - before < 2
+
+
+@pytest.mark.parametrize("key", ["lm-studio", "sk-no-key-required", "not-needed", "token-abc123", "EMPTY", "sk-1234"])
+def test_words_in_the_place_of_keys_are_no_keys(key: str) -> None:
+    assert not looks_like_key(key)
+
+
+@pytest.mark.parametrize("key", ["sk-" + "a" * 20, "0123456789abcdef", "AbCdEfGhIjKlMn0pQ"])
+def test_generated_keys_are_keys(key: str) -> None:
+    assert looks_like_key(key)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.growth import BUILT, REPEATED, check_growth
 
 from planck_nb.jupyter import terminal
 from planck_nb.jupyter.charts.chart import Chart
@@ -129,3 +130,20 @@ def test_lines_of_a_terminal_are_kept() -> None:
 @pytest.mark.parametrize("shown", [Text, lambda text: Chart("", None, summary=text, description="")])  # type: ignore[arg-type]
 def test_results_do_not_control_a_terminal(shown: Callable[[str], object]) -> None:
     assert repr(shown(f"a{''.join(CONTROLS)}b")) == "ab"
+
+
+@pytest.mark.parametrize("name", [*REPEATED, *BUILT], ids=repr)
+def test_leaving_commands_out_takes_time_in_proportion_to_the_text(name: str) -> None:
+    check_growth(plain, name, 15_000)
+
+
+@pytest.mark.parametrize("text", ["“a”, and “b”; it\u2019s \u2018c\u2019", "groß und Übel", "Ýes Ûn"])
+def test_text_that_was_read_in_another_encoding_keeps_its_words(text: str) -> None:
+    misread = text.encode().decode("latin-1")
+    assert plain(misread) == "".join(char for char in misread if not "\x7f" <= char <= "\x9f")
+
+
+@pytest.mark.parametrize("text", ["\x9dtitle\nthe output\x07", "\x1b]title\nthe output\x07"])
+def test_a_command_ends_with_its_line(text: str) -> None:
+    assert plain(text).endswith("\nthe output")
+    assert plain(text.replace("\n", " ")) == ""

@@ -133,6 +133,7 @@ def test_where_no_value_is_safe_the_file_is_refused(tmp_path: Path, command: str
         "export V={{x}}; sh -c 'eval $V'",
         "export V={{x}}; python -c 'import os; exec(os.environ[\"V\"])'",
         "sh -c 'eval \"$1\"' _ {{x}}",
+        "find . -name 'eval $1' -exec bash -c 'eval $1' _ {{x}} \\;",
         "bash -c '$1' _ {{x}}",
         "sh -c 'sh -c \"$1\"' _ {{x}}",
         "python3 -c 'import sys; exec(sys.argv[1])' {{x}}",

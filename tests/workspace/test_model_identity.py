@@ -21,6 +21,7 @@ from support.wire import CHAT_HELLO
 
 from planck_nb import Compactor, Config, Rule, Session, Workspace, ai
 from planck_nb.agent.agent import compactor_of
+from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.ai import Cassette
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.registry import REGISTRY
@@ -450,8 +451,8 @@ async def test_compactors_are_kept_or_named(world: World) -> None:
         assert await place.resume(session) == []
         kept = compactor_of(place.agent("ann"))
         assert kept is not None
-        assert kept.description == built.description
-        assert kept.description["model_source"]["identifier"] == "mine"
+        assert stored_compactor(kept) == stored_compactor(built)
+        assert stored_compactor(kept)["model_source"]["identifier"] == "mine"
         carl = place.add_agent("carl", model=scripted_model([]), on_compact=mine)
         await place.fork("copy")
         assert compactor_of(place.agent("carl")) is compactor_of(carl)
@@ -460,6 +461,26 @@ async def test_compactors_are_kept_or_named(world: World) -> None:
             await place.resume("copy")
         [problem] = await place.resume("copy", model="demo:demo")
         assert problem.startswith("carl continues with the built-in compactor: its compactor test_compactors")
+
+
+async def test_attributes_of_a_users_compactor_are_not_stored(world: World) -> None:
+    class Forgetful(Compactor):
+        description = "Forgets everything."
+        stored = object()
+        name = 3
+
+        async def compact(self, messages: object, context_usage: object) -> None:
+            """Leave the conversation as it is."""
+
+    async with world.workspace() as place:
+        ann = place.add_agent("ann", model=scripted_model(["Hello"]), on_compact=Forgetful())
+        assert (await ann.prompt("Hi")).text == "Hello"
+        session = place.session.name
+        await place.fork("copy")
+        assert compactor_of(place.agent("ann")) is compactor_of(ann)
+    async with world.workspace() as place:
+        [problem] = await place.resume(session, model="demo:demo")
+        assert problem.startswith("ann continues with the built-in compactor: its compactor test_attributes")
 
 
 async def test_a_fork_keeps_functions_and_its_tools_write_to_its_own_changes(world: World) -> None:

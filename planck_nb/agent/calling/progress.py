@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from planck_nb.base.secrets import process_secrets, redact, unfinished_secret
+from planck_nb.base.secrets import LONGEST, process_secrets, redact, unfinished_secret
 
 INTERVAL = 0.05
 """The minimum number of seconds between two reports of one call."""
@@ -42,7 +42,7 @@ class ProgressReporter:
             self._pieces.append(text)
             self._size += len(text)
             if self._size > 2 * REPORT_CHARACTERS:
-                self._pieces = [_newest("".join(self._pieces))]
+                self._pieces = [_newest("".join(self._pieces), process_secrets())]
                 self._size = len(self._pieces[0])
             if self._waiting:
                 return
@@ -67,7 +67,7 @@ class ProgressReporter:
     def _report(self, *, last: bool = False) -> None:
         known = process_secrets()
         with self._lock:
-            text = _newest("".join(self._pieces))
+            text = _newest("".join(self._pieces), known)
             # A secret may have arrived in part only; its beginning waits for the rest.
             held = 0 if last else unfinished_secret(text, known)
             shown, rest = text[: len(text) - held], text[len(text) - held :]
@@ -80,5 +80,11 @@ class ProgressReporter:
             self._show(redact(shown, known))
 
 
-def _newest(text: str) -> str:
+def _newest(text: str, known: Mapping[str, str]) -> str:
+    """The newest part of a text; without secrets if it is cut, because a part of one could not be found any more."""
+    if len(text) <= REPORT_CHARACTERS:
+        return text
+    end = text[-2 * LONGEST :]
+    # That cut may be inside a secret, of which this one leaves nothing.
+    text = redact(end, known)[0 if len(end) == len(text) else LONGEST :]
     return text if len(text) <= REPORT_CHARACTERS else f"…{text[1 - REPORT_CHARACTERS :]}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from planck_nb.agent.calling.data_frames import table_text
 from planck_nb.agent.calling.images import describe, picture_of, too_large
 from planck_nb.ai.messages import ImagePart, TextPart
+from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import encodable, head_and_tail
 
 MAX_RESULT_LINES = 2_000
@@ -152,11 +153,14 @@ def _name(value: object) -> str:
 def _bounded(text: str) -> str:
     if len(text) > _HUGE:
         text = _ends(text)
-    return head_and_tail(encodable(text), characters=MAX_RESULT_CHARACTERS, lines=MAX_RESULT_LINES)
+    text = encodable(text)
+    return head_and_tail(text, characters=MAX_RESULT_CHARACTERS, lines=MAX_RESULT_LINES, around=around_secret)
 
 
 def _ends(text: str) -> str:
     """The beginning and the end of a text that is too long to be split into lines as a whole."""
     head = "".join(text[: MAX_RESULT_CHARACTERS // 2].splitlines(keepends=True)[: MAX_RESULT_LINES // 2])
+    head = text[: around_secret(text, len(head))[0]]
     tail = "".join(text[-MAX_RESULT_CHARACTERS // 4 :].splitlines(keepends=True)[-MAX_RESULT_LINES // 4 :])
+    tail = text[around_secret(text, len(text) - len(tail))[1] :]
     return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out …]\n{tail}"

@@ -96,32 +96,6 @@ class Compactor(ABC):
         return type(self).should is not Compactor.should
 
     @property
-    def description(self) -> JsonObject:
-        """What a session stores about the compactor: its name, or all that `from_description` needs."""
-        return {"name": type(self).__qualname__}
-
-    @staticmethod
-    def from_description(description: Mapping[str, Any], model: Model | None = None) -> Compactor:
-        """Make a compactor that `build` made before.
-
-        Args:
-            description: The description of that compactor.
-            model: The model that writes the summary, None for the agent's own.
-
-        Returns:
-            The compactor.
-
-        Raises:
-            ConfigError: It was made by the user's own code, or the description is damaged.
-        """
-        if name := description.get("name"):
-            raise ConfigError(f"its compactor {name} is a function or class that is not stored")
-        try:
-            return Compactor.build(model, ratio=description["ratio"], keep_recent=description["keep_recent"])
-        except (KeyError, TypeError, ConfigError):
-            raise ConfigError("what the session stored about its compactor is damaged") from None
-
-    @property
     def foresees(self) -> bool:
         """Deprecated name of `compacts_ahead`."""
         warnings.warn("Compactor.foresees is now Compactor.compacts_ahead.", DeprecationWarning, stacklevel=2)
@@ -214,8 +188,7 @@ class _Summarising(Compactor):
         self._ratio = ratio
         self._keep_recent = keep_recent
 
-    @property
-    def description(self) -> JsonObject:
+    def stored(self) -> JsonObject:
         own: JsonObject = {}
         if self._model is not None:
             own = {"model": str(self._model), "model_source": model_source(self._model)}
@@ -273,13 +246,9 @@ class _WithFallback(Compactor):
     """Uses one compactor, and a second one if the first fails; the second one decides when to compact."""
 
     def __init__(self, first: Compactor, second: Compactor, timeout: float) -> None:
-        self._first = first
+        self.first = first
         self._second = second
         self._timeout = timeout
-
-    @property
-    def description(self) -> JsonObject:
-        return self._first.description
 
     def should(self, context_usage: ContextUsage) -> bool:
         return self._second.should(context_usage)
@@ -287,7 +256,7 @@ class _WithFallback(Compactor):
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         try:
             async with asyncio.timeout(self._timeout):
-                return checked(await self._first.compact(messages, context_usage), messages)
+                return checked(await self.first.compact(messages, context_usage), messages)
         except Exception:  # noqa: BLE001 - the user's own code may fail in any way
             return await self._second.compact(messages, context_usage)
 
@@ -296,12 +265,9 @@ class _FromFunction(Compactor):
     """Calls a function with the messages, and the context usage if it accepts it; a sync one runs in a thread."""
 
     def __init__(self, function: Callable[..., object]) -> None:
+        self.name = str(getattr(function, "__qualname__", type(function).__qualname__))
         self._function = function
         self._argument_count = _argument_count(function)
-
-    @property
-    def description(self) -> JsonObject:
-        return {"name": str(getattr(self._function, "__qualname__", type(self._function).__qualname__))}
 
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         arguments = (messages, context_usage)[: self._argument_count]
@@ -340,6 +306,49 @@ def as_compactor(candidate: object) -> Compactor:
     if callable(candidate) and not isinstance(candidate, type):
         return _FromFunction(candidate)
     raise UsageError(f"{candidate!r} is not a compactor; pass a Compactor or a function of the messages.")
+
+
+def stored_compactor(compactor: Compactor) -> JsonObject:
+    """What a session stores about a compactor.
+
+    This is no method, so that whatever attributes a user's subclass has, they are not stored.
+
+    Args:
+        compactor: The compactor.
+
+    Returns:
+        All that `restored_compactor` needs, or the name of the user's own function or class.
+    """
+    match compactor:
+        case _WithFallback():
+            return stored_compactor(compactor.first)
+        case _Summarising():
+            return compactor.stored()
+        case _FromFunction():
+            return {"name": compactor.name}
+        case _:
+            return {"name": type(compactor).__qualname__}
+
+
+def restored_compactor(stored: Mapping[str, Any], model: Model | None = None) -> Compactor:
+    """Make a compactor that `Compactor.build` made before.
+
+    Args:
+        stored: What `stored_compactor` returned for that compactor.
+        model: The model that writes the summary, None for the agent's own.
+
+    Returns:
+        The compactor.
+
+    Raises:
+        ConfigError: It was made by the user's own code, or what was stored is damaged.
+    """
+    if name := stored.get("name"):
+        raise ConfigError(f"its compactor {name} is a function or class that is not stored")
+    try:
+        return Compactor.build(model, ratio=stored["ratio"], keep_recent=stored["keep_recent"])
+    except (KeyError, TypeError, ConfigError):
+        raise ConfigError("what the session stored about its compactor is damaged") from None
 
 
 def checked(result: object, messages: Sequence[Message]) -> Compact | None:

@@ -6,10 +6,13 @@ import asyncio
 import threading
 from itertools import pairwise
 
+import pytest
+
 from planck_nb import Agent, Tool
 from planck_nb.agent.calling.progress import INTERVAL, REPORT_CHARACTERS, ProgressReporter
 from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.agent.state import fold
+from planck_nb.base.secrets import LONGEST
 from planck_nb.testing import Call, Reply, scripted_model
 
 
@@ -68,3 +71,18 @@ async def test_nothing_is_shown_once_closed() -> None:
     late.join()
     await asyncio.sleep(0)
     assert reports == ["before"]
+
+
+@pytest.mark.parametrize("size", [REPORT_CHARACTERS, 3 * REPORT_CHARACTERS, 60_000])
+@pytest.mark.parametrize("shown", [6, 15, 27])
+async def test_no_end_of_a_secret_is_shown(monkeypatch: pytest.MonkeyPatch, size: int, shown: int) -> None:
+    secret = "hunter2-very-long-and-secret"
+    monkeypatch.setenv("DB_PASSWORD", secret)
+    for kept in (REPORT_CHARACTERS - 1, 2 * LONGEST):
+        reports: list[str] = []
+        progress = ProgressReporter(reports.append)
+        progress("." * size + secret + "." * (kept - shown))
+        progress("," * 10)
+        progress.close()
+        assert reports
+        assert not any(secret[at : at + 5] in text for text in reports for at in range(len(secret) - 4))
