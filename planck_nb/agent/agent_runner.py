@@ -21,6 +21,7 @@ from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.agent.wait_graph import Participant, within
+from planck_nb.ai.context_windows import is_reported
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.stored_options import stored_options
@@ -391,11 +392,22 @@ class AgentRunner:
     async def _answer(self, turn: TurnRunner) -> None:
         """The task of one turn. A turn that was cancelled or failed is ended by `_answered`."""
         self._load_prompt_parts()
+        await self._look_up_window(turn)
         with within(self._participant):
             reply = await run_turn(turn, turn.prompts)
         task = asyncio.current_task()
         if task is not None and not task.cancelling():
             self._end_turn(task, reply=reply)
+
+    async def _look_up_window(self, turn: TurnRunner) -> None:
+        """Learn the context window of a local model from its server, before the first request to it."""
+        model = self._setup.model
+        if not is_reported(model):
+            return
+        known = await self._setup.client.with_reported_window(model)
+        if known != model and self._setup.model is model:
+            self._setup.model = turn.model = known
+            self.emit_changed()
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         """The turn's task is done, perhaps cancelled before its first step."""

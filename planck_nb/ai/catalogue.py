@@ -94,7 +94,7 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
     own = {model.alias or model.id: model for model in _own.values() if model.provider == provider_name}
     template = Model(provider_name, "", api_of(provider_name, base_url), base_url=base_url, api_key=api_key)
     if known.discovered or (known.foreign_api is not None and not is_first_party(template)):
-        found = discovery.models_of(template)
+        found = [as_found(model) for model in discovery.models_of(template)]
     else:
         ids = (*known.models, *_snapshot().get(provider_name, {}))
         found = [get_model(provider_name, model_id, base_url=base_url, api_key=api_key) for model_id in ids]

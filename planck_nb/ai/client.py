@@ -19,6 +19,7 @@ from planck_nb.ai import discovery
 from planck_nb.ai.auth import Authenticator, secrets_in
 from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.request_key import canonical_request
+from planck_nb.ai.context_windows import ContextWindows, is_reported
 from planck_nb.ai.dialect import Decoder, Dialect, Pause, WireRequest
 from planck_nb.ai.dialects.json_wire import write_json
 from planck_nb.ai.framing import splitter
@@ -361,27 +362,72 @@ class Client:
                 raise
             missing = error
         request_info = CassetteRequest(model, context, options, builder, key=key, missing=missing)
-        model = await self._with_context_window(model, key, self._active_cassette)
+        model = await self._with_context_window(model)
         return _PendingRequest(model, context, options, builder, request_info=request_info, refused=self._refused)
 
-    async def _with_context_window(self, model: Model, key: str | None, cassette: Cassette | None) -> Model:
+    async def with_reported_window(self, model: Model, *, refresh: bool = False) -> Model:
+        """Look up the context window that the server of a local model runs it with.
+
+        Args:
+            model: The model.
+            refresh: Whether to look it up again, because the server may have been restarted.
+
+        Returns:
+            The model with that window; the model as it is if its window was set by hand, if its server is not one of
+            Ollama or llama.cpp, or if the server does not answer within two seconds.
+        """
+        cassette = self._active_cassette
+        if not is_reported(model) or self._custom_transport is not None:
+            return model
+        if cassette is not None and cassette.mode == "replay":  # there is no server
+            return model
+        try:
+            place = (base_url_of(model), model.id)
+            if refresh or place not in self._windows:
+                key = self.key_for(model)
+                window = await discovery.context_window_of(model, key, self._open_transport())
+                self._windows[place] = window
+                if window is not None:
+                    self._context_windows.forget(model)
+        except (PlanckError, OSError, ValueError, LookupError, TypeError, AttributeError):
+            return model
+        window = self._windows[place]
+        if window is None or window == model.context_window:
+            return model
+        return replace(model, context_window=window, found=model.found and replace(model.found, context_window=window))
+
+    def context_window(self, model: Model, options: Options | None = None) -> int | None:
+        """Look up how long a request to a model may be, without asking its server.
+
+        Args:
+            model: The model.
+            options: The options of the request.
+
+        Returns:
+            Tokens: the model's context window, or less if its server has refused a shorter request; None if nothing is
+            known.
+        """
+        return self._context_windows.window(model, options or Options())
+
+    def refused(self, model: Model, tokens: int) -> None:
+        """Remember for the whole process that a model's server refuses requests of more than so many tokens.
+
+        Args:
+            model: The model.
+            tokens: The most tokens that a request may have.
+        """
+        self._context_windows.refused(model, tokens)
+
+    @property
+    def _context_windows(self) -> ContextWindows:
+        return known_servers(self._custom_transport).windows
+
+    async def _with_context_window(self, model: Model) -> Model:
         """The model; one of Ollama with its context length, without which the server cuts a conversation silently.
 
         Its server is asked once. If that fails, the request is sent as it is, and meets the same error.
         """
-        if model.api != "ollama" or model.context_window is not None:
-            return model
-        if self._custom_transport is not None or (
-            cassette is not None and cassette.mode == "replay"
-        ):  # there is no server
-            return model
-        place = (base_url_of(model), model.id)
-        if place not in self._windows:
-            try:
-                self._windows[place] = await discovery.context_window_of(model, key, self._open_transport())
-            except (PlanckError, OSError, ValueError):
-                return model
-        return replace(model, context_window=self._windows[place])
+        return await self.with_reported_window(model) if model.api == "ollama" else model
 
     def _open_transport(self) -> Transport:
         if self._transport is None:

@@ -85,13 +85,28 @@ def _may_answer(url: str) -> bool:
 
 
 async def context_window_of(model: Model, key: str | None, transport: Transport) -> int | None:
-    """The context length of an Ollama model, None if its server does not name it.
+    """The context length of a model of Ollama or llama.cpp, None if its server does not name it.
 
     Raises `PlanckError`, `OSError` and `ValueError` if the server does not answer as it should.
     """
     async with asyncio.timeout(_PATIENCE):
-        facts = await _Server(transport, model, key).post("/api/show", {"model": model.id})
-    return _window(facts) if isinstance(facts, dict) else None
+        server = _Server(transport, model, key)
+        if model.api == "ollama":
+            facts = await server.post("/api/show", {"model": model.id})
+            return _window(facts) if isinstance(facts, dict) else None
+        try:
+            return _running_window(await server.get("/props"))
+        except _UNUSABLE:  # a router of several models has none of its own
+            rows = (await server.get("/models")).get("data")
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and row.get("id") == model.id and isinstance(meta := row.get("meta"), dict):
+            return context_length(meta.get("n_ctx"))
+    return None
+
+
+def _running_window(props: Any) -> int | None:  # noqa: ANN401 - any JSON value
+    """The context length of each of a llama.cpp server's slots. Raises one of `_UNUSABLE` if it is not named."""
+    return context_length(props["default_generation_settings"]["n_ctx"])
 
 
 async def _models(template: Model, transport: Transport) -> list[Model]:
@@ -130,7 +145,7 @@ async def _running(model: Model, server: _Server) -> Model:
     """A llama.cpp model as its server runs it: usually with less context than it was trained for."""
     try:
         props = await server.get("/props")
-        window = context_length(props["default_generation_settings"]["n_ctx"])
+        window = _running_window(props)
         sees = (props.get("modalities") or {}).get("vision")
     except _UNUSABLE:
         return model

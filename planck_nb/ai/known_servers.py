@@ -10,6 +10,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from planck_nb.ai.context_windows import ContextWindows
 from planck_nb.ai.models import Model
 from planck_nb.ai.rate_limiter import RateLimiter
 from planck_nb.base.forks import call_in_forks
@@ -22,9 +23,10 @@ _MOST = 256
 
 
 class KnownServers:
-    """The servers that have answered, and a rate limiter for each model and key at each of them."""
+    """The servers that have answered, a rate limiter for each model and key at each of them, and what they refused."""
 
     def __init__(self) -> None:
+        self.windows = ContextWindows()
         self._lock = threading.Lock()
         self._reached: OrderedDict[str, None] = OrderedDict()
         self._limiters: OrderedDict[tuple[object, ...], RateLimiter] = OrderedDict()

@@ -37,6 +37,10 @@ _FACTS: Mapping[str, Any] = {
 """The fields of a model that its user may replace without changing which model it is, with their types."""
 
 
+_REPORTED = ("context_window", "thinking", "thinking_levels", "modalities")
+"""The fields that a server may report about a model that it runs."""
+
+
 def model_source(model: Model) -> JsonObject:
     """Describe how a model was found, without any secret.
 
@@ -47,8 +51,8 @@ def model_source(model: Model) -> JsonObject:
         JSON data for `find_again`, always with `api`. The rest is there only if it applies: `alias`; the place, which
         is `base_url`, `identifier` (the key is in the variable `<IDENTIFIER>_API_KEY`) and `has_api_key`; `credentials`
         ("api_key" or "auth") if they were given by hand; `overrides`, the facts that differ from those that were looked
-        up; `handmade` if the model was not looked up at all; and `left_out`, the names of the parts that are secret or
-        are not JSON data.
+        up; `reported`, the facts that its server has reported; `handmade` if the model was not looked up at all; and
+        `left_out`, the names of the parts that are secret or are not JSON data.
 
     Example:
         >>> from planck_nb import ai
@@ -61,6 +65,7 @@ def model_source(model: Model) -> JsonObject:
     if base is not None and (str(base), _place(base)) != (str(model), _place(model)):
         base = None
     overrides, left_out = _overrides(model, base or Model(model.provider, model.id, model.api))
+    reported = None if base is None or model.alias else _reported(base)
     address = _open_address(model.base_url) if model.base_url else None
     if address != (model.base_url or None):
         left_out.append("base_url")
@@ -72,6 +77,7 @@ def model_source(model: Model) -> JsonObject:
         "has_api_key": None if model.has_api_key else False,
         "credentials": _credentials(model),
         "overrides": overrides or None,
+        "reported": reported or None,
         "left_out": left_out or None,
     }
     return {"api": model.api, **{name: value for name, value in parts.items() if value is not None}}
@@ -163,6 +169,8 @@ def _at_place(provider_name: str, model_id: str, source: Mapping[str, Any]) -> M
     )
     if base_url and not is_first_party(found):
         found = replace(found, pricing=None)
+    if reported := source.get("reported"):
+        found = replace(found, **_decoded({name: reported[name] for name in _REPORTED if name in reported}))
     return found if source.get("handmade") else as_found(found)
 
 
@@ -226,6 +234,12 @@ def _overrides(model: Model, base: Model) -> tuple[JsonObject, list[str]]:
             value = value.named()
         found[name] = _storable(value, name, left_out)
     return found, left_out
+
+
+def _reported(base: Model) -> JsonObject:
+    """The facts of a model as it was looked up that only its server has reported."""
+    found, _ = _overrides(base, catalogued(base.provider, base.id))
+    return {name: value for name, value in found.items() if name in _REPORTED}
 
 
 def _storable(value: Any, name: str, left_out: list[str]) -> Any:  # noqa: ANN401 - JSON data

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
+from planck_nb.ai.context_windows import read_refusal
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import address_of, key_variables_of
 from planck_nb.ai.rate_limit_headers import exhausted_until, retry_after
@@ -76,7 +77,7 @@ def status_error(
         "later": f"in {_duration(wait)}" if wait else "later",
     }
     quote = quoted(words)
-    return error_class(
+    error = error_class(
         f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
         status=status,
         retry_after=wait,
@@ -85,6 +86,10 @@ def status_error(
         model=model.id,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
     )
+    if isinstance(error, ContextOverflowError):
+        refusal = read_refusal(words)
+        error.tokens, error.limit = refusal.tokens, refusal.limit
+    return error
 
 
 _Meaning: TypeAlias = tuple[type[ProviderStatusError], str, str]

@@ -18,6 +18,7 @@
     │   │   ├─ AuthenticationError
     │   │   ├─ BadRequestError
     │   │   │   └─ ContextOverflowError
+    │   │   │      └─ PromptTooLongError
     │   │   ├─ NotFoundError
     │   │   ├─ RateLimitError
     │   │   │   └─ QuotaExceededError
@@ -156,7 +157,17 @@ class BadRequestError(ProviderStatusError):
 
 
 class ContextOverflowError(BadRequestError):
-    """The conversation is longer than the model's context window."""
+    """The conversation is longer than the model's context window.
+
+    `tokens` is the size of the request and `limit` the size that it may have, None where the server named none.
+    """
+
+    tokens: int | None = None
+    limit: int | None = None
+
+
+class PromptTooLongError(ContextOverflowError):
+    """A prompt alone is longer than the model's context window; it stays in the history and is not sent again."""
 
 
 class NotFoundError(ProviderStatusError):

@@ -156,7 +156,7 @@ class Controller:
         base_url = options.get("base-url")
         if base_url and "model" not in options:
             raise UsageError("--base-url needs --model: it is the address of that model's server.")
-        model = self.workspace.model(options["model"], base_url=base_url) if "model" in options else None
+        model = await self.workspace.find_model(options["model"], base_url=base_url) if "model" in options else None
         notice = ""
         before = self.workspace.agents.get(name)
         if before is None:

@@ -5,7 +5,9 @@ All end with the same step: the agents that the session has not are stopped, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from planck_nb.agent.limits import SessionSpend
@@ -25,7 +27,7 @@ from planck_nb.workspace.agent_restorer import ToolResolver, restore_agents
 from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.default_model import paced
 from planck_nb.workspace.session_store import SessionStore
-from planck_nb.workspace.stored_agents import AgentFinder, LiveAgent
+from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
 from planck_nb.workspace.stored_power import WAITING, StoredPower, left_out_sentence, read_power
 from planck_nb.workspace.trusted_config import TrustedConfig
 
@@ -128,7 +130,7 @@ class SessionNavigation:
             unanswered = await read_unanswered(session)
             damage = str(await run_in_thread(partial(read_damage, session.info)))
             finder = await self._finder(session, power, live or {}, model)
-            found = finder.find(_staying(members), strict=strict)
+            found = await self._with_reported_windows(finder.find(_staying(members), strict=strict))
             await current.leave()
         except BaseException:
             session.close()
@@ -169,7 +171,16 @@ class SessionNavigation:
         problems = [f"{agent.name} does not belong to this conversation and was stopped." for agent in gone]
         finder = await self._finder(session, power, current.former, None)
         missing = [member for agent_id, member in staying.items() if agent_id not in current.registry]
-        return problems + await restore_agents(finder.find(missing), current.factory, current.toolbox, find)
+        found = await self._with_reported_windows(finder.find(missing))
+        return problems + await restore_agents(found, current.factory, current.toolbox, find)
+
+    async def _with_reported_windows(self, found: Sequence[FoundAgent]) -> list[FoundAgent]:
+        """The agents, with the context windows that the servers of their models have now."""
+        client = self._current.client
+        unique = {id(each.model): each.model for each in found}
+        models = await asyncio.gather(*(client.with_reported_window(model, refresh=True) for model in unique.values()))
+        known = dict(zip(unique, models, strict=True))
+        return [replace(each, model=known[id(each.model)]) for each in found]
 
     async def _read_power(self, session: Session, *, trusted: bool) -> StoredPower:
         """Read what the session may give its agents."""

@@ -275,4 +275,4 @@ def _harmless(source: JsonObject) -> JsonObject:
             f"this session was not written by you on this machine, so the server and the key that it names "
             f"({source.get('base_url') or source.get('identifier')}) are not used"
         )
-    return {key: value for key, value in source.items() if key not in {"overrides", "handmade"}}
+    return {key: value for key, value in source.items() if key not in {"overrides", "handmade", "reported"}}

@@ -291,6 +291,24 @@ class Workspace:
         """
         return self._config.model(reference, base_url=base_url)
 
+    async def find_model(self, reference: str, *, base_url: str | None = None) -> Model:
+        """Find a model by name like `model`, with the context window that the server of a local model has now.
+
+        Args:
+            reference: An alias or "provider:id".
+            base_url: The address of its server, None for the usual one.
+
+        Returns:
+            The model. Its window is unknown if its server does not answer within two seconds.
+
+        Raises:
+            ModelError: There is no such model.
+            ConfigError: `base_url` is not a URL.
+            TrustError: The folder has settings or models that are not trusted.
+        """
+        model = self.model(reference, base_url=base_url)
+        return await self._current.client.with_reported_window(model, refresh=True)
+
     @property
     def cassette(self) -> Cassette | None:
         """Records or replays the requests to models; None for neither."""
@@ -318,7 +336,8 @@ class Workspace:
         if self._model is None and not self.config.default_model and (recorded := self._recorded_model()) is not None:
             self._model = get_model(recorded, own=self.config.models)
         if self._model is None:
-            self._model, notice = await choose_model(self.config)
+            model, notice = await choose_model(self.config)
+            self._model = await self._current.client.with_reported_window(model)
         return self._model, notice
 
     def set_default_model(self, model: Model) -> None:

@@ -51,7 +51,7 @@ async def model(notebook: Notebook, model: str | None, base_url: str | None) -> 
     workspace, current = notebook.workspace, notebook.controller.current
     agent = workspace.agents.get(current)
     if model:
-        chosen = workspace.model(model, base_url=base_url)
+        chosen = await workspace.find_model(model, base_url=base_url)
         workspace.set_default_model(chosen)
         if agent is not None:
             agent.model = chosen

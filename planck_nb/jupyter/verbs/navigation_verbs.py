@@ -133,7 +133,7 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
         raise UsageError("--base-url needs --model: it is the address of that model's server.")
     if take_over and not session:
         raise UsageError("--take-over needs the name of the session.")
-    chosen = workspace.model(model, base_url=base_url) if model else None
+    chosen = await workspace.find_model(model, base_url=base_url) if model else None
     notices = await workspace.resume(
         session, find=_tool_resolver(notebook), model=chosen, trust=trust, take_over=take_over
     )

@@ -1,0 +1,144 @@
+"""How long a request to a model may be: what servers report, what they refuse, and the sentences that say so."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from planck_nb.ai.models import Model
+from planck_nb.ai.numbers import context_length, token_count
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.request import Options
+from planck_nb.base.errors import PlanckError
+
+_MOST = 1_000
+"""How many models are remembered."""
+
+_LOOKED_AT = 4_000
+
+_NUMBER = r"(\d[\d,_]{0,15})"
+_OF = r"(?: (?:is|of|only|at most))*:? ?\(?"
+_LIMITS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:context|prompt|sequence|input)[ _-](?:length|size|window|limit)(?: limit)?{_OF}{_NUMBER}",
+        rf"max(?:imum)?(?: allowed)?(?: \w+)? (?:length|number of tokens allowed|tokens){_OF}{_NUMBER}",
+        rf"(?:>|<=|≤|exceeds?(?: the)?(?: limit(?: of)?)?) ?{_NUMBER}",
+        rf"{_NUMBER} maximum context",
+    )
+)
+_SIZES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"\brequested (?:about )?{_NUMBER}",
+        rf"\b(?:resulted in|contains|given:|has) {_NUMBER}",
+        rf"\b(?:request|input|count|length|prompt)(?: of)? \({_NUMBER}",
+        rf"\bkeep the first {_NUMBER}",
+        rf"too long: {_NUMBER}",
+        rf"{_NUMBER} (?:input tokens|tokens) (?:>|exceed)",
+    )
+)
+_SUM = re.compile(rf"{_NUMBER} \+ {_NUMBER} > {_NUMBER}")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The sizes in a server's sentence about a request that is too long.
+
+    Args:
+        tokens: The tokens of the request, None if the sentence does not name them.
+        limit: The tokens that a request may have, None if the sentence does not name them.
+    """
+
+    tokens: int | None = None
+    limit: int | None = None
+
+
+def read_refusal(words: str) -> Refusal:
+    """Read the sizes in a server's sentence about a request that is too long."""
+    words = words[:_LOOKED_AT]
+    if (found := _SUM.search(words)) is not None:  # input, output and limit
+        read, written, limit = map(_tokens, found.groups())
+        return Refusal(None if read is None or written is None else read + written, context_length(limit))
+    limit = min(filter(None, _found(_LIMITS, words)), default=None)
+    sizes = [size for size in _found(_SIZES, words) if size is not None and (limit is None or size > limit)]
+    return Refusal(max(sizes, default=None), context_length(limit))
+
+
+def _found(patterns: Iterable[re.Pattern[str]], words: str) -> Iterator[int | None]:
+    for pattern in patterns:
+        for match in pattern.finditer(words):
+            yield _tokens(match[1])
+
+
+def _tokens(digits: str) -> int | None:
+    return token_count(int(digits.replace(",", "").replace("_", "")))
+
+
+class ContextWindows:
+    """The context windows of models at their servers, as far as these have reported or refused something."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bounds: dict[tuple[str, str], int] = {}
+
+    def refused(self, model: Model, tokens: int) -> None:
+        """Remember that requests of more than `tokens` tokens are too long for a model at its server."""
+        if (place := _place(model)) is None or tokens < 1:
+            return
+        with self._lock:
+            self._bounds[place] = min(tokens, self._bounds.pop(place, tokens))
+            while len(self._bounds) > _MOST:
+                del self._bounds[next(iter(self._bounds))]
+
+    def forget(self, model: Model) -> None:
+        """Forget what was refused, because the server has reported its window anew."""
+        if (place := _place(model)) is not None:
+            with self._lock:
+                self._bounds.pop(place, None)
+
+    def window(self, model: Model, options: Options) -> int | None:
+        """The tokens that a request to a model may have, None if nothing is known.
+
+        Args:
+            model: The model.
+            options: The options of the request.
+        """
+        place = _place(model)
+        bound = None if place is None else self._bounds.get(place)
+        known = [size for size in (window_in_request(model, options), bound) if size is not None]
+        return min(known, default=None)
+
+
+def window_in_request(model: Model, options: Options) -> int | None:
+    """The context window of a model, which for Ollama is the one that the request sets; None if it is unknown."""
+    if model.api == "ollama":
+        parameters = options.over(model.options).extra.get("options")
+        if isinstance(parameters, Mapping) and (size := context_length(parameters.get("num_ctx"))) is not None:
+            return size
+    return model.context_window
+
+
+def cuts_silently(model: Model) -> bool:
+    """Whether the server drops the beginning of a conversation that is too long, rather than refusing it."""
+    return model.api == "ollama"
+
+
+def is_reported(model: Model) -> bool:
+    """Whether the server, rather than the user or the catalogue, is to say how large the model's window is."""
+    if model.api != "ollama" and model.provider != "llama_cpp":
+        return False
+    if model.unavailable is not None:
+        return False
+    if model.context_window is None:
+        return True
+    return not model.alias and model.found is not None and model.found.context_window == model.context_window
+
+
+def _place(model: Model) -> tuple[str, str] | None:
+    try:
+        return base_url_of(model), str(model)
+    except PlanckError:  # it needs no server, or has no usable address
+        return None

@@ -1,0 +1,56 @@
+"""The sizes in the sentences of servers that refuse a request as too long, and what is remembered of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.wire import CHAT
+
+from planck_nb import ai
+from planck_nb.ai.context_windows import ContextWindows, Refusal, read_refusal
+
+SENTENCES = [
+    ("request (22019 tokens) exceeds the available context size (4096 tokens), try increasing it", 22_019, 4_096),
+    ("The maximum context length is 4097 tokens. However, you requested 5000 tokens (4000 in the messages).",
+     5_000, 4_097),
+    ("This model's maximum context length is 128000 tokens. However, your messages resulted in 140123 tokens.",
+     140_123, 128_000),
+    ("prompt is too long: 208310 tokens > 200000 maximum", 208_310, 200_000),
+    ("input length and `max_tokens` exceed context limit: 199999 + 21333 > 200000", 221_332, 200_000),
+    ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", 1_200_000, 1_048_576),
+    ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 537_812, 131_072),
+    ("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", 40_000, 32_768),
+    ("Trying to keep the first 6000 tokens, but the model is loaded with context length of only 4096 tokens",
+     6_000, 4_096),
+    ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", 5_000, 4_096),
+    ("Input length (5000 tokens) exceeds the maximum allowed length (4090 tokens).", 5_000, 4_090),
+    ("This model's maximum context length is 8,192 tokens, however you requested 9,001 tokens", 9_001, 8_192),
+    ("Your input exceeds the context window of this model.", None, None),
+    ("context length " + "9" * 400, None, None),
+    ("", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "tokens", "limit"), SENTENCES)
+def test_the_sizes_in_a_refusal_are_read(words: str, tokens: int | None, limit: int | None) -> None:
+    assert read_refusal(words) == Refusal(tokens, limit)
+
+
+def test_the_smallest_size_that_was_refused_is_the_window_until_the_server_reports_another() -> None:
+    windows, options = ContextWindows(), ai.Options()
+    assert windows.window(CHAT, options) is None
+    windows.refused(CHAT, 5_000)
+    windows.refused(CHAT, 8_000)
+    assert windows.window(CHAT, options) == 5_000
+    assert windows.window(replace(CHAT, context_window=3_000), options) == 3_000
+    assert windows.window(replace(CHAT, base_url="http://127.0.0.1:8/v1"), options) is None
+    windows.forget(CHAT)
+    assert windows.window(CHAT, options) is None
+
+
+def test_the_window_of_ollama_is_the_one_that_the_request_sets() -> None:
+    model = ai.get_model("ollama:qwen")
+    options = ai.Options(extra={"options": {"num_ctx": 2_048}})
+    assert ContextWindows().window(replace(model, context_window=8_192), options) == 2_048
+    assert ContextWindows().window(replace(model, options=options), ai.Options()) == 2_048
