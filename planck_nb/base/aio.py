@@ -250,17 +250,30 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-async def run_in_thread(function: Callable[[], T]) -> T:
+async def run_in_thread(function: Callable[[], T], *, interruptible: bool = False) -> T:
     """Run a blocking function in a daemon thread of its own, with the caller's context variables.
 
     Unlike with `asyncio.to_thread`, a function that never returns delays neither other functions nor the exit of the
     interpreter: cancelling the await leaves the thread behind. An idle thread waits a while for more work, because
     starting a thread is expensive. The event loop first blocks for a moment, because waking it takes longer than most
     quick functions do.
+
+    Args:
+        function: The function.
+        interruptible: Whether cancelling the await raises `KeyboardInterrupt` in the function, as Ctrl-C does in the
+            main thread: at its next Python instruction, and so not before a call such as `time.sleep` returns.
+
+    Returns:
+        What the function returns.
     """
     call = _ThreadCall(partial(contextvars.copy_context().run, function))
     _threads.run(call)
-    return await call.outcome()
+    try:
+        return await call.outcome()
+    except asyncio.CancelledError:
+        if interruptible:
+            call.interrupt()
+        raise
 
 
 class _ThreadCall(Generic[T]):
@@ -279,16 +292,32 @@ class _ThreadCall(Generic[T]):
         self._awaited: asyncio.Future[None] | None = None
         self._result: T | None = None
         self._failure: Exception | None = None
+        self._running = threading.Lock()
+        """Held while `_thread` changes or is interrupted."""
+        self._thread: int | None = None
+        self._interrupted = False
 
     def __call__(self) -> Callable[[], None]:
         """Run the function in the thread. Returns a callable that delivers the outcome to the loop."""
+        self._thread = threading.get_ident()
         try:
             self._result = self._function()
         except Exception as error:  # noqa: BLE001 - every exception is raised in the awaiting task
             self._failure = RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
         except BaseException as error:  # noqa: BLE001 - SystemExit or KeyboardInterrupt in a task would end the kernel
             self._failure = RuntimeError(f"{type(error).__name__}: {error}")
+        with self._running:
+            thread, self._thread = self._thread, None
+        if self._interrupted:  # too late for the function, and not meant for the next one in this thread
+            _raise_in_thread(thread, None)
         return self._hand_over
+
+    def interrupt(self) -> None:
+        """Raise `KeyboardInterrupt` in the function if it runs."""
+        with self._running:
+            if self._thread is not None:
+                self._interrupted = True
+                _raise_in_thread(self._thread, KeyboardInterrupt)
 
     async def outcome(self) -> T:
         """Wait on the event loop for the function. Returns its result, or raises its exception."""
@@ -346,6 +375,10 @@ class _Threads:
         self._idle.clear()
 
     def _serve(self, inbox: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:
+        with suppress(KeyboardInterrupt):  # came too late for its function, and this thread is not idle yet
+            self._work(inbox)
+
+    def _work(self, inbox: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:
         while True:
             try:
                 hand_over = inbox.get(timeout=IDLE)()
@@ -359,6 +392,15 @@ class _Threads:
             with suppress(RuntimeError):  # the loop is closed, so no task waits
                 hand_over()
             del hand_over  # an idle thread keeps no result alive
+
+
+def _raise_in_thread(thread: int | None, exception: type[BaseException] | None) -> None:
+    """Raise an exception in a thread at its next Python instruction; None takes back one that it has not raised yet."""
+    import ctypes  # noqa: PLC0415 - 13 ms, paid with the first function that is interrupted
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread or 0), ctypes.py_object() if exception is None else ctypes.py_object(exception)
+    )
 
 
 _threads = _Threads()

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -19,6 +20,13 @@ OTHER_LOOP = (
 )
 
 _PULSE = 0.1
+
+_ENDING = 3.0
+"""Seconds in which what was interrupted may end before another interrupt cancels it again."""
+
+_PACKAGE = "planck_nb."
+_CALLING = "planck_nb.agent.calling."
+"""Where tools are called."""
 
 NEST_ASYNCIO_WARNING = (
     "nest_asyncio is active in this kernel: messages that arrive while it runs a nested loop are lost and "
@@ -75,30 +83,77 @@ def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.
 
         nest_asyncio2.apply(loop)
     task = loop.create_task(coroutine)
-    with _interrupt_cancels(task, loop) as interrupted:
-        try:
-            return loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            if interrupted():
-                raise KeyboardInterrupt from None
-            raise
+    with interrupts_cancel(task, loop) as interrupted:
+        while True:
+            try:
+                return loop.run_until_complete(task)
+            except asyncio.CancelledError:
+                if interrupted():
+                    raise KeyboardInterrupt from None
+                raise
+            except KeyboardInterrupt:  # of another task, which it has ended; this one must not be left behind
+                if task.done():
+                    raise
+                task.cancel()
 
 
 @contextmanager
-def _interrupt_cancels(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> Iterator[Callable[[], bool]]:
-    """While the block runs, SIGINT cancels the task instead of raising wherever the loop happens to be."""
+def interrupts_cancel(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> Iterator[Callable[[], bool]]:
+    """While the block runs, SIGINT cancels the task instead of raising wherever the loop happens to be.
+
+    More interrupts do nothing while the task ends, since a second cancellation would cut that short; after a few
+    seconds they cancel it again. A tool that blocks the event loop is interrupted itself.
+
+    Args:
+        task: The task to cancel.
+        loop: Its event loop, which runs in this thread.
+
+    Yields:
+        A function that returns whether there was an interrupt.
+    """
     if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
         yield lambda: False
         return
-    seen = False
+    last: float | None = None
 
-    def on_interrupt(_number: int, _frame: FrameType | None) -> None:
-        nonlocal seen
-        seen = True
-        loop.call_soon_threadsafe(task.cancel)
+    def on_interrupt(_number: int, frame: FrameType | None) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if last is None or now - last > _ENDING:
+            last = now
+            loop.call_soon_threadsafe(task.cancel)
+        if _in_code_of_a_tool(frame):
+            raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield lambda: seen
+        yield lambda: last is not None
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interrupts_raise() -> Iterator[None]:
+    """While the block runs, SIGINT raises `KeyboardInterrupt`, for code that blocks the event loop."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _in_code_of_a_tool(frame: FrameType | None) -> bool:
+    """Whether the frame is of a user's function that runs as a tool on the event loop, and of no tool of this package.
+
+    An interrupt there becomes a failure of the call, wherever it strikes. The package's own code is not interrupted,
+    because it may be about to note what it has changed.
+    """
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.startswith(_PACKAGE):
+            return module.startswith(_CALLING)
+        frame = frame.f_back
+    return False

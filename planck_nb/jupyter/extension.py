@@ -7,21 +7,32 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from IPython import get_ipython
-from IPython.core.async_helpers import get_asyncio_loop
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import needs_local_scope, no_var_expand
 from IPython.display import publish_display_data
+from IPython.lib.pretty import RepresentationPrinter
 
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.config import Config
 from planck_nb.jupyter import syntax
-from planck_nb.jupyter.bridge import NEST_ASYNCIO_WARNING, OTHER_LOOP, awake, nest_asyncio_is_active, wait_for
+from planck_nb.jupyter.bridge import (
+    NEST_ASYNCIO_WARNING,
+    OTHER_LOOP,
+    awake,
+    interrupts_cancel,
+    nest_asyncio_is_active,
+    wait_for,
+)
+from planck_nb.jupyter.compat import idle_loop
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.frontend import is_terminal
 from planck_nb.jupyter.magics import PlanckMagics, in_one_line, interrupted
+from planck_nb.jupyter.terminal import for_terminal
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.warm_up import WarmUp
 from planck_nb.workspace import Workspace
@@ -98,6 +109,8 @@ class Extension:
         self._completion = matcher(lambda: self._magics.notebook(self._magics.notebook_names()))
         self._thread = threading.get_ident()
         self._warm_up = WarmUp()
+        self._is_terminal = is_terminal(shell)
+        self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
     def workspace(self) -> Workspace:
@@ -109,23 +122,26 @@ class Extension:
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
         self._shell.input_transformers_cleanup.append(syntax.take_line_magics)
-        self._shell.input_transformers_post.append(syntax.await_magics)
+        self._shell.input_transformers_post.append(self._await_magics)
         self._shell.Completer.custom_matchers.append(self._completion)
-        self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
-        if getattr(self._shell, "kernel", None) is not None:  # a terminal's first prompt may wait for its imports
+        if self._is_terminal:  # whose first prompt may wait for its imports
+            self._shell.display_formatter.formatters["text/plain"].for_type(Answer, self._print)
+        else:
+            self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
             self._warm_up.start()
 
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
         self._warm_up.stop()
-        wait_for(self._controller.close(), get_asyncio_loop)
+        wait_for(self._controller.close(), idle_loop)
         for kind in ("line", "cell"):
             for name in (syntax.MAGIC, syntax.AWAITED):
                 self._shell.magics_manager.magics[kind].pop(name, None)
         self._shell.input_transformers_cleanup.remove(syntax.take_line_magics)
-        self._shell.input_transformers_post.remove(syntax.await_magics)
+        self._shell.input_transformers_post.remove(self._await_magics)
         self._shell.Completer.custom_matchers.remove(self._completion)
         self._shell.display_formatter.ipython_display_formatter.pop(Answer, None)
+        self._shell.display_formatter.formatters["text/plain"].pop(Answer, None)
 
     @no_var_expand
     @needs_local_scope
@@ -135,8 +151,9 @@ class Extension:
         """`%planck` and `%%planck` in code that can await."""
         if threading.get_ident() != self._thread:
             raise in_one_line(UsageError(OTHER_LOOP))
+        task = asyncio.current_task()
         try:
-            with awake():
+            with interrupts_cancel(task, asyncio.get_running_loop()) if self._is_terminal and task else awake():
                 return await self._magics.run(line, cell, local_ns)
         except asyncio.CancelledError:
             if _is_the_cells_own_task():
@@ -150,9 +167,14 @@ class Extension:
         if threading.get_ident() != self._thread:
             raise in_one_line(UsageError(OTHER_LOOP))
         try:
-            return wait_for(self._magics.run(line, cell, local_ns), get_asyncio_loop)
+            return wait_for(self._magics.run(line, cell, local_ns, blocking=True), idle_loop)
         except KeyboardInterrupt:
             raise interrupted() from None
+
+    def _print(self, answer: Answer, printer: RepresentationPrinter, _cycle: bool) -> None:
+        """Print an answer in a terminal: its figures below its text in its own cell, and all of it in later ones."""
+        own = answer.was_shown_in(self._shell.execution_count)
+        printer.text(f"<Answer: {for_terminal(answer.figures)}>" if own else repr(answer))
 
     def _show(self, answer: Answer) -> None:
         if not answer.was_shown_in(self._shell.execution_count):

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.display import display, publish_display_data
+from IPython.display import publish_display_data
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
+from planck_nb.jupyter.frontend import Frontend, RunDisplay
 from planck_nb.jupyter.live.run_actions import RunActions
-from planck_nb.jupyter.live.view import LiveView
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import read_header, read_line
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of
@@ -36,14 +36,18 @@ class PlanckMagics:
     def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
         self._shell = shell
         self._controller = controller
+        self._frontend = Frontend(shell, controller)
 
-    async def run(self, line: str, cell: str | None, local_ns: Mapping[str, object] | None) -> object:
+    async def run(
+        self, line: str, cell: str | None, local_ns: Mapping[str, object] | None, *, blocking: bool = False
+    ) -> object:
         """Execute a `%planck` line or a `%%planck` cell.
 
         Args:
             line: What follows `%planck` or `%%planck` on its line.
             cell: The lines below `%%planck`; None for `%planck`.
             local_ns: The local variables of the function that contains the magic.
+            blocking: Whether the caller is sync, so that the kernel handles nothing else meanwhile.
 
         Returns:
             The value of the magic: an `Answer`, a `Run` in the background, or the result of a verb.
@@ -53,7 +57,7 @@ class PlanckMagics:
         """
         debug = "--debug" in line.split()
         try:
-            return await self._run(line, cell, {**self.notebook_names(), **(local_ns or {})})
+            return await self._run(line, cell, {**self.notebook_names(), **(local_ns or {})}, blocking=blocking)
         except PlanckError as error:
             if not debug:
                 in_one_line(error)
@@ -68,12 +72,12 @@ class PlanckMagics:
         """The notebook with these variables, as verbs see it."""
         return Notebook(self._controller, names, put=lambda name, value: self._shell.push({name: value}))
 
-    async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object]) -> object:
+    async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object], *, blocking: bool) -> object:
         notebook = self.notebook(namespace)
         word, _, argument = line.strip().partition(" ")
         verb = VERBS.get(word)
         if verb is not None and cell is None:
-            return await self._run_verb(verb, argument.strip(), notebook)
+            return await self._run_verb(verb, argument.strip(), notebook, blocking=blocking)
         if verb is not None and verb.cell:
             return await verb.run(notebook, argument, cell)
         if cell is not None:
@@ -84,28 +88,31 @@ class PlanckMagics:
             _refuse_misspelt(line.strip())
             read = read_line(line, self._controller.workspace.agents)
             options, prompt = read.options, read.text
-        return await self._follow(await self._controller.start(prompt, options, namespace), options)
+        started = await self._controller.start(prompt, options, namespace)
+        return await self._follow(started, options, blocking=blocking)
 
-    async def _run_verb(self, verb: Verb, argument: str, notebook: Notebook) -> object:
+    async def _run_verb(self, verb: Verb, argument: str, notebook: Notebook, *, blocking: bool) -> object:
         """Run a verb. If it cannot be, the line may have been meant as a prompt."""
         try:
             answer = await verb.run(notebook, argument)
-            return await self._follow(answer, {}) if isinstance(answer, Started) else answer
+            return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, Started) else answer
         except (UsageError, AgentError) as error:
             if " " not in argument or " -" in f" {argument}":
                 raise
             raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb.name} {argument}`.") from None
 
-    async def _follow(self, started: Started, options: Mapping[str, Any]) -> object:
-        if started.notice:
-            print(started.notice)  # noqa: T201 - a line in the cell's output
-        showing = self._show_all(started, quiet=bool(options.get("quiet")))
-        if options.get("background"):
+    async def _follow(self, started: Started, options: Mapping[str, Any], *, blocking: bool) -> object:
+        background = bool(options.get("background"))
+        for notice in filter(None, (started.notice, *self._frontend.notices(background=background))):
+            print(notice)  # noqa: T201 - a line in the cell's output
+        show = partial(self._frontend.show, blocking=blocking, background=background, quiet=bool(options.get("quiet")))
+        showing = self._show_all(started, show)
+        if background:
             spawn(showing, name="planck-background")
             return started.run
         return await showing
 
-    async def _show_all(self, started: Started, *, quiet: bool) -> Answer:
+    async def _show_all(self, started: Started, show: Callable[..., RunDisplay]) -> Answer:
         """Show the run and, below it, the runs of prompts that were sent while it was shown.
 
         Returns the newest answer. Raises the first failure after all runs are shown.
@@ -118,7 +125,7 @@ class PlanckMagics:
                 if run.turn in turns or (run.turn is None and run.status == "aborted"):
                     continue
                 try:
-                    answers.append(await self._show(started.agent, run, runs, quiet=quiet))
+                    answers.append(await self._show(started.agent, run, runs, show))
                 except PlanckError as error:
                     failures.append(error)
                 except BaseException:
@@ -131,16 +138,17 @@ class PlanckMagics:
             raise failures[0]
         return answers[-1]
 
-    async def _show(self, agent: Agent, run: Run, runs: list[Run], *, quiet: bool) -> Answer:
+    async def _show(self, agent: Agent, run: Run, runs: list[Run], show: Callable[..., RunDisplay]) -> Answer:
         """Show one run until it ends; runs of prompts that are sent meanwhile are added to `runs`."""
         actions = RunActions(agent, run, runs.append, runs)
-        view = None if quiet else self._live_view(agent, run, actions)
         later = run is not runs[0]
+        view = show(agent, run, actions, prompts=later)
         finish = partial(self._finish, agent, run, view)
         try:
             await self._until_ended(run, actions)
         except PlanckError as error:
-            if finish(await self._transcript(agent, run, prompts=later), raising=True).messages:
+            answer = finish(await self._transcript(agent, run, prompts=later), raising=True)
+            if answer.messages and not view.has_shown_answer:
                 in_one_line(error, _SHOWN_ABOVE)
             raise
         except BaseException:
@@ -168,41 +176,26 @@ class PlanckMagics:
             await uninterrupted(rendering)  # an interrupt in this moment must not lose the answer
         return transcript
 
-    def _live_view(self, agent: Agent, run: Run, actions: RunActions) -> LiveView | None:
-        """Show the run while it is under way; None outside a kernel, where no frontend could show it."""
-        if getattr(self._shell, "kernel", None) is None:
-            return None
-        view = LiveView(
-            run.events,
-            agent=agent.name,
-            model=str(agent.model),
-            actions=actions,
-            on_connect=self._controller.workspace.attend,
-        )
-        display(view)
-        return view
-
     def _finish(
-        self, agent: Agent, run: Run, view: LiveView | None, transcript: Transcript, *, raising: bool = False
+        self, agent: Agent, run: Run, view: RunDisplay, transcript: Transcript, *, raising: bool = False
     ) -> Answer:
         """Show the transcript under the cell, then collapse the live view above it.
 
         A run that failed before its first message has no transcript if the error is raised in the cell.
         """
         answer = Answer(transcript, agent=agent, run=run, shown_in=self._shell.execution_count)
-        if answer.messages or not raising:
+        if not view.has_shown_answer and (answer.messages or not raising):
             publish_display_data(*answer.mime_bundle())
-        if view is not None:
-            view.finish(
-                {
-                    "outcome": "failed" if transcript.error is not None else transcript.outcome,
-                    "seconds": round(transcript.seconds, 1),
-                    "tokens": transcript.usage.total_tokens if transcript.usage else 0,
-                    "cost": transcript.cost,
-                    "model": transcript.model,
-                    "text": answer.text,
-                }
-            )
+        view.finish(
+            {
+                "outcome": "failed" if transcript.error is not None else transcript.outcome,
+                "seconds": round(transcript.seconds, 1),
+                "tokens": transcript.usage.total_tokens if transcript.usage else 0,
+                "cost": transcript.cost,
+                "model": transcript.model,
+                "text": answer.text,
+            }
+        )
         return answer
 
 

@@ -8,6 +8,7 @@ calls that are in async code. The others call the sync magic, which waits in a n
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Iterator
 from tokenize import TokenInfo
@@ -45,11 +46,13 @@ def take_line_magics(lines: list[str]) -> list[str]:
     return lines
 
 
-def await_magics(lines: list[str]) -> list[str]:
+def await_magics(lines: list[str], *, only_in_async_code: bool = False) -> list[str]:
     """Await the calls of the magic in async code and at the cell's top level.
 
     Args:
         lines: The lines of the cell, after all other transformations.
+        only_in_async_code: Whether calls at the top level are awaited only if other code there awaits something, as in
+            terminals: there no event loop runs yet, and an interrupt of IPython's own leaves what it runs suspended.
 
     Returns:
         The lines. Code that runs inside another cell (`%%time`, `%%capture`, `run_cell`) is unchanged, because its
@@ -62,8 +65,11 @@ def await_magics(lines: list[str]) -> list[str]:
         tree = ast.parse(source)
     except SyntaxError:
         return lines
+    top_level = not only_in_async_code or _awaits_at_top_level(source)
     rows = source.encode().splitlines(keepends=True)
-    for call in sorted(_awaitable_calls(tree), key=lambda node: (node.lineno, node.col_offset), reverse=True):
+    for call in sorted(
+        _awaitable_calls(tree, asynchronous=top_level), key=lambda node: (node.lineno, node.col_offset), reverse=True
+    ):
         name = call.args[0]
         row = rows[name.lineno - 1]
         rows[name.lineno - 1] = row[: name.col_offset] + repr(AWAITED).encode() + row[name.end_col_offset :]
@@ -96,14 +102,22 @@ def _starts(tokens: list[TokenInfo]) -> Iterator[int]:
             yield place + 1
 
 
-def _awaitable_calls(tree: ast.AST) -> Iterator[ast.Call]:
-    """The calls of the magic in `tree` that can be awaited and are not."""
+def _awaits_at_top_level(source: str) -> bool:
+    try:
+        code = compile(source, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+def _awaitable_calls(tree: ast.AST, *, asynchronous: bool) -> Iterator[ast.Call]:
+    """The calls of the magic in `tree`, which is async code or not, that can be awaited and are not."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef | ast.Await):
             continue
-        if isinstance(node, ast.Call) and _is_magic(node):
+        if asynchronous and isinstance(node, ast.Call) and _is_magic(node):
             yield node
-        yield from _awaitable_calls(node)
+        yield from _awaitable_calls(node, asynchronous=asynchronous or isinstance(node, ast.AsyncFunctionDef))
 
 
 def _is_magic(call: ast.Call) -> bool:

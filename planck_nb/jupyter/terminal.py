@@ -44,6 +44,24 @@ def for_terminal(text: str) -> str:
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
+class PlainStream:
+    """Text that arrives in pieces, as a terminal may be given it. Nothing of it returns to the start of a line."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+
+    def feed(self, text: str) -> str:
+        """Return what can be shown now; a terminal command that is not complete is kept back.
+
+        Args:
+            text: The next piece, which may end inside a terminal command.
+        """
+        text = self._rest + text
+        cut = _UNFINISHED.search(text, max(len(text) - _LONGEST_COMMAND, 0))
+        self._rest = cut.group() if cut else ""
+        return _TURNS_TEXT.sub("", plain(text[: len(text) - len(self._rest)])).replace("\r", "")
+
+
 class Tail:
     """The last lines of output that arrives in pieces. Memory is bounded, however long the output is.
 

@@ -80,6 +80,21 @@ class Approvals:
         if self.attendance is not None:
             self.attendance.set()
 
+    def leave(self) -> None:
+        """Note that no frontend is connected any more: later requests wait for one again."""
+        if self.attendance is not None:
+            self.attendance.clear()
+
+    def deny_unattended(self, agent_id: str, call_id: str) -> None:
+        """Deny a call that waits, because it is known that nobody can be asked about it.
+
+        Args:
+            agent_id: The agent that asks.
+            call_id: The id of the call; one that does not wait is ignored.
+        """
+        for gate in list(self._gates):
+            gate.deny_unattended(agent_id, call_id)
+
     async def attended(self, answer: asyncio.Future[_Decision]) -> bool:
         """Wait briefly for a frontend to connect, or for a decision.
 
@@ -207,6 +222,12 @@ class Gate:
         rule = rule.limited_to(self._agent, scope)
         waiting.answer.set_result(_Decision(True, "user", args, str(rule), scope=scope, call=approved))
         self._approvals.remember(rule)
+
+    def deny_unattended(self, agent_id: str, call_id: str) -> None:
+        """Deny a call of this agent that waits, because nobody can be asked; see `Approvals.deny_unattended`."""
+        waiting = self._waiting.get(call_id)
+        if agent_id == self._agent.id and waiting is not None and not waiting.answer.done():
+            waiting.answer.set_result(_Decision(False, "nobody", reason=_nobody(waiting.tool.name)))
 
     def review(self) -> None:
         """Decide about the waiting calls that the rules now allow or deny."""

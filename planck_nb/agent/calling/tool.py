@@ -205,9 +205,11 @@ class Tool:
             call = partial(call, **{self._context_name: context})
         stopped = threading.Event()
         limit = asyncio.timeout(self.timeout)
+        # Tools of the package are not interrupted: they note what they have changed, and end soon.
+        in_thread = partial(run_in_thread, interruptible=self.function is not None)
         try:
             async with limit:
-                value = call() if self._is_async else await run_in_thread(lambda: _finished(call(), progress, stopped))
+                value = call() if self._is_async else await in_thread(lambda: _finished(call(), progress, stopped))
                 return await _output(value, progress, stopped)
         except (ToolError, asyncio.CancelledError, GeneratorExit):
             raise

@@ -53,6 +53,8 @@ class LiveView(anywidget.AnyWidget):
         model: Its model as "provider:model".
         actions: Carries out what the user does in the view, on the event loop on which the view was created.
         on_connect: Called on that loop when the first browser has connected.
+        clicks: Whether messages of the browser arrive while the run goes on. If not, the view sends to a browser that
+            it does not hear of, and shows that the run is stopped by interrupting the kernel.
         throttle: Limits how often the view sends; None for the one that all views of the kernel share.
     """
 
@@ -62,6 +64,7 @@ class LiveView(anywidget.AnyWidget):
     model = traitlets.Unicode().tag(sync=True)
     phase = traitlets.Unicode("live").tag(sync=True)
     summary = traitlets.Dict().tag(sync=True)
+    clicks = traitlets.Bool(default_value=True).tag(sync=True)
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class LiveView(anywidget.AnyWidget):
         model: str,
         actions: Actions,
         on_connect: Callable[[], None] | None = None,
+        clicks: bool = True,
         throttle: FrameThrottle | None = None,
     ) -> None:
         self._log = log
@@ -82,12 +86,13 @@ class LiveView(anywidget.AnyWidget):
         self._resync: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        super().__init__(agent=agent, model=model)
+        super().__init__(agent=agent, model=model, clicks=clicks)
         with contextlib.suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
         if self._loop is not None:
             self._throttle = throttle or kernel_frame_throttle()
-            self._follower = spawn(self._follow(), name="planck live view")
+            follow = self._follow() if clicks else self._follow_unheard()
+            self._follower = spawn(follow, name="planck live view")
             self.on_msg(self._receive)
 
     @property
@@ -128,6 +133,23 @@ class LiveView(anywidget.AnyWidget):
             await log.wait_beyond(self._position)
             await self._throttle.turn()
             self._send_frame()
+
+    async def _follow_unheard(self) -> None:
+        """Send to browsers whose messages do not arrive: frames, and snapshots for those that have missed some.
+
+        Snapshots are the rarer the longer they are.
+        """
+        log, loop = self._log, asyncio.get_running_loop()
+        due = loop.time()
+        while not (log.closed and self._position >= log.end):
+            await log.wait_beyond(self._position)
+            await self._throttle.turn()
+            if loop.time() < due:
+                self._send_frame()
+                continue
+            snapshot = self._snapshot()
+            self.send(snapshot)
+            due = loop.time() + _FIRST_PAUSE * max(1, len(json.dumps(snapshot)) / _UNCONFIRMED_BYTES)
 
     async def _wait_for_browser(self) -> None:
         """Wait until a browser has connected.

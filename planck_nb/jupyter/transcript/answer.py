@@ -112,12 +112,13 @@ def _entries(events: Sequence[AgentEvent], *, prompts: bool) -> Iterator[Transcr
             case "approval_decision" if event.by != "stop" and (not event.allowed or event.args is not None):
                 yield Decision(event.id, not event.allowed, event.args)
             case "compacted" | "limit_reached" | "fallback":
-                yield Notice(_sentence(event))
+                yield Notice(sentence_of(event))
             case _:
                 pass
 
 
-def _sentence(event: Compacted | LimitReached | Fallback) -> str:
+def sentence_of(event: Compacted | LimitReached | Fallback) -> str:
+    """Return what an event between two messages means, as one sentence."""
     match event:
         case LimitReached():
             return event.reason
@@ -195,6 +196,11 @@ class Answer:
     def outcome(self) -> Outcome:
         """How the run ended."""
         return self.transcript.outcome
+
+    @property
+    def figures(self) -> str:
+        """How the run ended, its tokens, its cost and its model, as one line."""
+        return self.transcript.figures
 
     def was_shown_in(self, cell: object) -> bool:
         """Return whether this cell execution has shown the transcript already.

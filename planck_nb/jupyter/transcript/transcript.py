@@ -89,7 +89,8 @@ class Transcript:
         return {"planck_nb": {"agent": self.agent, "outcome": self.outcome, "seconds": round(self.seconds, 3)}}
 
     @property
-    def _figures(self) -> str:
+    def figures(self) -> str:
+        """The outcome, the tokens, the cost and the model, as one line."""
         tokens = None if self.usage is None else f"{count(self.usage.total_tokens)} tokens"
         cost = None if self.cost is None else dollars(self.cost)
         return " · ".join(encodable(figure) for figure in (self.outcome, tokens, cost, self.model) if figure)
@@ -118,7 +119,7 @@ class Transcript:
 
     def _html(self) -> str:
         parts = [
-            html.header(self.agent, self._figures),
+            html.header(self.agent, self.figures),
             *map(html.notice, self._notices),
             *map(html.block, self._blocks),
         ]
@@ -130,7 +131,7 @@ class Transcript:
         return f'<div style="{style}">\n{body}\n</div>'
 
     def _markdown(self) -> str:
-        head = f"**{markdown.to_markdown(one_line(encodable(self.agent)))}** · {markdown.to_markdown(self._figures)}"
+        head = f"**{markdown.to_markdown(one_line(encodable(self.agent)))}** · {markdown.to_markdown(self.figures)}"
         parts = [head, *map(_quoted, self._notices), *map(_markdown_block, self._blocks)]
         if self._ending is not None:
             title, sentence = self._ending

@@ -1,0 +1,179 @@
+"""Asks for approval by typed answers, where nothing can be clicked: in terminals, and in cells that block clicks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.events import AgentEvent
+from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.errors import AgentError
+from planck_nb.base.event_log import EventLog
+from planck_nb.jupyter.approval_text import pending_text
+from planck_nb.jupyter.bridge import interrupts_raise
+
+LineReader: TypeAlias = Callable[[str], Awaitable[str]]
+"""Shows a question and returns the line that is typed. Raises `EOFError`. It may be cancelled."""
+
+_LONGEST_LINE = 65_536
+_HOW = "Answer y, n or a; after n you can write why."
+
+
+@dataclass(frozen=True, slots=True)
+class TypedAnswer:
+    """What was answered to a request for approval."""
+
+    allow: bool
+    remember: bool = False
+    reason: str = ""
+
+
+def read_answer(line: str) -> TypedAnswer | None:
+    """Read a typed answer: yes, always, or no and perhaps why; None if it is none of these."""
+    word, _, rest = line.strip().partition(" ")
+    match word.lower().rstrip(",:"):
+        case "y" | "yes" if not rest:
+            return TypedAnswer(allow=True)
+        case "a" | "always" if not rest:
+            return TypedAnswer(allow=True, remember=True)
+        case "n" | "no":
+            return TypedAnswer(allow=False, reason=rest.strip())
+        case _:
+            return None
+
+
+class ApprovalPrompt:
+    """Asks about calls of one agent, and passes the answers on to it.
+
+    Args:
+        agent: The agent.
+        approvals: The approvals of its workspace.
+        log: The events of the run.
+        read: Reads an answer; None if nobody can be asked, so that calls are denied at once.
+        write: Shows text.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        approvals: Approvals,
+        log: EventLog[AgentEvent],
+        *,
+        read: LineReader | None,
+        write: Callable[[str], None],
+    ) -> None:
+        self._agent = agent
+        self._approvals = approvals
+        self._log = log
+        self._read = read
+        self._write = write
+
+    async def follow(self) -> None:
+        """Ask about all calls of the run that wait for approval, one after another."""
+        async for event in self._log.subscribe(0):
+            if event.type == "approval_request":
+                await self.ask(event.id)
+
+    async def ask(self, call_id: str) -> None:
+        """Ask about a call, and return once it is decided, whether by the answer or in another way.
+
+        Args:
+            call_id: The id of the call, which is waiting.
+        """
+        pending = next((call for call in self._agent.state.pending_approvals if call.id == call_id), None)
+        if pending is None:
+            return
+        if self._read is None:
+            self._approvals.deny_unattended(self._agent.id, call_id)
+            return
+        self._approvals.attend()
+        self._write(f"{pending_text(self._agent.name, pending)}\n")
+        question = "Allow? [y]es, [n]o, [a]lways: " if pending.rule else "Allow? [y]es, [n]o: "
+        while (line := await self._line(self._read, question, call_id)) is not None:
+            answer = read_answer(line)
+            if answer is None or (answer.remember and not pending.rule):
+                self._write(f"{_HOW}\n")
+                continue
+            if time.time() >= pending.deadline:  # `input` blocked the event loop, which would have noticed
+                await self._decided(call_id)
+                self._write("That was too late: the call was denied.\n")
+                return
+            with suppress(AgentError):  # it was decided in this moment
+                self._agent.decide(call_id, allow=answer.allow, remember=answer.remember, reason=answer.reason)
+            return
+
+    async def _line(self, read: LineReader, question: str, call_id: str) -> str | None:
+        """The line that is typed, or None if the call is decided before."""
+        typed = spawn(_line_or_no(read, question), name="planck approval prompt")
+        decided = spawn(self._decided(call_id), name="planck approval decided")
+        try:
+            await asyncio.wait([typed, decided], return_when=asyncio.FIRST_COMPLETED)
+            if not decided.done():
+                return typed.result()
+        finally:
+            await cancel_and_wait(typed, decided)
+        self._write("\n")
+        return None
+
+    async def _decided(self, call_id: str) -> None:
+        while any(call.id == call_id for call in self._agent.state.pending_approvals) and not self._log.closed:
+            await self._log.wait_beyond(self._log.end)
+
+
+async def _line_or_no(read: LineReader, question: str) -> str:
+    try:
+        return await read(question)
+    except EOFError:
+        return "no"
+
+
+async def read_terminal(question: str) -> str:
+    """Read a line of the terminal while the event loop goes on.
+
+    What was typed before the question is discarded: it cannot be the answer.
+    """
+    loop = asyncio.get_running_loop()
+    file = sys.stdin.fileno()
+    _discard_input(file)
+    readable = asyncio.Event()
+    try:
+        loop.add_reader(file, readable.set)
+    except NotImplementedError:  # the event loop of Windows
+        return await read_by_input(question)
+    try:
+        print(question, end="", flush=True)  # noqa: T201 - for the person at the terminal
+        await readable.wait()
+    finally:
+        loop.remove_reader(file)
+    line = os.read(file, _LONGEST_LINE)  # a terminal gives one whole line
+    if not line:
+        raise EOFError
+    return line.decode(errors="replace")
+
+
+async def read_by_input(question: str) -> str:
+    """Read a line by `input`, which blocks the event loop. An interrupt is passed on to the cell."""
+    try:
+        with interrupts_raise():
+            return input(question)  # noqa: ASYNC250 - a kernel receives what is typed in no other way
+    except KeyboardInterrupt:
+        signal.raise_signal(signal.SIGINT)
+        stopped: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await stopped
+
+
+def _discard_input(file: int) -> None:
+    try:
+        import termios  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return
+    termios.tcflush(file, termios.TCIFLUSH)

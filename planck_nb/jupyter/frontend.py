@@ -1,0 +1,194 @@
+"""How the person at a shell sees a run and is asked for approval: in a notebook, or in a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import cache
+from importlib.metadata import version
+from typing import Protocol
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.run import Run
+from planck_nb.base.aio import spawn
+from planck_nb.jupyter.approval_prompt import ApprovalPrompt, LineReader, read_by_input, read_terminal
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.live.run_actions import RunActions
+from planck_nb.jupyter.live.view import LiveView, RunSummary
+from planck_nb.jupyter.terminal_view import TerminalPrinter, TerminalView
+
+_CONCURRENT_MESSAGES = 7
+"""The version of ipykernel from which on messages of the browser are handled while a cell awaits."""
+
+BACKGROUND_IN_TERMINAL = (
+    "In a terminal a background run goes on only while a cell runs; `%gui asyncio` lets it go on at the prompt, too."
+)
+
+
+class RunDisplay(Protocol):
+    """What shows a run while it is under way."""
+
+    @property
+    def has_shown_answer(self) -> bool:
+        """Whether the whole answer was shown, so that no transcript has to follow."""
+        ...
+
+    def finish(self, summary: RunSummary) -> None:
+        """Show that the run is over.
+
+        Args:
+            summary: What is known of it then.
+        """
+        ...
+
+
+class Frontend:
+    """The frontend of one shell.
+
+    Args:
+        shell: The shell.
+        controller: The state behind the magics.
+    """
+
+    def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
+        self._shell = shell
+        self._controller = controller
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the shell runs in a terminal, without a kernel."""
+        return is_terminal(self._shell)
+
+    def notices(self, *, background: bool) -> list[str]:
+        """Return what to say before a run."""
+        return [BACKGROUND_IN_TERMINAL] if background and self.is_terminal and not self._loop_runs_at_prompt else []
+
+    def show(
+        self,
+        agent: Agent,
+        run: Run,
+        runs: list[Run],
+        *,
+        blocking: bool,
+        background: bool,
+        quiet: bool,
+        prompts: bool,
+    ) -> RunDisplay:
+        """Show a run until `finish` is called on what this returns.
+
+        Args:
+            agent: The agent.
+            run: Its run.
+            runs: The runs of the cell; those of prompts that are sent in the view are added.
+            blocking: Whether the cell blocks the event loop of the kernel, so that no click arrives.
+            background: Whether the cell ends before the run.
+            quiet: Whether only the finished answer is to be shown.
+            prompts: Whether the prompt was not typed in this cell, so that it is shown, too.
+        """
+        approvals = self._controller.workspace.approvals
+        if background:
+            return _Shown(None if quiet or self.is_terminal else self._live_view(agent, run, runs))
+        if self.is_terminal:
+            printer = None if quiet else TerminalPrinter(prompts=prompts)
+            write = _print if printer is None else printer.write
+            prompt = ApprovalPrompt(agent, approvals, run.events, read=self._reader(), write=write)
+            return _TerminalDisplay(TerminalView(run.events, prompt, printer), approvals)
+        if not blocking and kernel_handles_clicks():
+            return _Shown(None if quiet else self._live_view(agent, run, runs))
+        view = None if quiet else self._live_view(agent, run, runs, clicks=False)
+        prompt = ApprovalPrompt(agent, approvals, run.events, read=self._reader(), write=_print)
+        return _PromptingDisplay(view, prompt, approvals)
+
+    def _live_view(self, agent: Agent, run: Run, runs: list[Run], *, clicks: bool = True) -> LiveView:
+        view = LiveView(
+            run.events,
+            agent=agent.name,
+            model=str(agent.model),
+            actions=RunActions(agent, run, runs.append, runs),
+            on_connect=self._controller.workspace.attend,
+            clicks=clicks,
+        )
+        display(view)
+        return view
+
+    def _reader(self) -> LineReader | None:
+        """Reads what is typed; None if nobody types, as when a notebook or a script is executed."""
+        if self.is_terminal:
+            return read_terminal if sys.stdin is not None and sys.stdin.isatty() else None
+        return read_by_input if getattr(self._shell.kernel, "_allow_stdin", False) else None
+
+    @property
+    def _loop_runs_at_prompt(self) -> bool:
+        return getattr(self._shell, "active_eventloop", None) == "asyncio"
+
+
+def is_terminal(shell: InteractiveShell) -> bool:
+    """Return whether the shell has no kernel, so that nothing but text can be shown."""
+    return getattr(shell, "kernel", None) is None
+
+
+@cache
+def kernel_handles_clicks() -> bool:
+    """Return whether this version of ipykernel handles messages of the browser while a cell awaits."""
+    return int(version("ipykernel").partition(".")[0]) >= _CONCURRENT_MESSAGES
+
+
+class _Shown:
+    """A live view in a notebook, or none."""
+
+    has_shown_answer = False
+
+    def __init__(self, view: LiveView | None) -> None:
+        self._view = view
+
+    def finish(self, summary: RunSummary) -> None:
+        if self._view is not None:
+            self._view.finish(summary)
+
+
+class _PromptingDisplay(_Shown):
+    """A live view whose clicks do not arrive while the cell runs, so that approvals are asked by `input`."""
+
+    def __init__(self, view: LiveView | None, prompt: ApprovalPrompt, approvals: Approvals) -> None:
+        super().__init__(view)
+        self._attendance = _Attendance(approvals)
+        self._prompts: asyncio.Task[None] = spawn(prompt.follow(), name="planck approval prompts")
+
+    def finish(self, summary: RunSummary) -> None:
+        self._prompts.cancel()
+        self._attendance.end()
+        super().finish(summary)
+
+
+class _TerminalDisplay:
+    def __init__(self, view: TerminalView, approvals: Approvals) -> None:
+        self._view = view
+        self._attendance = _Attendance(approvals)
+
+    @property
+    def has_shown_answer(self) -> bool:
+        return self._view.has_shown_answer
+
+    def finish(self, _summary: RunSummary) -> None:
+        self._attendance.end()
+        self._view.finish()
+
+
+class _Attendance:
+    """Takes back at the end that somebody attends, if that was so only because somebody could type."""
+
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+        self._before = approvals.attendance is not None and approvals.attendance.is_set()
+
+    def end(self) -> None:
+        if not self._before:
+            self._approvals.leave()
+
+
+def _print(text: str) -> None:
+    print(text, end="", flush=True)  # noqa: T201 - a line in the cell's output

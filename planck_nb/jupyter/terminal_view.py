@@ -1,0 +1,225 @@
+"""The live view of a run in a terminal: its text as it comes, and a line for all that happens besides."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TextIO
+
+from planck_nb.agent.events import (
+    AgentEvent,
+    ApprovalDecision,
+    Compacted,
+    Fallback,
+    LimitReached,
+    Message,
+    Retry,
+    ToolEnd,
+    ToolStart,
+    Warned,
+)
+from planck_nb.agent.tool_calls import STOPPED
+from planck_nb.ai.messages import AssistantMessage, UserMessage
+from planck_nb.base.aio import spawn
+from planck_nb.base.event_log import EventLog
+from planck_nb.base.text import encodable, one_line
+from planck_nb.jupyter.approval_prompt import ApprovalPrompt
+from planck_nb.jupyter.formatting import key_argument
+from planck_nb.jupyter.terminal import PlainStream, for_terminal
+from planck_nb.jupyter.transcript.answer import sentence_of
+
+_LABEL_CHARACTERS = 100
+_SENTENCE_CHARACTERS = 500
+_NOTED_SECONDS = 1.0
+"""From this duration on it is shown how long a call took."""
+
+
+class TerminalPrinter:
+    """Prints events: text as it is, without terminal commands, and the rest as lines in brackets.
+
+    Args:
+        output: Where to print; None for the standard output at that time.
+        prompts: Whether the prompts of the run are printed, for runs whose prompt was not typed in the cell.
+    """
+
+    def __init__(self, output: TextIO | None = None, *, prompts: bool = False) -> None:
+        self._output = output
+        self._prompts = prompts
+        self._steered = False
+        self._stream = PlainStream()
+        self._reply = ""
+        self._thinking = False
+        self._breaks = ""
+        """Line breaks of the text that are printed only if more text follows."""
+        self._in_line = False
+        self._calls: dict[str, tuple[str, float]] = {}
+        """For each running call what it is called, and when it began."""
+        self._denied: set[str] = set()
+        self._queued: dict[str, str] = {}
+        """The texts of prompts that wait, by id."""
+
+    def write(self, text: str) -> None:
+        """Print text on lines of its own."""
+        self.end_line()
+        self._print(text)
+        self._in_line = not text.endswith("\n")
+
+    def end_line(self) -> None:
+        """End the line that was begun."""
+        self._breaks = ""
+        if self._in_line:
+            self._print("\n")
+            self._in_line = False
+
+    def show(self, event: AgentEvent) -> None:
+        """Print what there is to print of an event."""
+        match event.type:
+            case "text_delta":
+                self._reply += event.text
+                self._text(event.text)
+            case "thinking_delta" if not self._thinking:
+                self._thinking = True
+                self._line("thinking")
+            case "steered":
+                self._steered = True
+            case "message":
+                self._message(event)
+            case "tool_start":
+                self._start(event)
+            case "tool_end":
+                self._end(event)
+            case "approval_decision":
+                self._decision(event)
+            case "queued":
+                self._queued[event.prompt_id] = event.text
+            case "unqueued" if event.returned:
+                self._line(f"Not sent: {self._queued.get(event.prompt_id, '')}")
+            case _:
+                if sentence := _notice(event):
+                    self._line(sentence)
+
+    def _text(self, text: str) -> None:
+        shown = self._breaks + encodable(self._stream.feed(text))
+        if not self._in_line:
+            shown = shown.lstrip("\n")
+        stripped = shown.rstrip("\n")
+        self._breaks = shown[len(stripped) :]
+        if stripped:
+            self._print(stripped)
+            self._in_line = True
+
+    def _message(self, event: Message) -> None:
+        """Print what was not printed of a reply, and prompts that did not come from the cell."""
+        message = event.message
+        if isinstance(message, UserMessage):
+            if self._steered or self._prompts:
+                self.write("".join(f"> {line}\n" for line in for_terminal(encodable(message.text)).splitlines()))
+            return
+        self._steered = self._prompts = False
+        if not isinstance(message, AssistantMessage):
+            return
+        text, shown = message.text, self._reply
+        if not text.startswith(shown):
+            self.end_line()
+            shown = ""
+        self._text(text[len(shown) :])
+        self.end_line()
+        self._reply, self._thinking, self._stream = "", False, PlainStream()
+
+    def _start(self, event: ToolStart) -> None:
+        label = one_line(f"{event.name} {key_argument(event.args)}".strip(), _LABEL_CHARACTERS)
+        self._calls[event.id] = label, event.time
+        self._line(label)
+
+    def _end(self, event: ToolEnd) -> None:
+        label, began = self._calls.pop(event.id, (event.name, event.time))
+        seconds = event.time - began
+        if event.id in self._denied:
+            self._denied.discard(event.id)
+            state = "denied"
+        elif event.result == STOPPED:
+            state = "stopped"
+        elif event.error:
+            state = f"failed: {event.result.removeprefix('Error: ')}"
+        else:
+            state = f"done in {seconds:.1f} s" if seconds >= _NOTED_SECONDS else "done"
+        self._line(f"{label}: {state}")
+
+    def _decision(self, event: ApprovalDecision) -> None:
+        if not event.allowed and event.by != "stop":
+            self._denied.add(event.id)
+            if event.by != "user":
+                self._line(event.reason)
+
+    def _line(self, sentence: str) -> None:
+        self.write(f"[{for_terminal(encodable(one_line(sentence, _SENTENCE_CHARACTERS)))}]\n")
+
+    def _print(self, text: str) -> None:
+        output = self._output or sys.stdout
+        try:
+            output.write(text)
+        except UnicodeEncodeError:  # a terminal that has not all characters
+            encoding = output.encoding or "ascii"
+            output.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        output.flush()
+
+
+def _notice(event: AgentEvent) -> str:
+    match event:
+        case Retry():
+            return f"{event.reason.rstrip('.')}. Trying again in {event.delay:.0f} s."
+        case Warned():
+            return event.text
+        case Compacted() | LimitReached() | Fallback():
+            return sentence_of(event)
+        case _:
+            return ""
+
+
+class TerminalView:
+    """Shows a run while it is under way, and asks about the calls that need approval.
+
+    Lines that come while a question is open are printed after the answer.
+
+    Args:
+        log: The events of the run.
+        prompt: Asks for approval.
+        printer: Prints the events; None if only the answer is to be shown, when it is complete.
+    """
+
+    def __init__(
+        self, log: EventLog[AgentEvent], prompt: ApprovalPrompt, printer: TerminalPrinter | None = None
+    ) -> None:
+        self._log = log
+        self._prompt = prompt
+        self._printer = printer
+        self._position = 0
+        self._follower: asyncio.Task[None] = spawn(self._follow(), name="planck terminal view")
+
+    @property
+    def has_shown_answer(self) -> bool:
+        """Whether the answer was shown while it came."""
+        return self._printer is not None
+
+    def finish(self) -> None:
+        """Print what was not printed yet, and stop. Further calls do nothing."""
+        self._follower.cancel()
+        for event in self._log.since(self._position):
+            self._show(event)
+        if self._printer is not None:
+            self._printer.end_line()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._log.wait_beyond(self._position)
+            if self._position >= self._log.end:
+                return
+            for event in self._log.since(self._position):
+                self._show(event)
+                if event.type == "approval_request":
+                    await self._prompt.ask(event.id)
+
+    def _show(self, event: AgentEvent) -> None:
+        self._position += 1
+        if self._printer is not None:
+            self._printer.show(event)

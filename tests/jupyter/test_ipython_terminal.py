@@ -1,0 +1,262 @@
+"""The magics in IPython in a terminal: what streams, what Ctrl-C stops, and how approvals are asked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from support.terminal import CTRL_C, Terminal, running_terminal
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal"),
+    pytest.mark.timeout(120),
+]
+
+Moment: TypeAlias = Callable[[Terminal, Path], AbstractContextManager[int]]
+"""Begins something; gives the position where its output begins, once the moment for an interrupt has come."""
+
+INTERRUPTED = "KeyboardInterrupt: the cell was interrupted; what was said so far is kept"
+
+TOOLS = """
+import asyncio, pathlib, time
+
+def write_later(note: str) -> str:
+    'Write a file after a while.'
+    pathlib.Path('begun').touch()
+    time.sleep(2)
+    pathlib.Path('written').touch()
+    return note
+
+async def write_later_async(note: str) -> str:
+    'Write a file after a while.'
+    pathlib.Path('begun').touch()
+    await asyncio.sleep(2)
+    pathlib.Path('written').touch()
+    return note
+
+async def write_later_blocking(note: str) -> str:
+    'Write a file after a while, and block the event loop until then.'
+    pathlib.Path('begun').touch()
+    time.sleep(2)
+    pathlib.Path('written').touch()
+    return note
+"""
+
+BUSY = b"HTTP/1.1 503 Busy\r\nretry-after: 20\r\ncontent-length: 0\r\n\r\n"
+SOON = 6.0
+"""Seconds in which an interrupted line ends, on a machine that is busy; the grace for tools is two."""
+
+
+class Server:
+    """A model server that answers every request with the same bytes, or never."""
+
+    def __init__(self, reply: bytes = b"") -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._reply = reply
+        self._kept: list[socket.socket] = []
+        self.requested = threading.Event()
+        port = self._socket.getsockname()[1]
+        self.options = f"--model openai:x --base-url http://127.0.0.1:{port}/v1"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self._kept.append(connection)
+                connection.recv(65_536)
+                self.requested.set()
+                if self._reply:
+                    connection.sendall(self._reply)
+                    connection.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("terminal")
+    (folder / "tools.py").write_text(TOOLS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    home = str(tmp_path_factory.mktemp("home"))
+    settings = {"PLANCK_NB_MODEL": "demo", "PLANCK_NB_DEMO_PACE": "0.02", "HOME": home, "OPENAI_API_KEY": "k"}
+    with running_terminal(folder, "--simple-prompt", **settings) as terminal:
+        terminal.run("%load_ext planck_nb")
+        terminal.run("%run -i tools.py")
+        yield terminal
+
+
+@pytest.fixture
+def terminal(shared: Terminal, folder: Path) -> Terminal:
+    """The terminal with a fresh conversation."""
+    shared.run("%planck --new --quiet --model demo hello")
+    for name in ("begun", "written", "mark"):
+        (folder / name).unlink(missing_ok=True)
+    return shared
+
+
+def test_text_appears_as_it_comes_and_no_output_is_empty(terminal: Terminal) -> None:
+    since = terminal.start("%planck hello")
+    terminal.read("I am the demo model", since=since)
+    assert "tell what they return" not in terminal.text[since:]
+    shown = terminal.finish(since)
+    assert shown.count("I am the demo model") == 1
+    last = [line for line in shown.splitlines() if line][-1]
+    assert last.startswith("Out["), shown
+    assert "]: <Answer: done · " in last
+    assert last.endswith("demo:demo>")
+
+
+def test_the_answer_is_a_value(terminal: Terminal) -> None:
+    terminal.run("%planck hello")
+    assert "True" in terminal.run("_.text.startswith('I am')")
+    assert "Out[" not in terminal.run("kept = %planck hello")
+    assert "I am the demo model" in terminal.run("kept")
+    assert "I am the demo model" in terminal.run("await kept.run")
+    assert "I am the demo model" in terminal.run("%planck --quiet hello")
+
+
+def test_calls_are_lines_as_they_happen(terminal: Terminal, folder: Path) -> None:
+    since = terminal.start("%planck --tools write_later write_later x with @write_later")
+    terminal.read(r"\[write_later", since=since)
+    assert not (folder / "written").exists()
+    shown = terminal.finish(since)
+    assert (folder / "written").exists()
+    assert "done in 2." in shown
+    assert "\n[write_later" in shown
+
+
+@contextlib.contextmanager
+def before_the_first_delta(terminal: Terminal, _folder: Path) -> Iterator[int]:
+    server = Server()
+    since = terminal.start(f"%planck {server.options} hello")
+    assert server.requested.wait(30)
+    yield since
+    server.close()
+
+
+@contextlib.contextmanager
+def while_it_retries(terminal: Terminal, _folder: Path) -> Iterator[int]:
+    server = Server(BUSY)
+    since = terminal.start(f"%planck {server.options} hello")
+    terminal.read(r"\[.*Trying again", since=since)
+    yield since
+    server.close()
+
+
+@contextlib.contextmanager
+def while_it_streams(terminal: Terminal, _folder: Path) -> Iterator[int]:
+    since = terminal.start("%planck hello")
+    terminal.read("I am the demo", since=since)
+    yield since
+
+
+@contextlib.contextmanager
+def at_once(terminal: Terminal, _folder: Path) -> Iterator[int]:
+    yield terminal.start("%planck --tools write_later,write_later_async write_later x with @write_later")
+
+
+def while_a_tool_runs(name: str) -> Moment:
+    @contextlib.contextmanager
+    def begin(terminal: Terminal, folder: Path) -> Iterator[int]:
+        since = terminal.start(f"%planck --tools {name} {name} x with @{name}")
+        appears(folder / "begun")
+        yield since
+
+    return begin
+
+
+@contextlib.contextmanager
+def while_a_command_runs(terminal: Terminal, folder: Path) -> Iterator[int]:
+    since = terminal.start("%planck --tools bash --allow bash Use bash with `touch begun; sleep 2; touch written`")
+    appears(folder / "begun")
+    yield since
+
+
+@contextlib.contextmanager
+def while_a_question_is_open(terminal: Terminal, _folder: Path) -> Iterator[int]:
+    since = terminal.start("%planck --tools write Use write with path `written` and content `x`")
+    terminal.read("Allow", since=since)
+    yield since
+
+
+@contextlib.contextmanager
+def during_a_verb(terminal: Terminal, _folder: Path) -> Iterator[int]:
+    since = terminal.start("%planck sql SELECT sum(a.range * b.range) FROM range(3000000) a, range(3000000) b")
+    time.sleep(0.3)  # nothing shows that the query runs
+    yield since
+
+
+@contextlib.contextmanager
+def beside_other_async_code(terminal: Terminal, folder: Path) -> Iterator[int]:
+    code = "await asyncio.sleep(0); get_ipython().run_line_magic('planck', '--tools {0} {0} x with @{0}')"
+    since = terminal.start(code.format("write_later_async"))
+    appears(folder / "begun")
+    yield since
+
+
+@contextlib.contextmanager
+def in_a_function(terminal: Terminal, folder: Path) -> Iterator[int]:
+    code = "(lambda: get_ipython().run_line_magic('planck', '--tools {0} {0} x with @{0}'))()"
+    since = terminal.start(code.format("write_later_async"))
+    appears(folder / "begun")
+    yield since
+
+
+MOMENTS: dict[str, Moment] = {
+    "at once": at_once,
+    "before the first delta": before_the_first_delta,
+    "while it streams": while_it_streams,
+    "while it retries": while_it_retries,
+    "while a sync tool runs": while_a_tool_runs("write_later"),
+    "while an async tool runs": while_a_tool_runs("write_later_async"),
+    "while a tool blocks the loop": while_a_tool_runs("write_later_blocking"),
+    "while a command runs": while_a_command_runs,
+    "while a question is open": while_a_question_is_open,
+    "during a verb": during_a_verb,
+    "beside other async code": beside_other_async_code,
+    "in a function": in_a_function,
+}
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_interrupt_ends_everything(terminal: Terminal, folder: Path, moment: str, times: int) -> None:
+    with MOMENTS[moment](terminal, folder) as since:
+        began = time.monotonic()
+        for _ in range(times):
+            terminal.send(CTRL_C)
+        shown = terminal.finish(since)
+    assert time.monotonic() - began < SOON
+    assert shown.count("KeyboardInterrupt") == 1, shown
+    assert "Traceback" not in shown
+    assert "Out[" not in shown
+    if times == 1:
+        assert shown.rstrip().endswith(INTERRUPTED), shown
+    assert "idle" in terminal.run("%planck agents")
+    assert "Nothing is running." in terminal.run("%planck abort")
+    after = terminal.run("%planck --model demo hello")
+    assert "I am the demo model" in after
+    assert "write_later x" not in after
+    terminal.run("import asyncio; await asyncio.sleep(2.2)")  # what was left suspended or in a thread would go on
+    assert not (folder / "written").exists()
+
+
+def appears(file: Path) -> None:
+    limit = time.monotonic() + 30
+    while not file.exists():
+        assert time.monotonic() < limit, f"{file} does not appear"
+        time.sleep(0.01)
