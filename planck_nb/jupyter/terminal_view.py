@@ -30,6 +30,9 @@ from planck_nb.jupyter.transcript.answer import sentence_of
 
 _LABEL_CHARACTERS = 100
 _SENTENCE_CHARACTERS = 500
+_STOPPED = {STOPPED, "Error: KeyboardInterrupt"}
+"""The results of calls that were interrupted."""
+
 _NOTED_SECONDS = 1.0
 """From this duration on it is shown how long a call took."""
 
@@ -137,7 +140,7 @@ class TerminalPrinter:
         if event.id in self._denied:
             self._denied.discard(event.id)
             state = "denied"
-        elif event.result == STOPPED:
+        elif event.result in _STOPPED:
             state = "stopped"
         elif event.error:
             state = f"failed: {event.result.removeprefix('Error: ')}"

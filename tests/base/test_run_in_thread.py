@@ -179,3 +179,36 @@ async def test_the_outcome_arrives_whoever_is_first() -> None:
         call = asyncio.wait_for(run_in_thread(partial(linger, share)), 20)
         (found,) = await asyncio.gather(call, return_exceptions=True)
         assert (found.args == (share,)) if isinstance(found, KeyError) else (found == share <= 1)
+
+
+async def test_a_cancelled_function_is_interrupted_before_what_comes_next() -> None:
+    sleeping, ended = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def write_later() -> None:
+        try:
+            sleeping.set()
+            time.sleep(0.3)
+            done.append("written")
+        finally:
+            ended.set()
+
+    call = asyncio.create_task(run_in_thread(write_later, interruptible=True))
+    await asyncio.to_thread(sleeping.wait)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await asyncio.to_thread(ended.wait, 20)
+    assert done == []
+
+
+async def test_an_interrupt_that_comes_too_late_meets_no_other_function() -> None:
+    async def cancelled(delay: float) -> None:
+        call = asyncio.create_task(run_in_thread(partial(time.sleep, 0.001), interruptible=True))
+        await asyncio.sleep(delay)
+        call.cancel()
+        await asyncio.wait([call])
+
+    for step in range(200):
+        await cancelled(0.0005 + step * 0.00001)
+        assert await asyncio.wait_for(run_in_thread(lambda: 42), 20) == 42

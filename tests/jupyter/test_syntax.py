@@ -87,3 +87,18 @@ def test_waiting_without_a_running_loop() -> None:
         assert wait_for(answer(), lambda: loop) == 42
     finally:
         loop.close()
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("%planck hi", blocking("hi")),
+        ("x = %planck hi", f"x = {blocking('hi')}"),
+        ("await nothing()\n%planck hi", f"await nothing()\n{call('hi')}"),
+        ("async def f():\n    %planck hi", f"async def f():\n    {call('hi')}"),
+        ("def f():\n    %planck hi", f"def f():\n    {blocking('hi')}"),
+    ],
+)
+def test_in_a_terminal_only_async_code_awaits(cell: str, expected: str) -> None:
+    lines = take_line_magics(cell.splitlines(keepends=True))
+    assert "".join(await_magics(lines, only_in_async_code=True)).strip() == expected

@@ -38,7 +38,7 @@ class Terminal:
             cwd=folder,
             env={**os.environ, **settings, **environment},
             start_new_session=True,
-            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # makes it the controlling terminal
+            preexec_fn=_control_terminal,  # noqa: PLW1509 - no other way to a terminal whose keys are signals
         )
         os.close(terminal)
 
@@ -91,8 +91,14 @@ class Terminal:
         self.text += piece.decode(errors="replace").replace("\r\n", "\n")
 
 
+def _control_terminal() -> None:
+    os.close(os.open(os.ttyname(0), os.O_RDWR))
+
+
 @contextmanager
-def running_terminal(folder: Path, *options: str, python: str = sys.executable, **environment: str) -> Iterator[Terminal]:
+def running_terminal(
+    folder: Path, *options: str, python: str = sys.executable, **environment: str
+) -> Iterator[Terminal]:
     """A terminal in `folder` that ends with the block."""
     terminal = Terminal(folder, environment, *options, python=python)
     try:

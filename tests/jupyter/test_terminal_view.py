@@ -1,0 +1,152 @@
+"""What a run prints in a terminal, and how typed approvals are read."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterable
+
+import pytest
+
+from planck_nb import Agent, Tool
+from planck_nb.agent.approval import Policy, Rule
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.run import Run
+from planck_nb.jupyter.approval_prompt import ApprovalPrompt, LineReader, TypedAnswer, read_answer
+from planck_nb.jupyter.terminal import PlainStream
+from planck_nb.jupyter.terminal_view import TerminalPrinter, TerminalView
+from planck_nb.testing import Call, Reply, scripted_model
+
+CALL = Call("wait", {"path": "a\x1b[2Jb"})
+
+
+class Asked:
+    """Answers one question after another, and keeps them."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.questions: list[str] = []
+
+    async def __call__(self, question: str) -> str:
+        self.questions.append(question)
+        if not self.answers:
+            await asyncio.Event().wait()
+        return self.answers.pop(0)
+
+
+async def _wait(_args: dict[str, object]) -> str:
+    return "waited"
+
+
+def started(replies: Iterable[Reply | str], approvals: Approvals) -> tuple[Agent, Run]:
+    agent = Agent(
+        model=scripted_model(list(replies)),
+        name="ann",
+        tools=[Tool(name="wait", description="Wait.", execute_fn=_wait)],
+        approvals=approvals,
+    )
+    return agent, agent.prompt("Go.")
+
+
+async def printed(
+    *replies: Reply | str, read: LineReader | None = None, ask: bool = False, deadline: float = 60.0
+) -> str:
+    """What a terminal shows of a run."""
+    output = io.StringIO()
+    printer = TerminalPrinter(output)
+    rules = (Rule.parse("ask", "wait"),) if ask else ()
+    approvals = Approvals(Policy(rules), deadline, attendance=asyncio.Event())
+    agent, run = started(replies, approvals)
+    prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=printer.write)
+    view = TerminalView(run.events, prompt, printer)
+    await asyncio.wait_for(run, 20)
+    view.finish()
+    view.finish()
+    return output.getvalue()
+
+
+async def test_text_and_calls_stand_on_lines_of_their_own() -> None:
+    text = "\n\nFirst I \x1b[31mwait\x1b]0;title\x07.\r\n\n"
+    shown = await printed(Reply(text, calls=[CALL]), "Done \u202eand over.\n")
+    call = "wait a⟨U+001B⟩[2Jb"
+    assert shown == f"First I wait.\n[{call}]\n[{call}: done]\nDone and over.\n"
+
+
+async def test_a_failed_call_says_why() -> None:
+    shown = await printed(Reply(calls=[Call("nothing", {})]), "So.")
+    assert "[nothing: failed: unknown tool: nothing." in shown
+
+
+@pytest.mark.parametrize(
+    ("answers", "state"),
+    [
+        (["y"], "done"),
+        (["a"], "done"),
+        (["well", "no it is late"], "denied"),
+    ],
+)
+async def test_an_approval_is_asked_for(answers: list[str], state: str) -> None:
+    asked = Asked(*answers)
+    shown = await printed(Reply(calls=[CALL]), "So.", read=asked, ask=True)
+    assert f"[wait a⟨U+001B⟩[2Jb: {state}]" in shown
+    assert "wait of ann waits for approval" in shown
+    assert len(asked.questions) == len(answers)
+    assert ("after n you can write why" in shown) == (len(answers) > 1)
+
+
+async def test_nobody_to_ask_denies_at_once() -> None:
+    began = asyncio.get_running_loop().time()
+    shown = await printed(Reply(calls=[CALL]), "So.", ask=True)
+    assert "there is nobody to ask" in shown
+    assert asyncio.get_running_loop().time() - began < 2
+
+
+async def test_a_question_ends_when_it_is_decided_otherwise() -> None:
+    shown = await printed(Reply(calls=[CALL]), "So.", read=Asked(), ask=True, deadline=0.2)
+    assert "[Nobody approved wait within 0.2 s" in shown
+    assert shown.endswith("So.\n")
+
+
+async def test_a_second_question_waits_for_the_first() -> None:
+    asked = Asked("y", "n")
+    shown = await printed(
+        Reply(calls=[Call("wait", {"path": "1"}), Call("wait", {"path": "2"})]), "So.", read=asked, ask=True
+    )
+    assert "[wait 1: done]" in shown
+    assert "[wait 2: denied]" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("y", TypedAnswer(allow=True)),
+        (" YES \n", TypedAnswer(allow=True)),
+        ("a", TypedAnswer(allow=True, remember=True)),
+        ("always", TypedAnswer(allow=True, remember=True)),
+        ("n", TypedAnswer(allow=False)),
+        ("No, use a copy", TypedAnswer(allow=False, reason="use a copy")),
+        ("", None),
+        ("yes but", None),
+        ("maybe", None),
+        ("yn", None),
+    ],
+)
+def test_answers(line: str, answer: TypedAnswer | None) -> None:
+    assert read_answer(line) == answer
+
+
+@pytest.mark.parametrize(
+    "command", ["\x1b[31m", "\x1b]0;a title\x07", "\x1b]52;c;aGk=\x1b\\", "\x1b(B", "\r", "\u202e"]
+)
+def test_commands_to_a_terminal_are_left_out_wherever_they_are_cut(command: str) -> None:
+    text = f"a{command}b"
+    for at in range(len(text) + 1):
+        stream = PlainStream()
+        assert stream.feed(text[:at]) + stream.feed(text[at:]) == "ab"
+
+
+def test_a_terminal_without_all_characters() -> None:
+    raw = io.BytesIO()
+    output = io.TextIOWrapper(raw, encoding="ascii")
+    TerminalPrinter(output).write("größer\n")
+    assert raw.getvalue() == b"gr\\xf6\\xdfer\n"
