@@ -13,9 +13,11 @@ from planck_nb.agent.events import (
     Fallback,
     LimitReached,
     Message,
+    Queued,
     Retry,
     ToolEnd,
     ToolStart,
+    Unqueued,
     Warned,
 )
 from planck_nb.agent.tool_calls import STOPPED
@@ -93,12 +95,8 @@ class TerminalPrinter:
                 self._end(event)
             case "approval_decision":
                 self._decision(event)
-            case "queued":
-                self._queued[event.prompt_id] = event.text
-            case "unqueued" if event.returned:
-                self._line(f"Not sent: {self._queued.get(event.prompt_id, '')}")
             case _:
-                if sentence := _notice(event):
+                if sentence := self._notice(event):
                     self._line(sentence)
 
     def _text(self, text: str) -> None:
@@ -154,6 +152,23 @@ class TerminalPrinter:
             if event.by != "user":
                 self._line(event.reason)
 
+    def _notice(self, event: AgentEvent) -> str:
+        """The sentence that says what happened between two messages, or nothing."""
+        match event:
+            case Queued():
+                self._queued[event.prompt_id] = event.text
+                return ""
+            case Unqueued(returned=True):
+                return f"Not sent: {self._queued.get(event.prompt_id, '')}"
+            case Retry():
+                return f"{event.reason.rstrip('.')}. Trying again in {event.delay:.0f} s."
+            case Warned():
+                return event.text
+            case Compacted() | LimitReached() | Fallback():
+                return sentence_of(event)
+            case _:
+                return ""
+
     def _line(self, sentence: str) -> None:
         self.write(f"[{for_terminal(encodable(one_line(sentence, _SENTENCE_CHARACTERS)))}]\n")
 
@@ -165,18 +180,6 @@ class TerminalPrinter:
             encoding = output.encoding or "ascii"
             output.write(text.encode(encoding, "backslashreplace").decode(encoding))
         output.flush()
-
-
-def _notice(event: AgentEvent) -> str:
-    match event:
-        case Retry():
-            return f"{event.reason.rstrip('.')}. Trying again in {event.delay:.0f} s."
-        case Warned():
-            return event.text
-        case Compacted() | LimitReached() | Fallback():
-            return sentence_of(event)
-        case _:
-            return ""
 
 
 class TerminalView:
