@@ -52,7 +52,7 @@ async def write_later_blocking(note: str) -> str:
     return note
 """
 
-BUSY = b"HTTP/1.1 503 Busy\r\nretry-after: 20\r\ncontent-length: 0\r\n\r\n"
+BUSY = b"HTTP/1.1 503 Busy\r\nretry-after: 4\r\ncontent-length: 0\r\n\r\n"
 SOON = 6.0
 """Seconds in which an interrupted line ends, on a machine that is busy; the grace for tools is two."""
 
@@ -103,7 +103,8 @@ def shared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
 
 @pytest.fixture
 def terminal(shared: Terminal, folder: Path) -> Terminal:
-    """The terminal, without the files of the test before."""
+    """The terminal, without the files and the model of the test before."""
+    shared.run("%planck model demo")
     for name in ("begun", "written", "mark"):
         (folder / name).unlink(missing_ok=True)
     return shared
@@ -165,11 +166,6 @@ def while_it_streams(terminal: Terminal, _folder: Path) -> Iterator[int]:
     yield since
 
 
-@contextlib.contextmanager
-def at_once(terminal: Terminal, _folder: Path) -> Iterator[int]:
-    yield terminal.start("%planck --tools write_later,write_later_async use write_later with 'x'")
-
-
 def while_a_tool_runs(name: str) -> Moment:
     @contextlib.contextmanager
     def begin(terminal: Terminal, folder: Path) -> Iterator[int]:
@@ -219,7 +215,6 @@ def in_a_function(terminal: Terminal, folder: Path) -> Iterator[int]:
 
 
 MOMENTS: dict[str, Moment] = {
-    "at once": at_once,
     "before the first delta": before_the_first_delta,
     "while it streams": while_it_streams,
     "while it retries": while_it_retries,
@@ -248,11 +243,24 @@ def test_an_interrupt_ends_everything(terminal: Terminal, folder: Path, moment: 
         shown = terminal.finish(since)
     assert time.monotonic() - began < SOON
     assert "Out[" not in shown
-    if moment != "at once":  # IPython itself may be interrupted, in its own words
-        assert shown.count("KeyboardInterrupt") == 1, shown
-        assert "Traceback" not in shown
-    if times == 1 and moment != "at once":
+    assert shown.count("KeyboardInterrupt") == 1, shown
+    assert "Traceback" not in shown
+    if times == 1:
         assert shown.rstrip().endswith(INTERRUPTED), shown
+    nothing_goes_on(terminal, folder)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1])
+def test_an_interrupt_at_once_ends_everything(terminal: Terminal, folder: Path, delay: float) -> None:
+    terminal.start("%planck --tools write_later use write_later with 'x'")
+    time.sleep(delay)
+    end = len(terminal.text)
+    terminal.send(CTRL_C)  # which may interrupt IPython itself, that says so in its own words
+    terminal.read(r"In \[\d+\]: \Z", since=end)
+    nothing_goes_on(terminal, folder)
+
+
+def nothing_goes_on(terminal: Terminal, folder: Path) -> None:
     assert "idle" in terminal.run("%planck agents")
     assert "Nothing is running." in terminal.run("%planck abort")
     after = terminal.run("%planck --model demo hello")
