@@ -71,7 +71,7 @@ class Frontend:
         self,
         agent: Agent,
         run: Run,
-        runs: list[Run],
+        actions: RunActions,
         *,
         blocking: bool,
         background: bool,
@@ -83,7 +83,7 @@ class Frontend:
         Args:
             agent: The agent.
             run: Its run.
-            runs: The runs of the cell; those of prompts that are sent in the view are added.
+            actions: What can be done in the view.
             blocking: Whether the cell blocks the event loop of the kernel, so that no click arrives.
             background: Whether the cell ends before the run.
             quiet: Whether only the finished answer is to be shown.
@@ -91,24 +91,24 @@ class Frontend:
         """
         approvals = self._controller.workspace.approvals
         if background:
-            return _Shown(None if quiet or self.is_terminal else self._live_view(agent, run, runs))
+            return _Shown(None if quiet or self.is_terminal else self._live_view(agent, run, actions))
         if self.is_terminal:
             printer = None if quiet else TerminalPrinter(prompts=prompts)
             write = _print if printer is None else printer.write
             prompt = ApprovalPrompt(agent, approvals, run.events, read=self._reader(), write=write)
             return _TerminalDisplay(TerminalView(run.events, prompt, printer), approvals)
         if not blocking and kernel_handles_clicks():
-            return _Shown(None if quiet else self._live_view(agent, run, runs))
-        view = None if quiet else self._live_view(agent, run, runs, clicks=False)
+            return _Shown(None if quiet else self._live_view(agent, run, actions))
+        view = None if quiet else self._live_view(agent, run, actions, clicks=False)
         prompt = ApprovalPrompt(agent, approvals, run.events, read=self._reader(), write=_print)
         return _PromptingDisplay(view, prompt, approvals)
 
-    def _live_view(self, agent: Agent, run: Run, runs: list[Run], *, clicks: bool = True) -> LiveView:
+    def _live_view(self, agent: Agent, run: Run, actions: RunActions, *, clicks: bool = True) -> LiveView:
         view = LiveView(
             run.events,
             agent=agent.name,
             model=str(agent.model),
-            actions=RunActions(agent, run, runs.append, runs),
+            actions=actions,
             on_connect=self._controller.workspace.attend,
             clicks=clicks,
         )
