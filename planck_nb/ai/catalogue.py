@@ -6,6 +6,8 @@ There are three sources: a generated snapshot for vendors, the servers themselve
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
@@ -16,10 +18,20 @@ from typing import Any
 from planck_nb.ai import discovery
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.models import Model, PriceStep, Pricing, as_found
-from planck_nb.ai.providers import api_of, is_first_party, provider
+from planck_nb.ai.providers import (
+    address_of,
+    api_of,
+    auth_of,
+    base_url_of,
+    is_first_party,
+    key_variables_of,
+    provider,
+)
 from planck_nb.ai.registry import REGISTRY
+from planck_nb.ai.server_address import is_readable_on_the_way
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_you_mean
+from planck_nb.base.secrets import remember_secret
 
 _TOO_CLOSE = 0.85
 """Ids more similar than this are taken for typing mistakes."""
@@ -76,7 +88,7 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
     Args:
         provider_name: The name of the provider.
         base_url: The address of the server, None for the provider's own.
-        api_key: The key for that server.
+        api_key: The key for that server; by default the one that requests to it would have, from the environment.
 
     Returns:
         The models; none for a server that does not answer.
@@ -94,7 +106,7 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
     own = {model.alias or model.id: model for model in _own.values() if model.provider == provider_name}
     template = Model(provider_name, "", api_of(provider_name, base_url), base_url=base_url, api_key=api_key)
     if known.discovered or (known.foreign_api is not None and not is_first_party(template)):
-        found = [as_found(model) for model in discovery.models_of(template)]
+        found = [as_found(model) for model in discovery.models_of(template, _key_for_listing(template))]
     else:
         ids = (*known.models, *_snapshot().get(provider_name, {}))
         found = [get_model(provider_name, model_id, base_url=base_url, api_key=api_key) for model_id in ids]
@@ -103,13 +115,31 @@ def list_models(provider_name: str, *, base_url: str | None = None, api_key: str
     return [*mine, *(model for model in found if model.id not in taken)]
 
 
+def _key_for_listing(template: Model) -> str | None:
+    """The key that requests to the server have, None if there is none or it is computed for each request."""
+    if template.api_key or auth_of(template) is not None:
+        key = (template.api_key or "").strip()
+    else:
+        key = next(filter(None, (os.environ.get(name, "").strip() for name in key_variables_of(template))), "")
+    if not key or not (key.isascii() and key.isprintable()):
+        return None
+    remember_secret(key, "key")
+    if is_readable_on_the_way(base_url_of(template)):
+        warnings.warn(
+            f"The key for {address_of(template)} is sent without encryption, and others on the network can read it; "
+            "use https://, or a tunnel to this machine.",
+            stacklevel=3,
+        )
+    return key
+
+
 async def discover(provider_name: str, base_url: str | None = None, *, api_key: str | None = None) -> list[Model]:
     """List the models of a provider like `list_models`, without blocking the event loop.
 
     Args:
         provider_name: The name of the provider.
         base_url: The address of the server, None for the provider's own.
-        api_key: The key for that server.
+        api_key: The key for that server; by default the one that requests to it would have, from the environment.
 
     Returns:
         The models; none for a server that does not answer.

@@ -43,10 +43,10 @@ _UNUSABLE = (PlanckError, OSError, ValueError, KeyError, TypeError, AttributeErr
 """The errors of a server that is not there, or that is another one than expected."""
 
 
-def models_of(template: Model) -> list[Model]:
+def models_of(template: Model, key: str | None) -> list[Model]:
     """The models of the server at the address of `template`, none if it does not answer in time.
 
-    Raises `ConfigError` for an address that is not one.
+    `key` is the API key to send, None for none. Raises `ConfigError` for an address that is not one.
     """
     if not _may_answer(base_url_of(template)):
         return []
@@ -58,7 +58,7 @@ def models_of(template: Model) -> list[Model]:
         try:
             # Not `asyncio.run`, which nest-asyncio replaces by one that needs a loop in this thread.
             with asyncio.Runner() as runner:
-                found.set_result(runner.run(_models(template, Transport(Timeouts()))))
+                found.set_result(runner.run(_models(template, key, Transport(Timeouts()))))
         except BaseException as error:  # noqa: BLE001 - raised where the result is waited for
             found.set_exception(error)
 
@@ -109,8 +109,8 @@ def _running_window(props: Any) -> int | None:  # noqa: ANN401 - any JSON value
     return context_length(props["default_generation_settings"]["n_ctx"])
 
 
-async def _models(template: Model, transport: Transport) -> list[Model]:
-    server = _Server(transport, template, template.api_key if template.has_api_key else None)
+async def _models(template: Model, key: str | None, transport: Transport) -> list[Model]:
+    server = _Server(transport, template, key)
     try:
         async with asyncio.timeout(_PATIENCE):
             if template.api == "ollama":

@@ -107,6 +107,8 @@ class MessageBuilder:
             case PartEnd():
                 draft = self._parts.setdefault(event.index, _Draft("text"))
                 draft.complete = True
+                if event.text is not None:
+                    draft.chunks = [event.text]
                 draft.state = None if event.provider_state is None else _finite(event.provider_state)
             case Finish():
                 self.stop_reason = event.stop_reason

@@ -35,10 +35,41 @@ _LONGEST_QUOTE = 300
 _LOOKED_AT = 8 * _LONGEST_QUOTE
 
 _OVERFLOW = re.compile(
-    r"context_length_exceeded|exceed_context_size|(prompt|input)( is)? too long|max(imum)? context length"
-    r"|context window|context size|input length and `?max_tokens`? exceed",
+    "|".join(  # noqa: FLY002 - a list to read
+        (
+            # names of the error
+            r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|string_above_max_length",
+            r"tokens_limit_reached|request_too_large",
+            # the prompt, the input or the conversation is too long
+            r"(prompt|input|conversation|context|messages?)( is| are)? (too|very) long|prompt is longer than",
+            r"(prompt|input|request|conversation) (has|contains|with) too many tokens|^too many tokens:",
+            r"too large for model with|request body too large for .{0,80}max size",
+            r"prompt exceeds max length|exceeds? (the )?max(imum)? (allowed )?(input|prompt|context|sequence) length",
+            r"(prompt|input) (token count|tokens?|length).{0,60} (exceeds?|is (greater|larger|longer) than|is too)",
+            r"maximum (prompt|input|context) length (is|of) \d+|range of input length should be",
+            r"`?inputs`? (tokens \+ `?max_new_tokens`? )?must (be <=|have less than) \d+",
+            r"must have less than \d+ tokens|reduce (the length of )?(your |the )?(messages?|prompt|input)\b",
+            r"(input length and|input tokens plus|prompt plus) `?max_(new_|completion_)?tokens`? exceed",
+            r"(request|prompt|input).{0,60}exceed(s|ed)? (the )?(model )?(token )?limit( of|:)? ?\(?\d+",
+            r"(tokens in the|total number of tokens in the) (prompt|request) (cannot|must not) exceed",
+            # the window is too small
+            r"max(imum)? context length|context window|context size|maximum model length|max[_ ]?model[_ ]?len",
+            r"context length (of|is) only \d+|(greater|longer|larger) than the (model('s)? )?context length",
+            r"(exceeds?|exceeded|overflows?) .{0,40}(context length|context limit|max(imum)?[_ ]seq(uence)?[_ ]?len)",
+            r"model (only )?supports (only )?up to \d+( tokens)?|context (length|limit)( has been)? (exceeded|reached)",
+            r"token limit exceeded|context overflow|maximum number of tokens allowed",
+        )
+    ),
     re.IGNORECASE,
 )
+_NOT_OVERFLOW = re.compile(
+    r"rate.?limit|too many requests|throttl|please wait|per day|per second"
+    r"|`?max_(completion_|output_)?tokens`?:? (is too large|must be|cannot|should)|at most \d+ completion tokens",
+    re.IGNORECASE,
+)
+_COUNT = re.compile(r"\d{3}")
+_TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large .{0,120}tokens per min", re.IGNORECASE | re.DOTALL)
+"""A request that is larger than what the account may send in a minute never passes."""
 _QUOTA = re.compile(r"insufficient_quota|billing_error|credit balance|billing_hard_limit", re.IGNORECASE)
 _BAD_KEY = re.compile(r"API_KEY_INVALID|api key (not valid|expired)", re.IGNORECASE)  # Google's, with status 400
 _LOADING = re.compile(r"loading model|currently loading|unavailable_error", re.IGNORECASE)  # llama.cpp's and others'
@@ -121,7 +152,7 @@ _OF_OTHERS: _Meaning = (ProviderStatusError, "{url} did not answer the request",
 
 
 def _meaning(status: int, words: str) -> _Meaning:
-    if status in {400, 413, 422} and _OVERFLOW.search(words):
+    if _is_overflow(status, words):
         return _OF_OVERFLOW
     if status in {400, 402, 403, 429} and _QUOTA.search(words):
         return _OF_QUOTA
@@ -132,6 +163,14 @@ def _meaning(status: int, words: str) -> _Meaning:
     if status in _OF_STATUS:
         return _OF_STATUS[status]
     return _OF_5XX if status >= 500 else _OF_4XX if status >= 400 else _OF_OTHERS  # noqa: PLR2004
+
+
+def _is_overflow(status: int, words: str) -> bool:
+    if status in {400, 413, 429} and _TOO_LARGE_FOR_A_MINUTE.search(words):
+        return True
+    # Inside a stream there is no status, so that 500 stands for any; then the message has to count tokens.
+    told = status in {400, 413, 422} or (status == 500 and _COUNT.search(words) is not None)  # noqa: PLR2004
+    return told and _OVERFLOW.search(words) is not None and _NOT_OVERFLOW.search(words) is None
 
 
 def is_about_thinking(error: ProviderError) -> bool:

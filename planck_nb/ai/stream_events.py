@@ -79,11 +79,13 @@ class PartEnd:
     Args:
         index: The index of the part in the message.
         provider_state: Opaque data that goes back to this provider with the part.
+        text: The whole text of the part if it is not that of its chunks; None if it is.
     """
 
     index: int
     provider_state: JsonObject | None = None
     type: Literal["part_end"] = "part_end"
+    text: str | None = None
 
 
 @dataclass(slots=True)

@@ -8,8 +8,10 @@ closed with it.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import ssl
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -28,12 +30,15 @@ from planck_nb.ai.cassettes.cassette_transport import CassetteTransport
 from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
 from planck_nb.ai.retry import Timeouts
-from planck_nb.ai.server_address import is_loopback
+from planck_nb.ai.server_address import is_loopback, shown_url
 from planck_nb.base.aio import IdleTimer, within
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 
 _ENOUGH = 256 * 1024
+
+
+_transports: weakref.WeakSet[Transport] = weakref.WeakSet()
 
 
 class HttpResponse:
@@ -98,6 +103,8 @@ class Transport:
         self._routes: dict[str | None, httpx.AsyncBaseTransport] = {}
         self._sessions: list[aiohttp.ClientSession] = []
         self._guard: AsyncGenerator[None, None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        _transports.add(self)
         self._extensions = {"timeout": {"connect": timeouts.connect, "read": None, "write": None, "pool": None}}
 
     async def send(
@@ -146,6 +153,7 @@ class Transport:
     async def _open(self, proxy: str | None) -> httpx.AsyncBaseTransport:
         if self._guard is None:
             self._guard = _close_with_loop(self._sessions)
+            self._loop = asyncio.get_running_loop()
             await anext(self._guard)
         try:
             transport = AiohttpTransport(verify=tls_context(), proxy=httpx.Proxy(proxy) if proxy else None)
@@ -173,12 +181,28 @@ class Transport:
     def discard(self) -> None:
         """Discard the connections of an event loop that has ended, without a warning about unclosed ones."""
         self._routes.clear()
-        self._guard = None
         while self._sessions:
             session = self._sessions.pop()
             if (connector := session.connector) is not None:
                 session.detach()
                 connector._close()  # noqa: SLF001 - the public close() needs the loop that is gone
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            # It has nothing left to wait for. The loop would end it in a task, which may never run.
+            with suppress(StopIteration, RuntimeError):
+                guard.aclose().send(None)
+
+    def __del__(self) -> None:
+        # A loop that runs in another thread closes the connections there, through the guard.
+        if self._loop is not None and (not self._loop.is_running() or _is_running_here(self._loop)):
+            self.discard()
+
+
+def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 class _AuthenticatedTransport(httpx.AsyncBaseTransport):
@@ -209,8 +233,15 @@ async def _close_with_loop(sessions: list[aiohttp.ClientSession]) -> AsyncGenera
     try:
         yield
     finally:
+        # All are closed before anything is awaited: a loop that ends may cancel this at its first await.
+        waiting = []
         while sessions:
-            await sessions.pop().close()
+            session = sessions.pop()
+            if (connector := session.connector) is not None:
+                session.detach()
+                waiting.append(connector.close())
+        for each in waiting:
+            await each
 
 
 def tls_context() -> ssl.SSLContext:
@@ -250,10 +281,40 @@ def _request(
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for a URL; none for this machine."""
+    """The proxy that the environment names for a URL; none for this machine. Raises `ConfigError` for an unusable one.
+
+    An address without a scheme is that of an HTTP proxy, as for other programs.
+    """
     if is_loopback(url):
         return None
     proxies = getproxies()
     split = urlsplit(url)
-    proxy = proxies.get(split.scheme) or proxies.get("all")
-    return None if proxy is None or proxy_bypass(split.hostname or "") else proxy
+    proxy = (proxies.get(split.scheme) or proxies.get("all") or "").strip()
+    if not proxy or proxy_bypass(split.hostname or ""):
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    name = f"{split.scheme.upper()}_PROXY" if proxies.get(split.scheme) else "ALL_PROXY"
+    try:
+        parts = urlsplit(proxy)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(
+            f"{name} is {shown_url(proxy)!r}, which is not the address of an HTTP proxy; correct it where Jupyter "
+            "starts, as in http://127.0.0.1:3128, or unset it."
+        )
+    return proxy
+
+
+@atexit.register
+def _discard_all() -> None:
+    """At exit, objects are destroyed in any order, and aiohttp's would complain."""
+    for transport in list(_transports):
+        if transport._loop is None or not transport._loop.is_running():  # noqa: SLF001 - one of this module
+            transport.discard()
+
+
+if hasattr(os, "register_at_fork"):
+    # To close a connection in a forked process would end that of its parent.
+    os.register_at_fork(after_in_child=_transports.clear)

@@ -106,7 +106,8 @@ def _messages(
                     {"id": call.id, "function": {"index": index, "name": call.name, "arguments": call.args}}
                     for index, call in enumerate(message.tool_calls)
                 ]
-            return [wire]
+            # A reply that was stopped while the model was thinking says nothing.
+            return [wire] if message.text or message.tool_calls else []
         case "tool_result":
             return [_result(part, model) for part in message.content]
 

@@ -110,7 +110,9 @@ def _messages(
                 return [{"role": "user", "content": content[0].text}]
             return [{"role": "user", "content": [_content(model, part) for part in content]}]
         case "assistant":
-            return [_assistant(message)]
+            wire = _assistant(message)
+            # A reply that was stopped while the model was thinking: servers refuse a message without content.
+            return [wire] if wire["content"] or "tool_calls" in wire else []
         case "tool_result":
             results: list[JsonObject] = [
                 {"role": "tool", "tool_call_id": part.id, "content": part.text} for part in message.content
@@ -223,7 +225,8 @@ class ChatDecoder:
         choice = choices[0]
         if choice.get("index"):
             return ()  # an alternative answer
-        delta = choice.get("delta") or {}
+        # Some servers send the whole message instead of its deltas; beside them it only repeats them.
+        delta = choice.get("delta") or (not self._parts and choice.get("message")) or {}
         text = delta.get("content")
         # The hot path: a chunk that contains only text, or text and the role.
         if (

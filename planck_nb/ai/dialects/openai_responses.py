@@ -391,10 +391,11 @@ class ResponsesDecoder:
                     field = _text_field(content)
                     self._refused |= field == "refusal"
                     text = item.text("content_index", at)
-                    if missing := _missing_text(text, content.get(field)):
+                    missing, whole = _missing_text(text, content.get(field))
+                    if missing:
                         yield TextChunk(text.index, missing)
                     piece = {name: value for name, value in content.items() if name != field}
-                    yield PartEnd(text.index, {"item": rest, "content": piece, **self._led_by})
+                    yield PartEnd(text.index, {"item": rest, "content": piece, **self._led_by}, text=whole)
             case "reasoning":
                 yield from self._finish_reasoning(item, wire)
             case _:
@@ -405,36 +406,42 @@ class ResponsesDecoder:
         written = wire.get("arguments") or ""
         if not isinstance(written, str):
             written = write_json(written).decode()
-        if missing := _missing_text(text, written):
+        missing, whole = _missing_text(text, written)
+        if missing:
             yield ToolArgsChunk(text.index, missing)
+        if whole is not None and parse_arguments(whole) is None:
+            whole = None
         rest = {name: value for name, value in wire.items() if name not in {"type", "call_id", "name", "arguments"}}
         args = parse_arguments(written)
         if args is not None and write_json(args).decode() != written:
             rest["arguments"] = written
-        yield PartEnd(text.index, {"item": rest, **self._led_by})
+        yield PartEnd(text.index, {"item": rest, **self._led_by}, text=whole)
 
     def _finish_reasoning(self, item: _Item, wire: JsonObject) -> Iterable[StreamEvent]:
         """End a reasoning item. Its first part contains the whole item, which is sent back as a whole."""
+        wholes: dict[int, str | None] = {}
         for field, contents in (("summary_index", wire.get("summary")), ("content_index", wire.get("content"))):
             for at, content in enumerate(contents or ()):
                 text = item.text(field, at)
-                if missing := _missing_text(text, content.get("text")):
+                missing, wholes[text.index] = _missing_text(text, content.get("text"))
+                if missing:
                     yield ThinkingChunk(text.index, missing)
         if wire.get("id"):
             self._led_by = {"after": wire["id"]}
         if not item.texts:
             yield ThinkingChunk(item.text("summary_index", 0).index, "")
         for at, text in enumerate(item.texts.values()):
-            yield PartEnd(text.index, None if at else {"item": wire})
+            yield PartEnd(text.index, None if at else {"item": wire}, text=wholes.get(text.index))
 
     def _terminal(self, ended: str, response: JsonObject) -> Iterable[StreamEvent]:
         """Handle the end of the response, which repeats its items and may contain items that were not streamed."""
         self._finished = True
         for at, wire in enumerate(response.get("output") or ()):
-            known = self._by_id.get(wire.get("id") or "") or (self._items[at] if at < len(self._items) else None)
+            same = self._by_id.get(wire.get("id") or "")
+            known = same or (self._items[at] if at < len(self._items) else None)
             if known is None:
                 yield from self._done(wire, at)
-            elif not known.ended and known.kind == wire.get("type"):
+            elif known.kind == wire.get("type") and (not known.ended or (same is not None and _adds_to(known, wire))):
                 yield from self._finish(known, wire)
         for item in self._items:
             if not item.ended:
@@ -468,10 +475,26 @@ class ResponsesDecoder:
         return "tool_use" if any(item.kind == "function_call" for item in self._items) else "stop"
 
 
-def _missing_text(text: _TextItem, whole: str | None) -> str:
-    """The rest of the whole text that its deltas did not contain."""
+def _missing_text(text: _TextItem, whole: str | None) -> tuple[str, str | None]:
+    """The rest of the whole text that its deltas did not contain; or the whole text, if they contained another one."""
     said = "".join(text.chunks)
-    if whole is None or not whole.startswith(said):
-        return ""
-    text.chunks.append(whole[len(said) :])
-    return whole[len(said) :]
+    if whole is None or not _adds(said, whole):
+        return "", None
+    text.chunks = [whole]
+    return (whole[len(said) :], None) if whole.startswith(said) else ("", whole)
+
+
+def _adds(said: str, whole: object) -> bool:
+    """Whether the final text counts: it says more than the deltas, or something else. A part of them does not."""
+    return isinstance(whole, str) and not said.startswith(whole)
+
+
+def _adds_to(item: _Item, wire: JsonObject) -> bool:
+    """Whether the final item says more than when it ended."""
+    wholes: dict[tuple[str, int], object] = {("", 0): wire.get("arguments")} if item.kind == "function_call" else {}
+    for field in ("content", "summary"):
+        for at, content in enumerate(wire.get(field) or ()):
+            wholes[f"{field}_index", at] = content.get(_text_field(content))
+    return any(
+        _adds("".join(item.texts[key].chunks) if key in item.texts else "", whole) for key, whole in wholes.items()
+    )
