@@ -169,7 +169,11 @@ class JournalFile:
             descriptor = os.open(self.path, _FLAGS)
         except OSError as error:
             raise _unwritable(self.path, error) from error
-        lock_file(descriptor, self.path)
+        try:
+            lock_file(descriptor, self.path)
+        except SessionLockedError:
+            os.close(descriptor)
+            raise
         os.close(self._descriptor)
         self._descriptor, self._padded_size, self.durable = descriptor, self.size, self.size
         where = f"; the file that was in its place is now {kept.name}" if kept else ""
@@ -178,8 +182,10 @@ class JournalFile:
     def _is_in_place(self) -> bool:
         try:
             there = os.stat(self.path)  # noqa: PTH116 - a third faster than Path.stat, for every batch
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError:  # for example of a network file system that is out of reach: nothing shows that it is gone
+            return True
         mine = os.fstat(self._descriptor)
         return there.st_ino == mine.st_ino and there.st_dev == mine.st_dev
 

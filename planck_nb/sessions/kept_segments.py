@@ -78,8 +78,10 @@ class KeptSegments:
 def _is_in_place(path: Path, descriptor: int) -> bool:
     try:
         there = path.stat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError:  # nothing shows that it is gone
+        return True
     mine = os.fstat(descriptor)
     return there.st_ino == mine.st_ino and there.st_dev == mine.st_dev
 

@@ -15,6 +15,7 @@ from planck_nb.ai.numbers import MOST_TOKENS_TOGETHER, dollars, usage_counts
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.queries import query_into
 from planck_nb.sessions.session import Session
+from planck_nb.sessions.stored_values import object_in, texts_in
 
 _AGENTS = """
 with bounds as (
@@ -247,8 +248,8 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
         model_source=_source(state.data.get("model_source", {})),
         system_prompt=state.text("system_prompt"),
         description=started.text("description"),
-        grants=Grants(*(_texts(started.table("grants").get(key)) for key in ("tools", "skills", "models"))),
-        tools=_texts(state.data.get("tools")),
+        grants=Grants(*(texts_in(started.table("grants").get(key)) for key in ("tools", "skills", "models"))),
+        tools=texts_in(state.data.get("tools")),
         options=state.table("options"),
         removed=bool(row["removed"]),
         unfinished=bool(row["unfinished"]),
@@ -298,7 +299,7 @@ class _Row:
 
     @classmethod
     def of(cls, session: Session, agent_id: str, row: Mapping[str, Any]) -> _Row:
-        data = _decoded(row["data"])
+        data = object_in(row["data"])
         return cls(data, session.is_authentic(data, row_id=row["id"], owner=agent_id))
 
     def text(self, name: str) -> str:
@@ -308,18 +309,6 @@ class _Row:
     def table(self, name: str) -> JsonObject:
         value = self.data.get(name)
         return value if isinstance(value, dict) else {}
-
-
-def _decoded(text: str) -> JsonObject:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = None
-    return data if isinstance(data, dict) else {}
-
-
-def _texts(values: object) -> tuple[str, ...]:
-    return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
 
 
 def _source(stored: object) -> JsonObject:

@@ -106,7 +106,8 @@ class Session(SessionReader):
 
         Args:
             directory: The sessions directory, which is created if it does not exist.
-            name: Up to 80 letters, digits, "-", "_" and ".", not beginning with "."; None chooses one.
+            name: The name; None chooses one. One that cannot be part of a file name is changed: "My Session!" becomes
+                "my-session".
             owner: Shown to people who find the session in use, for example the notebook's name.
             signer: Signs the rows that give agents power with the user's key; None leaves them without a signature.
 
@@ -114,7 +115,7 @@ class Session(SessionReader):
             The open session.
 
         Raises:
-            SessionError: The name cannot be part of a file name, or the directory cannot be written.
+            SessionError: Nothing of the name can be part of a file name, or the directory cannot be written.
         """
         info = new_session_info(directory, new_id(), readable_name() if name is None else name)
         return cls._create(info, owner, signer)
@@ -142,7 +143,8 @@ class Session(SessionReader):
             The open session.
 
         Raises:
-            SessionError: The id or name cannot be part of a file name, or the directory cannot be written.
+            SessionError: The id is no such number, nothing of the name can be part of a file name, or the directory
+                cannot be written.
             SessionLockedError: Another process has the session open.
             SessionFormatError: The journal is damaged or was written by a newer version.
         """
@@ -304,7 +306,8 @@ class Session(SessionReader):
             The new session.
 
         Raises:
-            SessionError: The name is in use or cannot be part of a file name, or the directory cannot be written.
+            SessionError: The name is in use, nothing of it can be part of a file name, or the directory cannot be
+                written.
         """
         name = readable_name() if name is None else unused_name(self.directory, name)
         info = new_session_info(self.directory, new_id(), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from planck_nb.ai.messages import TextPart, UserMessage, UserPart, decode_messag
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.queries import query_into
 from planck_nb.sessions.session import Session
+from planck_nb.sessions.stored_values import object_in
 
 _BEGIN = """
 with queue as (
@@ -101,7 +101,7 @@ async def read_unanswered(session: Session) -> tuple[UnansweredPrompt, ...]:
     rows = await query_into(session.directory, _ROWS.format(begin=int(begin)), _fetched, only=session.info)
     agents: dict[str, _Queue] = {}
     for agent_id, _, kind, time, data in rows:
-        agents.setdefault(agent_id, _Queue()).follow(kind, _decoded(data), float(time))
+        agents.setdefault(agent_id, _Queue()).follow(kind, object_in(data), float(time))
     prompts = [_prompt(agent_id, *waiting) for agent_id, queue in agents.items() for waiting in queue.unanswered()]
     return tuple(sorted((prompt for prompt in prompts if prompt.content), key=lambda prompt: prompt.time))
 
@@ -164,14 +164,6 @@ def _prompt(agent_id: str, prompt_id: str, data: JsonObject, time: float) -> Una
     steer = data.get("steer") is True
     join = steer or data.get("join") is True
     return UnansweredPrompt(agent_id, prompt_id, content, steer, schema, time, complete, join)
-
-
-def _decoded(data: str | None) -> JsonObject:
-    try:
-        decoded = json.loads(data or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return decoded if isinstance(decoded, dict) else {}
 
 
 def _fetched(result: duckdb.DuckDBPyRelation) -> Sequence[tuple[Any, ...]]:

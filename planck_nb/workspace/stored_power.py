@@ -17,6 +17,7 @@ from planck_nb.agent.identity import Grants
 from planck_nb.ai.stored_options import LEFT_OUT
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
+from planck_nb.sessions.stored_values import texts_in
 from planck_nb.workspace.session_settings import KEY, SessionSettings, limited, read_rules
 from planck_nb.workspace.stored_agents import WAITS
 
@@ -87,8 +88,13 @@ def read_power(
         tuple(rule for rule in members.rules if rule.authentic),
     )
     rules = [rule for rule in stored.rules if rule not in settings.rules]
-    left_out = _left_out(members, kept, len(rules), {*stored.base_urls.items()} - {*signed.base_urls.items()})
-    kept_for_later = _LeftOut.from_session(members, metadata.get(KEY)).data if left_out else {}
+    # Under another key, an earlier resume has stored the agents without what already waits.
+    complete = replace(
+        members,
+        members=tuple(member if member.authentic else waiting.added_to(member) for member in members.members),
+    )
+    left_out = _left_out(complete, kept, len(rules), {*stored.base_urls.items()} - {*signed.base_urls.items()})
+    kept_for_later = waiting.with_session(complete, metadata.get(KEY)).data if left_out else {}
     return StoredPower(kept, settings, signed, stored.base_urls, tuple(left_out), kept_for_later)
 
 
@@ -106,8 +112,11 @@ class _LeftOut:
     def of(cls, stored: object) -> _LeftOut:
         return cls(stored if isinstance(stored, dict) else {})
 
-    @classmethod
-    def from_session(cls, members: SessionMembers, settings: object) -> _LeftOut:
+    def with_session(self, members: SessionMembers, settings: object) -> _LeftOut:
+        """Add what these members have that is not authentic, and the stored settings."""
+        if "settings" in self.data:
+            ids = [member.identity.id for member in members.members]
+            settings = self.settings_with(SessionSettings.of_stored(settings), ids).stored()
         agents = {
             member.identity.id: {
                 "tools": list(member.tools),
@@ -118,7 +127,7 @@ class _LeftOut:
             for member in members.members
             if not member.authentic
         }
-        return cls({"settings": settings, "agents": agents})
+        return _LeftOut({"settings": settings, "agents": {**self._agents, **agents}})
 
     def settings_with(self, stored: SessionSettings, agent_ids: Sequence[str]) -> SessionSettings:
         waiting = SessionSettings.of_stored(self.data.get("settings"))
@@ -126,28 +135,28 @@ class _LeftOut:
         return replace(stored, rules=tuple(rules), base_urls={**waiting.base_urls, **stored.base_urls})
 
     def added_to(self, member: AgentRecord) -> AgentRecord:
-        agents = self.data.get("agents")
-        found = agents.get(member.identity.id) if isinstance(agents, dict) else None
+        found = self._agents.get(member.identity.id)
         if not isinstance(found, dict):
             return member
         grants = found.get("grants")
-        grants = Grants(*(_texts(grants.get(name)) for name in _GRANTS)) if isinstance(grants, dict) else Grants()
+        grants = Grants(*(texts_in(grants.get(name)) for name in _GRANTS)) if isinstance(grants, dict) else Grants()
         options, source = found.get("options"), found.get("model_source")
         known = None if WAITS in member.model_source else member.model_source
         return replace(
             member,
-            tools=tuple(dict.fromkeys((*member.tools, *_texts(found.get("tools"))))),
+            tools=tuple(dict.fromkeys((*member.tools, *texts_in(found.get("tools"))))),
             grants=grants if member.grants == Grants() else member.grants,
             options={**options, **member.options} if isinstance(options, dict) else member.options,
             model_source=source if known is None and isinstance(source, dict) else member.model_source,
         )
 
+    @property
+    def _agents(self) -> JsonObject:
+        agents = self.data.get("agents")
+        return agents if isinstance(agents, dict) else {}
+
 
 _GRANTS = ("tools", "skills", "models")
-
-
-def _texts(values: object) -> tuple[str, ...]:
-    return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
 
 
 def left_out_sentence(session: str, left_out: Iterable[str], reason: str = "") -> str:

@@ -22,6 +22,7 @@ from planck_nb.ai.messages import (
     Usage,
     UserMessage,
 )
+from planck_nb.ai.numbers import MOST_DOLLARS, MOST_TOKENS, MOST_TOKENS_TOGETHER
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import hidden_ranges, is_hidden
@@ -34,12 +35,20 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 objects = st.dictionaries(st.text(), json_values, max_size=3)
 counts = st.integers(0, 2**40)
 times = st.floats(0, 4e9)
-tokens = st.integers(0, 10**8)
-usages = st.builds(  # cached tokens are a part of the input; more of them would not be believed
-    lambda uncached, output, read, write, thinking: Usage(uncached + read + write, output, read, write, thinking),
-    *[tokens] * 5,
-)
-costs = st.none() | st.floats(0, 1e6)
+tokens = st.integers(0, MOST_TOKENS)
+
+
+@st.composite
+def usage_up_to(draw: st.DrawFn, most: int) -> Usage:
+    """All counts that are decoded as they are: the tokens read from and written to a cache are a part of the input."""
+    total, output, thinking = (draw(st.integers(0, most)) for _ in range(3))
+    read = draw(st.integers(0, total))
+    return Usage(total, output, read, draw(st.integers(0, total - read)), thinking)
+
+
+usages = usage_up_to(MOST_TOKENS)
+totals = usage_up_to(MOST_TOKENS_TOGETHER)
+costs = st.none() | st.floats(0, MOST_DOLLARS)
 texts = st.builds(TextPart, st.text(), st.none() | objects)
 calls = st.builds(ToolCallPart, st.text(), st.text(), objects, st.none() | st.text(), st.none() | objects)
 media = st.builds(ImagePart, st.none() | st.binary(), st.text(), st.none() | st.text()) | st.builds(
@@ -63,7 +72,7 @@ tool_results = st.builds(
 summaries = st.builds(SummaryMessage, st.lists(texts, max_size=2).map(tuple), st.lists(counts).map(tuple))
 messages: st.SearchStrategy[Message] = user_messages | assistant_messages | tool_results | summaries
 
-st.register_type_strategy(Usage, usages)
+st.register_type_strategy(Usage, totals)
 st.register_type_strategy(AssistantMessage, assistant_messages)
 st.register_type_strategy(UserMessage, user_messages)
 st.register_type_strategy(ToolResultMessage, tool_results)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planck_nb.ai.messages import UserMessage, text_of
 from planck_nb.base.errors import SessionError, SessionLockedError
-from planck_nb.sessions import ExportFormat, Session, delete_session, export_session, query, session_files
+from planck_nb.sessions import ExportFormat, Session, delete_session, export_session, journal_file, query, session_files
+from planck_nb.sessions.codec import Header
+from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.segments import old_segments
 
@@ -76,6 +81,50 @@ async def test_an_open_session_whose_files_were_deleted_is_exported(tmp_path: Pa
         remove_all(session)
         await session.flush()
         assert export_session(session.info, form) == expected
+
+
+@pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.EACCES, errno.ETIMEDOUT])
+async def test_a_file_system_that_is_out_of_reach_for_a_moment_ends_nothing(
+    tmp_path: Path, code: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Materializer, "SEGMENT", 500)
+    with Session.create(tmp_path, name="mine") as session:
+        await session.append("a", UserMessage("x" * 600))
+        session.materialize()
+        stat = os.stat
+        paths = {session.path, *old_segments(session.path)}
+
+        def failing(path: Any, *args: Any, **options: Any) -> os.stat_result:
+            if path in paths:
+                raise OSError(code, os.strerror(code))
+            return stat(path, *args, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "stat", failing)
+            await session.append("a", UserMessage("meanwhile"))
+            await session.flush()
+        await session.append("a", UserMessage("after"))
+        assert [text_of(row.message.content) for row in session.messages()][1:] == ["meanwhile", "after"]
+    assert not caplog.records
+    assert not [path for path in session_files(session.info) if ".replaced-" in path.name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists the open files of a process")
+def test_a_file_that_is_locked_before_it_is_used_leaves_no_open_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = JournalFile.create(tmp_path / "a.jsonl", Header("0" * 16, "a", datetime.now(UTC)))
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+
+    def locked(descriptor: int, path: Path) -> None:
+        raise SessionLockedError(f"{path.name} is open in another process ({descriptor}).")
+
+    monkeypatch.setattr(journal_file, "lock_file", locked)
+    journal.path.unlink()
+    with pytest.raises(SessionLockedError):
+        journal.append(b"", sync=True)
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    journal.close()
 
 
 def remove(segment: Path) -> None:

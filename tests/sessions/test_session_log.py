@@ -254,6 +254,26 @@ def test_a_name_with_nothing_for_a_file_name_is_refused(tmp_path: Path, name: st
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "becomes"),
+    [
+        (".x", "x"),
+        ("a*", "a"),
+        ("a b", "a-b"),
+        ("x" * 81, "x" * 80),
+        ("é", "e"),
+        ("a/b", "a-b"),
+        ("a\nb", "a-b"),
+        ("a\\b", "a-b"),
+    ],
+)
+def test_a_name_that_cannot_be_a_file_name_is_cleaned(tmp_path: Path, name: str, becomes: str) -> None:
+    with Session.create(tmp_path, name=name) as session:
+        assert session.name == becomes
+        assert session.path.name == f"{session.id}_{becomes}.journal.jsonl"
+        assert session.path.parent == tmp_path
+
+
 @pytest.mark.parametrize("name", ["a", "2024-05_x.y", "-", "X" * 80, "con_1"])
 def test_a_good_name_is_kept(tmp_path: Path, name: str) -> None:
     with Session.create(tmp_path, name=name) as session:

@@ -129,3 +129,21 @@ def test_reading_an_open_session_writes_deleted_files_again(tmp_path: Path) -> N
         assert [read(session) for read in READS] == expected
         assert session.path.exists()
         session.fork().close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not delete an open file")
+def test_reading_an_open_session_whose_files_cannot_be_written_again_is_an_error(tmp_path: Path) -> None:
+    directory = tmp_path / "store"
+    session = Session.create(directory, name="mine")
+    expected = [read(session) for read in READS]
+    shutil.rmtree(directory)
+    directory.write_text("a file in the place of the folder")
+    for read in READS:
+        with pytest.raises(SessionError, match="could not be written"):
+            read(session)
+    with pytest.raises(SessionError):
+        session.fork()
+    directory.unlink()
+    assert [read(session) for read in READS] == expected
+    assert session.path.exists()
+    session.close()

@@ -299,6 +299,32 @@ async def test_trust_that_comes_later_restores_what_was_left_out(tmp_path: Path,
         assert "send" in [tool.name for tool in place.agent("ann").tools]
 
 
+async def test_a_resume_under_a_third_key_keeps_what_waits_since_the_first(tmp_path: Path, home: Path) -> None:
+    """Under B the agents are stored without what A gave them; C must not take that for all that waits."""
+    await write(tmp_path, home)
+    users = [tmp_path / name for name in ("b", "c", "d")]
+    for user in users:
+        user.mkdir()
+    own = Tool(name="delete_everything", description="Own.", execute_fn=lambda _: "")
+    async with load(tmp_path, users[0]) as place:
+        await place.resume(find=Notebook().find)
+        place.add_agent("bob", model=get_model("demo"), tools=[own])
+        place.approvals.remember(Rule.parse("allow", "bash:pwd"))
+        await place.save_session_settings()
+    for user in users[1:]:
+        async with load(tmp_path, user) as place:
+            (problem, *_) = await place.resume(find=Notebook().find)
+            assert breaches(place, Notebook(), []) == []
+            assert "the tools delete_everything, send" in problem
+    async with load(tmp_path, users[2]) as place:
+        assert await place.resume(find=Notebook().find, trust=True) == []
+        assert [tool.name for tool in place.agent("ann").tools] == ["read", "send"]
+        assert [tool.name for tool in place.agent("bob").tools] == ["delete_everything"]
+        allowed = " ".join(map(str, place.approvals.policy.rules))
+        assert "bash:ls" in allowed
+        assert "bash:pwd" in allowed
+
+
 def test_two_processes_get_the_same_key_and_only_the_user_can_read_it(home: Path) -> None:
     found: list[bytes] = []
     threads = [threading.Thread(target=lambda: found.append(user_key(home / ".planck"))) for _ in range(16)]
