@@ -102,7 +102,8 @@ class _RunningCall:
             result = _failed(call, "what the tool waited for was cancelled")
         except Exception as error:  # noqa: BLE001 - whatever a tool, its schema or its result does, the loop goes on
             result = _failed(call, f"{type(error).__name__}: {error}")
-        result = replace(result, text=redact(result.text))
+        if (text := redact(result.text)) != result.text:
+            result = replace(result, text=text)
         self._end(result.text, is_error=result.is_error)
         return result
 

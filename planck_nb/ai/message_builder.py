@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from pydantic_core import from_json
@@ -168,6 +168,7 @@ class MessageBuilder:
 
 
 _DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)
+_COUNTS = tuple(each.name for each in fields(Usage))
 _LONGEST_ID = 512
 _LONGEST_NAME = 128
 _KIND = {TextChunk: "text", ThinkingChunk: "thinking", ToolArgsChunk: "tool_call"}
@@ -206,7 +207,7 @@ class _Draft:
 
 def _check_usage(event: UsageUpdate) -> None:
     """Mark counts that cannot be right as unknown, which a dialect of another package may have passed on."""
-    counts = usage_counts(asdict(event.usage))
+    counts = usage_counts({name: getattr(event.usage, name) for name in _COUNTS})
     if counts is None:
         event.usage, event.is_known = Usage(), False
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -200,6 +200,7 @@ def _stored_place(reference: str, source: Mapping[str, Any]) -> tuple[object, ..
     return _place(model)
 
 
+@lru_cache  # agents are created by the hundred, most of them for models at one address
 def _open_address(url: str) -> str:
     """The address without a user name, a password, a query or anything else that looks like a secret."""
     whole = url if "://" in url else f"http://{url}"

@@ -81,16 +81,17 @@ def request_address(model: Model) -> ServerAddress:
     )
 
 
-@lru_cache
-def _with_path_url(url: str, path: str, *, always: bool) -> str:
-    """The URL with the path if it has none at all, and always where the server is known to have it."""
-    return url if url.endswith("/v1") or (urlsplit(url).path and not always) else f"{url}{path}"
-
-
 def _with_path(address: ServerAddress, path: str, *, always: bool, native: bool) -> ServerAddress:
     """The address of the API; Ollama's own one is not below the path of the compatible one."""
-    url = _with_path_url(address.url, path, always=always)
-    return replace(address, url=url.removesuffix("/v1") if native else url)
+    url = _with_path_url(address.url, path, always=always, native=native)
+    return address if url == address.url else replace(address, url=url)
+
+
+@lru_cache
+def _with_path_url(url: str, path: str, *, always: bool, native: bool) -> str:
+    """The URL with the path if it has none at all, and always where the server is known to have it."""
+    whole = url if url.endswith("/v1") or (urlsplit(url).path and not always) else f"{url}{path}"
+    return whole.removesuffix("/v1") if native else whole
 
 
 def address_of(model: Model) -> str:

@@ -56,7 +56,8 @@ class ProgressReporter:
         """Show what has not been shown yet. Called on the event loop, when the tool has ended."""
         if self._timer is not None:
             self._timer.cancel()
-        self._report(last=True)
+        if self._pieces:
+            self._report(last=True)
         with self._lock:
             self._closed = True
 
