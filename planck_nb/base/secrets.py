@@ -140,7 +140,7 @@ def remember_secret(value: str | None, what: str = "an API key") -> None:
 
 def process_secrets() -> dict[str, str]:
     """The secrets of this process: in its environment, and those that it has used."""
-    return {**_used, **_of_environment(frozenset(os.environ.items()))}
+    return {**_used, **_environment.secrets()}
 
 
 def find_secret(text: str, known: Mapping[str, str]) -> str | None:
@@ -237,9 +237,23 @@ def _begun(text: str, value: str) -> int:
     return next((len(end) - at for at in range(len(end) - 1) if value.startswith(end[at:])), 0)
 
 
-@lru_cache(maxsize=4)
-def _of_environment(items: frozenset[tuple[str, str]]) -> dict[str, str]:
-    return known_secrets(dict(items))
+class _Environment:
+    """The secrets of the environment, which are looked for again only when a variable has changed."""
+
+    def __init__(self) -> None:
+        self._found: tuple[object, dict[str, str]] = (None, {})
+
+    def secrets(self) -> dict[str, str]:
+        # To compare what is below the mapping takes a microsecond, to read all variables through it a hundred.
+        variables = dict(getattr(os.environ, "_data", os.environ))
+        seen, found = self._found
+        if variables != seen:
+            found = known_secrets(os.environ)
+            self._found = (variables, found)
+        return found
+
+
+_environment = _Environment()
 
 
 def _passwords(value: str) -> Iterator[str]:
