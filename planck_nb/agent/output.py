@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import ValidationError, from_json, to_json
+from pydantic_core import ValidationError, to_json
 
 from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
+from planck_nb.agent.json_answer import NoJsonError, read_json, read_partial_json
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
 
@@ -29,10 +30,26 @@ class OutputSpec:
     Args:
         schema: The JSON Schema that the model is sent.
         read: Converts the text of the answer to its value; raises `OutputMismatch` if it does not match.
+        wrapped: Whether the model is asked for an object with the value as its only property.
     """
 
     schema: JsonObject
     read: Callable[[str], Any]
+    wrapped: bool = False
+
+    def read_partial(self, text: str) -> Any:  # noqa: ANN401 - any JSON value
+        """The JSON value in an answer that is not complete, as far as it was written and not validated.
+
+        Args:
+            text: The text so far.
+
+        Returns:
+            The value, with a last string that may be cut; None if there is none yet.
+        """
+        value = read_partial_json(text, arrays=_may_be_array(self.schema, wrapped=self.wrapped))
+        if self.wrapped and isinstance(value, dict) and value.keys() <= {_WRAPPED}:
+            return value.get(_WRAPPED)
+        return value
 
 
 def output_spec(output: object) -> OutputSpec:
@@ -62,9 +79,10 @@ def _of_schema(schema: JsonObject) -> OutputSpec:
     if problem := problem_of(schema):
         raise UsageError(f"`output` is not a JSON Schema: {problem}.")
     checker = validator(schema)
+    arrays = _may_be_array(schema, wrapped=False)
 
     def read(text: str) -> Any:  # noqa: ANN401 - any JSON value
-        value = _json(text)
+        value = _json(text, arrays=arrays)
         problems = [_line(error.absolute_path, error.message) for error in errors_of(checker, value)]
         if problems:
             raise OutputMismatch(_joined(problems))
@@ -88,7 +106,7 @@ def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, or any value 
     is_object = _root(schema).get("type") == "object"
 
     def read(text: str) -> Any:  # noqa: ANN401 - an instance of `kind`
-        value = _json(text)
+        value = _json(text, arrays=not is_object)
         if not is_object and isinstance(value, dict) and value.keys() == {_WRAPPED}:
             value = value[_WRAPPED]
         try:
@@ -97,7 +115,7 @@ def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, or any value 
             found = error.errors(include_url=False, include_context=False, include_input=False)
             raise OutputMismatch(_joined([_line(problem["loc"], problem["msg"]) for problem in found])) from None
 
-    return OutputSpec(schema if is_object else _wrap(schema), read)
+    return OutputSpec(schema if is_object else _wrap(schema), read, wrapped=not is_object)
 
 
 def _root(schema: JsonObject) -> JsonObject:
@@ -119,19 +137,15 @@ def _wrap(schema: JsonObject) -> JsonObject:
     return {**wrapped, "$defs": definitions} if definitions else wrapped
 
 
-def _json(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The JSON of an answer, which some models put into a fenced code block."""
+def _may_be_array(schema: JsonObject, *, wrapped: bool) -> bool:
+    return wrapped or _root(schema).get("type", "object") != "object"
+
+
+def _json(text: str, *, arrays: bool) -> Any:  # noqa: ANN401 - any JSON value
     try:
-        return from_json(_without_fence(text), allow_inf_nan=False)
-    except ValueError as error:
-        raise OutputMismatch(f"it is not JSON ({error})" if text.strip() else "it is empty") from None
-
-
-def _without_fence(text: str) -> str:
-    first, _, rest = text.strip().partition("\n")
-    body, _, last = rest.rpartition("\n")
-    is_fenced = first.rstrip().lower() in {"```", "```json", "``` json"} and last.strip() == "```"
-    return body if is_fenced else text
+        return read_json(text, arrays=arrays)
+    except NoJsonError as error:
+        raise OutputMismatch(str(error)) from None
 
 
 def _line(path: Any, message: str) -> str:  # noqa: ANN401 - an iterable of names and positions

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 from planck_nb.agent.answers import ENDINGS, shortcoming
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputSpec
+from planck_nb.agent.partial_output import PARTIAL_INTERVAL, PartialOutput
 from planck_nb.agent.wait_graph import Participant, is_within_turn, waiting_for
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.aio import await_in_loop, is_running_here
-from planck_nb.base.errors import DeadlockError
+from planck_nb.base.errors import DeadlockError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.text import one_line
 
@@ -97,6 +98,7 @@ class Run(Generic[T]):
     - `async for event in run` yields the turn's events from its start, even if iteration begins later. Leaving the
       loop does not abort the run.
     - `await run.wait()` returns the same as `await run`, but cancelling it does not abort the run.
+    - `async for partial in run.stream_output()` yields a structured answer while the model writes it.
 
     A run that is never awaited goes on anyway, and its failure prints nothing. All of this also works in the event
     loops of other threads, and `abort` in any thread.
@@ -173,6 +175,50 @@ class Run(Generic[T]):
             if is_running_here(self.loop):
                 return await asyncio.shield(self._done)
             return await await_in_loop(self.loop, self.wait)
+
+    async def stream_output(self, *, interval: float = PARTIAL_INTERVAL) -> AsyncIterator[Any]:
+        """Iterate over the structured answer while the model writes it, for a prompt with an `output`.
+
+        Each item is plain JSON data, as far as it was received: a dictionary for a model or a dataclass, in which
+        fields are missing that have not arrived. It is not validated, and a text at its end may be cut; numbers are
+        complete. The last item is the complete data. `await run` returns the validated object as
+        `RunResult.output`. If an answer does not fit and is corrected, the items start again with the corrected one.
+        Leaving the loop does not abort the run.
+
+        Args:
+            interval: Seconds between two items at least, 0 for an item as often as possible. They are further apart if
+                the answer is so long that reading it would take more than a twentieth of the time.
+
+        Yields:
+            The data so far, each time it has changed.
+
+        Raises:
+            UsageError: The prompt has no `output`.
+            PlanckError: The run failed.
+
+        Example:
+            >>> import asyncio
+            >>> from planck_nb import Agent
+            >>> from planck_nb.testing import scripted_model
+            >>> async def main():
+            ...     run = Agent(model=scripted_model(['{"n": [1, 2]}'])).prompt("Count.", output=dict[str, list[int]])
+            ...     return [partial async for partial in run.stream_output()][-1]
+            >>> asyncio.run(main())
+            {'n': [1, 2]}
+        """
+        if self.output_spec is None:
+            raise UsageError("The prompt has no `output`, so there is no structured answer to stream; iterate the run.")
+        partial = PartialOutput(self.output_spec, interval)
+        async for event in self:
+            if event.type == "text_delta":
+                changed = partial.add(event.text)
+            elif event.type == "message" and event.message.type == "assistant":
+                changed = partial.finish(event.message.text)
+            else:
+                continue
+            if changed:
+                yield partial.value
+        await self.wait()
 
     def abort(self) -> None:
         """Stop the run, queued or running; no effect once it has ended. What was written so far is kept."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
@@ -40,6 +40,9 @@ class LoadFailure:
 class LoadReport:
     """What was loaded, and what was not.
 
+    It is also a sequence of the tools: `[*BuiltinTools.all(), *report]` and `[*BuiltinTools.all()] + report` are lists
+    of tools.
+
     Args:
         tools: The tools, in the order of the folders and then of the names.
         skipped: The files and folders that could not be used.
@@ -47,6 +50,27 @@ class LoadReport:
 
     tools: tuple[Tool, ...]
     skipped: tuple[LoadFailure, ...]
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    @overload
+    def __getitem__(self, index: int) -> Tool: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Tool, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Tool | tuple[Tool, ...]:
+        return self.tools[index]
+
+    def __add__(self, other: Iterable[Tool]) -> list[Tool]:
+        return [*self.tools, *other]
+
+    def __radd__(self, other: Iterable[Tool]) -> list[Tool]:
+        return [*other, *self.tools]
 
 
 class ExternalTool:

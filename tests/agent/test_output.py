@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 from pydantic import BaseModel, Field
 from support.wire import chat_chunk, client, replying, sse
 from typing_extensions import TypedDict
 
 from planck_nb import Agent, ai
+from planck_nb.agent.output import OutputSpec, output_spec
+from planck_nb.agent.partial_output import PartialOutput
 from planck_nb.base.errors import OutputError, UsageError
 from planck_nb.testing import Call, Reply, scripted_model
 
@@ -206,3 +210,117 @@ async def test_a_form_that_says_nothing_about_json(kind: Any) -> None:
     with pytest.raises(UsageError, match="`output`"):
         agent.prompt("?", output=kind)
     assert agent.status == "idle"
+
+
+PROSE = (
+    (City, f"Here is the JSON:\n```json\n{ROME}\n```\nAnything else?", City(name="Rome", people=2_800_000)),
+    (City, f"Sure! {ROME} I hope {{this}} helps [1].", City(name="Rome", people=2_800_000)),
+    (City, f"```\n{ROME}\n```", City(name="Rome", people=2_800_000)),
+    (City, f"Draft: {ROME} Final: {ROME}", City(name="Rome", people=2_800_000)),
+    (list[int], "The numbers are [1, 2].", [1, 2]),
+    (list[int], 'The numbers: {"answer": [1, 2]}.', [1, 2]),
+    (SCHEMA, 'As {"n": 5}, which says "}".', {"n": 5}),
+    (SCHEMA, '```python\nx = {"n": 1}\n```\n```JSON\n{"n": 2}\n```', {"n": 2}),
+)
+
+
+@pytest.mark.parametrize(("kind", "text", "value"), PROSE)
+async def test_json_within_prose_is_read(kind: Any, text: str, value: object) -> None:
+    agent = agent_saying(text)
+    assert (await agent.prompt("?", output=kind)).output == value
+    assert len(prompts(agent)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('First {"n": 1}, then {"n": 2}.', "it has 2 different JSON values; write only one"),
+        ('```json\n{"n": 1}\n```\nor\n```json\n{"n": 2}\n```', "it has 2 different JSON values"),
+        ('All of it: {"items": [{"n": 1}, {"n": 2}', "it is not JSON"),
+        ('Here: {"n": 1,}', "it is not JSON"),
+        ('Draft {"n": 1}. Final {"n": ', "it is not JSON"),
+        ("{{{{" * 50_000, "it is not JSON"),
+        ('{"n":' * 50_000, "it is not JSON"),
+        ("[{" * 50_000, "it is not JSON"),
+        ("```json\n" * 50_000, "it is not JSON"),
+    ],
+)
+async def test_json_within_prose_is_not_guessed(text: str, problem: str) -> None:
+    agent = agent_saying(text, '{"n": 3}')
+    assert (await agent.prompt("?", output=SCHEMA)).output == {"n": 3}
+    assert problem in prompts(agent)[1]
+
+
+async def test_a_structured_answer_is_streamed_while_it_is_written() -> None:
+    seen = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        for chunk in sse(chat_chunk({"content": 'Here: {"name": "Ro'})):
+            yield chunk
+        await seen.wait()
+        for chunk in sse(chat_chunk({"content": 'me", "people": 2800000} as JSON.'}), chat_chunk({}, "stop"), "[DONE]"):
+            yield chunk
+
+    transport = httpx.MockTransport(
+        lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, content=body())
+    )
+    model = ai.get_model("openai", "m", base_url="http://127.0.0.1:9/v1", has_api_key=False)
+    run = Agent(model=model, client=client(transport)).prompt("Which city?", output=City)
+    found: list[Any] = []
+    async for partial in run.stream_output():
+        found.append(partial)
+        seen.set()
+    assert found[0] == {"name": "Ro"}
+    assert found[-1] == {"name": "Rome", "people": 2_800_000}
+    assert (await run).output == City(name="Rome", people=2_800_000)
+
+
+def test_every_beginning_of_an_answer_is_read_as_far_as_it_goes() -> None:
+    text = 'Here: {"name": "Rome", "people": 2800000, "more": [1, {"a": null}]} as JSON.'
+    spec = output_spec(City)
+    found = [spec.read_partial(text[:end]) for end in range(len(text) + 1)]
+    assert found[0] is None
+    assert {} in found
+    assert found[-1] == {"name": "Rome", "people": 2_800_000, "more": [1, {"a": None}]}
+    begun = found[found.index({}) :]
+    assert None not in begun
+    assert {partial.get("people") for partial in begun} == {None, 2_800_000}
+    assert all("Rome".startswith(partial.get("name", "")) for partial in begun)
+
+
+async def test_what_is_streamed_starts_again_with_the_corrected_answer_and_fails_with_the_run() -> None:
+    agent = agent_saying('{"name": "Rome"}', ROME, '{"name": "Oslo"}', "no")
+    assert [item async for item in agent.prompt("?", output=City).stream_output()][-1] == {
+        "name": "Rome",
+        "people": 2_800_000,
+    }
+    failing = agent.prompt("?", output=City).stream_output()
+    assert await anext(failing) == {"name": "Oslo"}
+    with pytest.raises(OutputError):
+        await anext(failing)
+    with pytest.raises(UsageError, match="has no `output`"):
+        await anext(agent_saying("hi").prompt("?").stream_output())
+
+
+async def test_a_list_is_streamed_without_its_wrapping_and_leaving_early_aborts_nothing() -> None:
+    run = agent_saying('{"answer": [{"x": 1, "y": 2}]}').prompt("?", output=list[Point])
+    async for item in run.stream_output(interval=0):
+        assert isinstance(item, list)
+        break
+    assert (await run).output == [Point(1, 2)]
+
+
+def test_a_long_answer_is_not_read_again_with_every_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = output_spec(list[str])
+    readings: list[int] = []
+
+    def reading(self: OutputSpec, text: str) -> object:
+        readings.append(len(text))
+        return [str(len(text))]
+
+    monkeypatch.setattr(OutputSpec, "read_partial", reading)
+    partial = PartialOutput(spec, interval=60)
+    for _ in range(10_000):
+        partial.add('"word", ')
+    assert partial.finish("end")
+    assert readings == [len('"word", '), 3]

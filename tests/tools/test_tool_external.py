@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planck_nb import Effect, ExternalTool, ToolError
+from planck_nb import Agent, BuiltinTools, Effect, ExternalTool, ToolError
 from planck_nb.base.errors import ConfigError
+from planck_nb.testing import scripted_model
 from planck_nb.tools.template import Template
 
 PARAMETERS = {"type": "object", "properties": {"x": {}}}
@@ -282,6 +283,20 @@ def test_every_file_skipped_is_named_with_its_reason(tmp_path: Path, text: str, 
     assert reason in skipped.reason
     assert folder.path == tmp_path / "a" / "file"
     assert "cannot list" in folder.reason
+
+
+def test_a_report_is_a_sequence_of_its_tools(tmp_path: Path) -> None:
+    described(tmp_path / "one", name="one")
+    described(tmp_path / "two", name="two")
+    report = ExternalTool.load_all([tmp_path])
+    assert [tool.name for tool in report] == ["one", "two"]
+    assert (len(report), report[1].name, [tool.name for tool in report[:1]]) == (2, "two", ["one"])
+    builtin = BuiltinTools.all()
+    for together in ([*builtin, *report], builtin + report, [*report.tools, *builtin], report + builtin):
+        agent = Agent(model=scripted_model(["-"]), tools=together)
+        assert {tool.name for tool in agent.tools} == {"one", "two", "read", "write", "edit", "bash"}
+    assert [tool.name for tool in builtin + ExternalTool.load_all([tmp_path / "none"])] == [t.name for t in builtin]
+    assert not ExternalTool.load_all([])
 
 
 def test_a_file_is_described_as_it_is_now(tmp_path: Path) -> None:

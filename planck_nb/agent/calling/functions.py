@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
 
 from docstring_parser import parse as parse_docstring
@@ -52,7 +53,8 @@ def tool(
     like the function.
 
     Args:
-        function: The function, sync or async; it may be a generator.
+        function: The function, sync or async; it may be a generator, a method of an object, or an object with a
+            `__call__` method. The model does not see arguments that `functools.partial` has bound.
         name: The name that the model sees; by default the function's name.
         description: The description that the model sees; by default the docstring without its sections.
         timeout: Seconds that a call may take, None for no limit.
@@ -119,9 +121,10 @@ def _from_function(
 ) -> Tool:
     from pydantic import ValidationError  # noqa: PLC0415 - 50 ms, paid with the first function tool
 
-    called = name or str(getattr(function, "__name__", type(function).__name__))
-    documented = parse_docstring(inspect.getdoc(function) or "")
-    parameters, context_name = _parameters(called, function)
+    flat = _flattened(function)
+    called = name or _name_of(flat.func, function)
+    documented = parse_docstring(_docstring(flat.func))
+    parameters, context_name = _parameters(called, flat)
     model, schema = _arguments_model(
         called, parameters, {item.arg_name: item.description or "" for item in documented.params}
     )
@@ -161,16 +164,61 @@ def _from_function(
     )
 
 
-def _parameters(called: str, function: Callable[..., Any]) -> tuple[list[inspect.Parameter], str | None]:
-    """The parameters that the model supplies, with resolved annotations, and the name of the one for the context."""
+def _flattened(function: Callable[..., Any]) -> partial[Any]:
+    """The function within tools and `functools.partial` objects, with all arguments that these have bound."""
+    args: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = {}
+    while True:
+        if isinstance(function, partial):
+            args, keywords = (*function.args, *args), {**function.keywords, **keywords}
+            function = function.func
+        elif isinstance(function, Tool) and function.function is not None:
+            function = function.function
+        else:
+            return partial(function, *args, **keywords)
+
+
+def _name_of(bare: Callable[..., Any], given: Callable[..., Any]) -> str:
+    """The name of a function, or of the class of a callable object. Raises `UsageError` if there is none."""
+    found = getattr(bare, "__name__", type(bare).__name__)
+    if not isinstance(found, str) or found == (lambda: None).__name__:
+        raise UsageError(f'There is no name for a tool made of {given!r}; give it one: tool(name="…")(function).')
+    return found
+
+
+def _has_own_description(bare: Callable[..., Any]) -> bool:
+    """Whether docstring and annotations are those of the object itself, not those of its method `__call__`."""
+    return isinstance(bare, type) or inspect.isroutine(bare) or hasattr(bare, "__wrapped__")
+
+
+def _docstring(bare: Callable[..., Any]) -> str:
+    own = None if _has_own_description(bare) else type(bare).__call__.__doc__
+    return inspect.cleandoc(own) if own else inspect.getdoc(bare) or ""
+
+
+def _hints(bare: Callable[..., Any]) -> dict[str, Any]:
+    """The resolved annotations of a function, class or callable object."""
+    if isinstance(bare, type):
+        made_by = get_type_hints(vars(bare).get("__init__", bare), include_extras=True)
+        return get_type_hints(bare, include_extras=True) | made_by
+    return get_type_hints(bare if _has_own_description(bare) else type(bare).__call__, include_extras=True)
+
+
+def _parameters(called: str, function: partial[Any]) -> tuple[list[inspect.Parameter], str | None]:
+    """The parameters that the model supplies, with resolved annotations, and the name of the one for the context.
+
+    Arguments that are bound are left out: the program has chosen their values.
+    """
     try:
         signature = inspect.signature(function)
-        hints = get_type_hints(function, include_extras=True)
+        hints = _hints(function.func)
     except (TypeError, ValueError, NameError) as error:
         raise UsageError(f"{called} cannot be a tool: its signature cannot be read ({error}).") from error
     parameters: list[inspect.Parameter] = []
     context_name: str | None = None
     for parameter in signature.parameters.values():
+        if parameter.name in function.keywords:
+            continue
         if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
             raise UsageError(
                 f"{called} cannot be a tool: a model cannot pass the parameter {parameter.name!r} by name; "

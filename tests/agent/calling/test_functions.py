@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from planck_nb import Tool, tool
+from planck_nb import Agent, Tool, ToolContext, tool
 from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.testing import scripted_model
 
 
 class Point(BaseModel):
@@ -138,3 +140,152 @@ def test_a_function_without_a_name_that_vendors_take_needs_another() -> None:
 def test_a_tool_that_could_never_run_is_refused(field: str, value: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Tool(**{"name": "t", "description": "", "execute_fn": print, field: value})
+
+
+class Shelf:
+    """A shelf of books."""
+
+    def __init__(self, books: dict[str, int]) -> None:
+        self.books = books
+
+    def pages(self, title: str, factor: int = 1) -> int:
+        """Count the pages of a book.
+
+        Args:
+            title: Its title.
+        """
+        return self.books[title] * factor
+
+    async def find(self, title: str) -> bool:
+        """Look for a book."""
+        return title in self.books
+
+    @classmethod
+    def sort_key(cls, title: str) -> str:
+        """Make a key."""
+        return title.lower()
+
+
+class Search:
+    """Searches a library."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+
+    def __call__(self, title: str) -> bool:
+        """Search for a title.
+
+        Args:
+            title: The title.
+        """
+        return title in self.shelf.books
+
+
+class Later:
+    """Answers later."""
+
+    async def __call__(self, text: str, context: ToolContext) -> str:
+        context.progress("soon")
+        return text.upper()
+
+
+def scale(value: float, factor: float, *, unit: str = "m", note: Annotated[str, Field(max_length=3)] = "") -> str:
+    """Scale a value.
+
+    Args:
+        value: What to scale.
+        factor: By how much.
+        unit: The unit.
+    """
+    return f"{value * factor:g} {unit}{note}"
+
+
+async def slow(value: int, factor: int) -> int:
+    """Multiply slowly."""
+    return value * factor
+
+
+def with_context(context: ToolContext, value: int, factor: int) -> str:
+    """Multiply for a caller."""
+    return f"{context.call_id}{value * factor}"
+
+
+SHELF = Shelf({"Dune": 600})
+WRAPPED = functools.update_wrapper(functools.partial(scale, factor=2.0), scale)
+
+CALLABLES: tuple[tuple[Callable[..., Any], str, str, list[str], dict[str, Any], str], ...] = (
+    (SHELF.pages, "pages", "Count the pages of a book.", ["title", "factor"], {"title": "Dune"}, "600"),
+    (SHELF.find, "find", "Look for a book.", ["title"], {"title": "Emma"}, "false"),
+    (SHELF.sort_key, "sort_key", "Make a key.", ["title"], {"title": "Emma"}, "emma"),
+    (Search(SHELF), "Search", "Search for a title.", ["title"], {"title": "Dune"}, "true"),
+    (Later(), "Later", "Answers later.", ["text"], {"text": "yes"}, "YES"),
+    (functools.partial(scale, factor=2.0), "scale", "Scale a value.", ["value", "unit", "note"], {"value": 3}, "6 m"),
+    (functools.partial(scale, 3), "scale", "Scale a value.", ["factor", "unit", "note"], {"factor": 2}, "6 m"),
+    (WRAPPED, "scale", "Scale a value.", ["value", "unit", "note"], {"value": 3}, "6 m"),
+    (
+        functools.partial(functools.partial(scale, unit="km"), factor=2),
+        "scale",
+        "Scale a value.",
+        ["value", "note"],
+        {"value": 4},
+        "8 km",
+    ),
+    (functools.partial(slow, factor=3), "slow", "Multiply slowly.", ["value"], {"value": 2}, "6"),
+    (
+        functools.partial(SHELF.pages, factor=2),
+        "pages",
+        "Count the pages of a book.",
+        ["title"],
+        {"title": "Dune"},
+        "1200",
+    ),
+    (functools.partial(SHELF.pages, "Dune"), "pages", "Count the pages of a book.", ["factor"], {}, "600"),
+    (functools.partial(Search(SHELF), title="Dune"), "Search", "Search for a title.", [], {}, "true"),
+    (
+        functools.partial(tool(scale), factor=5),
+        "scale",
+        "Scale a value.",
+        ["value", "unit", "note"],
+        {"value": 1},
+        "5 m",
+    ),
+    (functools.partial(with_context, factor=2), "with_context", "Multiply for a caller.", ["value"], {"value": 2}, "4"),
+)
+
+
+@pytest.mark.parametrize("case", CALLABLES)
+async def test_any_callable_is_a_tool_without_its_bound_arguments(
+    case: tuple[Callable[..., Any], str, str, list[str], dict[str, Any], str],
+) -> None:
+    function, name, description, names, args, text = case
+    agent = Agent(model=scripted_model(["-"]), tools=[function])
+    (made,) = agent.tools
+    assert (made.name, made.description) == (name, description)
+    assert list(made.parameters["properties"]) == names
+    assert (await made.run(args)).text == text
+    if names:
+        with pytest.raises(ToolError, match="Extra inputs are not permitted"):
+            await made.run({**args, "unknown": 1})
+
+
+def test_annotations_and_descriptions_of_what_is_not_bound_are_kept() -> None:
+    made = tool(functools.partial(scale, factor=2.0))
+    assert made.parameters == {
+        "type": "object",
+        "properties": {
+            "value": {"type": "number", "description": "What to scale."},
+            "unit": {"type": "string", "default": "m", "description": "The unit."},
+            "note": {"type": "string", "default": "", "maxLength": 3},
+        },
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize("function", [lambda: 1, functools.partial(lambda city: city, city="Rome")])
+def test_what_has_no_name_is_refused_in_one_sentence_that_says_how_to_give_one(function: Callable[..., Any]) -> None:
+    with pytest.raises(
+        UsageError, match=r'There is no name for a tool .*; give it one: tool\(name="…"\)\(function\)\.'
+    ):
+        Agent(model=scripted_model(["-"]), tools=[function])
+    assert tool(name="anything")(function).name == "anything"
