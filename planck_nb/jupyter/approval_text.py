@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from planck_nb.agent.approval import Rule
+from planck_nb.agent.approval.shown_call import argument_text
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import UsageError
 from planck_nb.base.visible import visible
-
-_ONE_LINE = frozenset("path file_path file cwd folder directory source target url host name command cmd".split())
-"""Arguments in which no other alphabets are mixed with Latin letters within a word."""
-
-
-def argument_text(name: str, value: object, effects: Iterable[Effect]) -> str:
-    """Return an argument as text: a string as it is, other values as JSON, with hidden characters spelled out.
-
-    Characters that look like others are spelled out, too, unless the argument is the content of a file.
-    """
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    kinds = {effect.kind for effect in effects}
-    return visible(text, lookalikes=name in _ONE_LINE or not kinds or bool(kinds & {"execute", "network"}))
 
 
 def commands_not_in(args: Iterable[object], effects: Iterable[Effect]) -> tuple[str, ...]:

@@ -76,13 +76,13 @@ class Controller:
             self.workspace.approvals.remember(rule)
         async with self._making:
             agent, notice = await self._agent(options)
-        notice = "\n".join([*self.workspace.notices(), notice]).strip()
+        notices = [*self.workspace.notices(), notice, *handed_over.notices]
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)
         await self.workspace.save_session_settings()
-        notices = "\n".join(filter(None, (notice, *handed_over.notices)))
-        return Started(agent, agent.prompt("\n\n".join([prompt.strip(), *values]), join=True), notices)
+        run = agent.prompt("\n\n".join([prompt.strip(), *values]), join=True)
+        return Started(agent, run, "\n".join(filter(None, notices)))
 
     def agent(self, name: str = "") -> Agent:
         """Return the agent of this name, or the one that was prompted last.

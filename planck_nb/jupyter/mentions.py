@@ -9,12 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
 from planck_nb.base.secrets import is_secret_name
 
@@ -33,6 +34,9 @@ _DECORATOR = re.compile(r"[ \t]*@[\w.]+(?:\(.*\))?[ \t]*")
 _DECORATED = re.compile(
     r"[ \t]*(?:async|def|class|public|private|protected|export|abstract|static|final|function|func|fn)\b"
 )
+_EXPLAINED = 5
+"""Unknown names that are explained one by one; looking for similar names takes long."""
+
 _TIMES = " \u00d7 "
 _TABLES = ("pandas", "polars", "numpy", "pyarrow")
 
@@ -62,11 +66,18 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
 
     Returns:
         What is handed over, each name once, in order. Other mentions are explained and change nothing.
+
+    Raises:
+        UsageError: There is no variable of an included name.
     """
     functions: list[str] = []
     values: list[str] = []
     notices: list[str] = []
-    for name in dict.fromkeys((*mentioned(prompt), *included)):
+    _require_known(included, namespace)
+    names = dict.fromkeys((*mentioned(prompt), *included))
+    unknown = [name for name in names if name not in namespace]
+    left_out = set(unknown[_EXPLAINED:])
+    for name in (name for name in names if name not in left_out):
         value = namespace.get(name)
         if name not in namespace:
             notices.append(_unknown(name, namespace))
@@ -80,10 +91,19 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
             )
         else:
             values.append(name)
+    if left_out:
+        notices.append(f"There are no variables for {_number(len(left_out), 'other name')} with @ either.")
     handed_over = [*(f"{name} ({_kind(namespace[name])})" for name in values), *(f"{name}()" for name in functions)]
     if handed_over:
         notices.insert(0, f"With: {', '.join(handed_over)}")
     return Mentions(tuple(functions), tuple(values), tuple(notices))
+
+
+def _require_known(names: Iterable[str], namespace: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in namespace:
+            known = [known for known in namespace if known[0] != "_"]
+            raise UsageError(f"There is no variable named {name}. {did_you_mean(name, known)}".rstrip())
 
 
 def _unknown(name: str, namespace: Mapping[str, object]) -> str:

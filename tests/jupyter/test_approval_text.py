@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import unicodedata
 from pathlib import Path
 
 import pytest
 from support.agents import calling, until
 
-from planck_nb import Agent, BuiltinTools
+from planck_nb import Agent, BuiltinTools, Tool
 from planck_nb.agent import events as ev
 from planck_nb.agent.approval import Policy
-from planck_nb.agent.approval.gate import MOST_CHARACTERS, MOST_LINES, Approvals
+from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.approval.shown_call import MOST_CHARACTERS, MOST_LINES, call_size
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.state import PendingApproval
 from planck_nb.ai.messages import ToolResultMessage
@@ -160,6 +162,43 @@ async def test_what_is_too_long_to_be_shown_is_refused_with_a_sentence(tmp_path:
     assert (
         "can be shown for approval; do it in smaller parts, or ask the user to allow it with `--allow write`." in text
     )
+
+
+SIZES: dict[str, tuple[dict[str, object], bool]] = {
+    "a table with carriage returns": ({"content": "1,2,3\r\n" * 16_000}, False),
+    "a smaller one": ({"content": "1,2,3\r\n" * 14_000}, True),
+    "escaped line feeds": ({"content": "print('\\\\n')\n" * 15_000}, True),
+    "an object": ({"rows": [["a\nb", 1]] * 10_000}, True),
+    "lookalikes in a name": ({"path": "c\u0430t " * 20_000}, False),
+    "lookalikes in a file": ({"content": "c\u0430t " * 20_000}, True),
+    "other letters": ({"content": "кот " * 40_000}, True),
+    "names": ({"x" * MOST_CHARACTERS: 1}, False),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+async def test_what_an_agent_asks_about_can_be_shown_and_allowed(name: str, tmp_path: Path) -> None:
+    args, fits = SIZES[name]
+    assert call_size(args, [Effect("write", "/p")]).can_be_shown is fits
+    display = approval_display(request(args, Effect("write", "/p")))
+    assert display.whole is fits
+    assert ("cut" in [kind for _, _, kind in display.arguments]) is not (fits or name == "names")
+    tool = Tool(
+        name="put",
+        description="Puts.",
+        execute_fn=lambda _id, _args: "put",
+        touches=lambda _args: [Effect("write", "p")],
+    )
+    approvals = Approvals(Policy.ask_before_changes(tmp_path), deadline=0.01)
+    run = Agent(model=scripted_model(calling(("put", args))), tools=[tool], approvals=approvals).prompt("go")
+    await run
+    assert any(isinstance(event, ev.ApprovalRequest) for event in run.events.since(0)) is fits
+
+
+def test_a_huge_call_is_not_spelled_out() -> None:
+    before = time.thread_time()
+    assert not call_size({"content": "\u202e" * 20_000_000}, ()).can_be_shown
+    assert time.thread_time() - before < 1
 
 
 def test_what_is_not_whole_cannot_be_allowed() -> None:

@@ -151,6 +151,7 @@ def test_every_verb_answers(kernel: Kernel, verb: str) -> None:
     [
         ("%planck model antropic:x", "UnknownProviderError: There is no provider 'antropic'. Did you mean anthropic?"),
         ("%planck --modle x hi", "UsageError: %planck has no option --modle. Did you mean --model"),
+        ("%%planck --with ordr\nhi", "UsageError: There is no variable named ordr."),
         ("%%planck --tools addd\nhi", "UsageError: There is no function or tool named addd. Did you mean add or"),
         ("%%planck analyst do it\nhi", "write the prompt on the lines below"),
         ("%%planck\n  \n", "UsageError: There is no prompt"),

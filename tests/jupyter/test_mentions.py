@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from planck_nb import tool
+from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.mentions import mentioned, mentions
 
 CELL = "/tmp/ipykernel_1/123.py"
@@ -152,6 +153,25 @@ def test_a_function_with_a_secret_name_needs_it_too() -> None:
 def test_an_unknown_name_is_explained_with_the_nearest() -> None:
     found = mentions("Plot @dff and @zzz.", {"df": 1})
     assert found.notices == ("There is no variable @dff; did you mean @df?", "There is no variable @zzz.")
+
+
+def test_many_unknown_names_are_counted_at_once() -> None:
+    namespace: dict[str, object] = {f"variable_{number}": number for number in range(500)}
+    prompt = " ".join(f"@handle_{number}" for number in range(2_000))
+    before = time.thread_time()
+    notices = mentions(f"{prompt} @variable_7", namespace).notices
+    assert time.thread_time() - before < 1
+    assert notices[0] == "With: variable_7 (int)"
+    assert [notice.split("@")[0] for notice in notices[1:6]] == ["There is no variable "] * 5
+    assert notices[6:] == ("There are no variables for 1,995 other names with @ either.",)
+    assert mentions(" ".join(f"@h{number}" for number in range(6)), {}).notices[5:] == (
+        "There are no variables for 1 other name with @ either.",
+    )
+
+
+def test_an_unknown_name_that_is_to_be_handed_over_is_an_error() -> None:
+    with pytest.raises(UsageError, match=r"^There is no variable named order\. Did you mean orders\?$"):
+        mentions("Plot it.", {"orders": 1}, ["order"])
 
 
 def test_the_size_of_unknown_types_is_not_computed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from weakref import WeakSet
 from planck_nb.agent import events as ev
 from planck_nb.agent.approval.policy import Policy
 from planck_nb.agent.approval.rule import Rule
+from planck_nb.agent.approval.shown_call import MOST_CHARACTERS, MOST_LINES, call_size
 from planck_nb.agent.calling.approved_call import ApprovedCall, file_version
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
@@ -23,16 +23,9 @@ from planck_nb.ai.messages import ToolCallPart
 from planck_nb.base.aio import cancel_and_wait, run_in_thread, spawn
 from planck_nb.base.errors import AgentError, ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.visible import visible
 
 DEADLINE = 300.0
 """Seconds that a person has to decide."""
-
-MOST_CHARACTERS = 200_000
-MOST_LINES = 20_000
-"""The longest call that a person is asked about: nobody can approve what cannot be shown as a whole."""
-
-_LONGEST_SPELLING = len("⟨U+10FFFF⟩")
 
 PATIENCE = 3.0
 """Seconds that a frontend has to connect before a call is denied because there is nobody to ask."""
@@ -296,16 +289,13 @@ def _asked(args: JsonObject, touches: tuple[Effect, ...]) -> ApprovedCall:
 
 def _too_long(name: str, args: JsonObject, touches: tuple[Effect, ...]) -> str:
     """A sentence on a call that is too long to be shown as a whole, and so cannot be approved; else empty."""
-    texts = [json.dumps(args, ensure_ascii=False, default=str), *(touch.target for touch in touches)]
-    characters = sum(map(len, texts))
-    if characters * _LONGEST_SPELLING > MOST_CHARACTERS:  # else it fits however much of it is spelled out
-        characters = sum(len(visible(text, lookalikes=True)) for text in texts)
-    lines = 1 + sum(text.count("\\n") + text.count("\n") for text in texts)
-    if characters <= MOST_CHARACTERS and lines <= MOST_LINES:
+    size = call_size(args, touches)
+    if size.can_be_shown:
         return ""
     return (
-        f"It has {characters:,} characters in {lines:,} lines, and at most {MOST_CHARACTERS:,} in {MOST_LINES:,} "
-        f"can be shown for approval; do it in smaller parts, or ask the user to allow it with `--allow {name}`."
+        f"It has {size.characters:,} characters in {size.lines:,} lines, and at most {MOST_CHARACTERS:,} in "
+        f"{MOST_LINES:,} can be shown for approval; do it in smaller parts, or ask the user to allow it with "
+        f"`--allow {name}`."
     )
 
 

@@ -9,19 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from planck_nb.agent.approval.gate import MOST_CHARACTERS, MOST_LINES
+from planck_nb.agent.approval.shown_call import MOST_CHARACTERS, MOST_LINES, argument_text, call_size
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.events import ApprovalRequest
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import head_and_tail
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.approval_text import argument_text, commands_not_in, rule_sentence
+from planck_nb.jupyter.approval_text import commands_not_in, rule_sentence
 from planck_nb.jupyter.formatting import key_argument
 
-SHOWN_CHARACTERS = MOST_CHARACTERS
-"""The most that is shown of the arguments of one approval: agents ask about nothing that is longer."""
-
-_SHOWN_LINES = MOST_LINES
 _COMPARED_LINES = 1_000
 _REPLACEMENTS = (("old_string", "new_string"), ("old_text", "new_text"), ("old_str", "new_str"))
 
@@ -66,11 +62,11 @@ class ApprovalDisplay:
 
 def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
     """Describe the request for the browser."""
-    replaced, change = _change(request.args)
+    whole = call_size(request.args, request.touches).characters <= MOST_CHARACTERS
+    replaced, change = _change(request.args) if whole else ((), None)
     arguments = [_argument(name, value, request.touches) for name, value in request.args.items()]
-    whole = sum(len(name) + len(text) for name, text, _ in arguments) <= SHOWN_CHARACTERS
     if not whole:
-        arguments = [_cut(argument, SHOWN_CHARACTERS // len(arguments)) for argument in arguments]
+        arguments = [_cut(argument, MOST_CHARACTERS // max(len(arguments), 1)) for argument in arguments]
     return ApprovalDisplay(
         key=key_argument(request.args),
         effects=tuple((effect.kind, _short(effect)) for effect in request.touches),
@@ -101,7 +97,7 @@ def _argument(name: str, value: object, effects: Sequence[Effect]) -> tuple[str,
 
 def _cut(argument: tuple[str, str, ArgumentKind], share: int) -> tuple[str, str, ArgumentKind]:
     name, text, kind = argument
-    shown = head_and_tail(text, characters=share, lines=_SHOWN_LINES)
+    shown = head_and_tail(text, characters=share, lines=MOST_LINES)
     return name, shown, kind if shown == text else "cut"
 
 
@@ -121,7 +117,7 @@ def _change(args: JsonObject) -> tuple[tuple[str, ...], tuple[DiffLine, ...] | N
     """The names of the arguments that contain the old and the new text, and the lines of the change."""
     for old, new in _REPLACEMENTS:
         match args.get(old), args.get(new):
-            case str(before), str(after) if len(before) + len(after) <= SHOWN_CHARACTERS:
+            case str(before), str(after):
                 lines = _diff(before.split("\n"), after.split("\n"))
                 return (old, new), tuple((sign, visible(line)) for sign, line in lines)
     return (), None
@@ -145,7 +141,7 @@ def _short(effect: Effect) -> str:
     """The target of the effect: paths relative to the working directory if possible."""
     if effect.kind in {"read", "write"}:
         return visible(_relative_to_working_directory(effect.target), lookalikes=True)
-    return visible(effect.target[:SHOWN_CHARACTERS], lookalikes=True)
+    return visible(effect.target[:MOST_CHARACTERS], lookalikes=True)
 
 
 def _folder(effects: Sequence[Effect]) -> str:

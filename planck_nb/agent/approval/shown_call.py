@@ -1,0 +1,58 @@
+"""A call as a person sees it who decides about it, with nothing hidden: its texts, and how long they may be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from planck_nb.agent.effect import Effect
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.visible import visible
+
+MOST_CHARACTERS = 200_000
+MOST_LINES = 20_000
+"""The longest call that a person is asked about: nobody can approve what cannot be shown as a whole."""
+
+_LONGEST_SPELLING = len("⟨U+10FFFF⟩")
+
+_ONE_LINE = frozenset("path file_path file cwd folder directory source target url host name command cmd".split())
+"""Arguments in which no other alphabets are mixed with Latin letters within a word."""
+
+
+class CallSize(NamedTuple):
+    """The size of a call with all of its hidden characters spelled out. What is far too long is not spelled out."""
+
+    characters: int
+    lines: int
+
+    @property
+    def can_be_shown(self) -> bool:
+        """Whether the call can be shown as a whole."""
+        return self.characters <= MOST_CHARACTERS and self.lines <= MOST_LINES
+
+
+def call_size(args: JsonObject, effects: Sequence[Effect]) -> CallSize:
+    """Measure the arguments of a call, and those of its effects that are no arguments."""
+    values = list(map(_text, args.values()))
+    given = set(values)  # as a command mostly is
+    others = [effect.target for effect in effects if effect.target not in given]
+    texts = [*args, *values, *others]
+    characters = sum(map(len, texts))
+    if MOST_CHARACTERS / _LONGEST_SPELLING < characters <= MOST_CHARACTERS:  # else spelling decides nothing
+        shown = [argument_text(name, value, effects) for name, value in args.items()]
+        characters = sum(map(len, shown)) + sum(len(visible(text, lookalikes=True)) for text in (*args, *others))
+    return CallSize(characters, 1 + sum(text.count("\n") for text in texts))
+
+
+def argument_text(name: str, value: object, effects: Iterable[Effect]) -> str:
+    """Return an argument as text: a string as it is, other values as JSON, with hidden characters spelled out.
+
+    Characters that look like others are spelled out, too, unless the argument is the content of a file.
+    """
+    kinds = {effect.kind for effect in effects}
+    return visible(_text(value), lookalikes=name in _ONE_LINE or not kinds or bool(kinds & {"execute", "network"}))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
