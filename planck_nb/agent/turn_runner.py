@@ -9,7 +9,7 @@ from typing import Any
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
-from planck_nb.agent.answers import shortcoming, warning
+from planck_nb.agent.answers import Shortcoming, shortcoming, warning
 from planck_nb.agent.approval.gate import Gate
 from planck_nb.agent.calling.approved_call import ApprovedCall
 from planck_nb.agent.calling.tool import Tool
@@ -85,8 +85,6 @@ class TurnRunner:
         self._limit = ""
         self._warning = ""
         """What is wrong with the newest reply."""
-        self._warned = ""
-        """The newest sentence of the provider about the reply that is being streamed."""
         for run in runs:
             run.status = "running"
 
@@ -105,7 +103,7 @@ class TurnRunner:
     def open_stream(self) -> Stream:
         """Ask the model for the next reply to the conversation so far."""
         setup, spec = self._setup, self._output_spec
-        self._warning = self._warned = ""
+        self._warning = ""
         options = setup.options if spec is None else replace(setup.options, output=spec.schema)
         stream = setup.client.stream(self.model, setup.context(self._window.messages()), options)
         # Work that was paid for is worth a longer wait; but if another model can answer, nobody needs to wait.
@@ -164,19 +162,17 @@ class TurnRunner:
         self.emit(ev.LimitReached, name, self._limit)
         return True
 
-    def warn(self, sentence: str) -> None:
-        """Publish what the provider says about the request or the reply."""
-        self._warned = sentence
-        self.emit(ev.Warned, sentence)
+    def warn(self, sentence: str, about: Shortcoming = "") -> None:
+        """Publish a sentence about the request, or what is wrong with the reply to it."""
+        if about:
+            self._warning = sentence
+        self.emit(ev.Warned, sentence, about)
 
     def warn_about(self, reply: AssistantMessage) -> None:
         """Publish what is wrong with a complete reply, if anything is."""
         about = shortcoming(reply)
-        if about == "refused" and self._warned:  # the provider has said why
-            self._warning = self._warned
-        elif about:
-            self._warning = warning(reply, self.model)
-            self.emit(ev.Warned, self._warning, about)
+        if about and not self._warning:  # the provider may have said why it refused
+            self.warn(warning(reply, self.model), about)
 
     # Calling tools.
 

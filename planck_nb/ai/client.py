@@ -104,7 +104,9 @@ forget_in_forks(_clients, never_destroy)
 
 
 class Client:
-    """Asks models over connections that it keeps and closes. It belongs to the event loop that it is first used in.
+    """Asks models over connections that it keeps and closes.
+
+    It may be used in the event loops of several threads, each of which gets connections of its own.
 
     Args:
         credentials: API keys by the names of variables such as `ANTHROPIC_API_KEY`; by default the environment, read at
@@ -130,6 +132,10 @@ class Client:
         self._timeouts = timeouts or Timeouts()
         self._retries = retries or RetryPolicy()
         self._transport: Transport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that `_transport` belongs to."""
+        self._further: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Transport] = weakref.WeakKeyDictionary()
+        """The connections of event loops that run in other threads at the same time, which are closed with them."""
         # So that the thinking of a conversation is refused only once.
         self._refused: set[str] = set()
         self._warned: set[str] = set()
@@ -430,11 +436,21 @@ class Client:
         return await self.with_reported_window(model) if model.api == "ollama" else model
 
     def _open_transport(self) -> Transport:
-        if self._transport is None:
-            from planck_nb.ai.transport import Transport  # noqa: PLC0415 - httpx and aiohttp load at the first request
+        """The connections of the running event loop, which no other loop can use."""
+        loop = asyncio.get_running_loop()
+        if self._transport is None or self._loop is None or not self._loop.is_running():
+            self._loop = loop
+            self._transport = self._transport or self._new_transport()
+        if loop is self._loop:
+            return self._transport
+        if loop not in self._further:
+            self._further[loop] = self._new_transport()
+        return self._further[loop]
 
-            self._transport = Transport(self._timeouts, self._custom_transport)
-        return self._transport
+    def _new_transport(self) -> Transport:
+        from planck_nb.ai.transport import Transport  # noqa: PLC0415 - httpx and aiohttp load at the first request
+
+        return Transport(self._timeouts, self._custom_transport)
 
 
 class _PendingRequest:

@@ -124,10 +124,12 @@ class StreamWarning:
 
     Args:
         text: One sentence.
+        refusal: Whether it says why the model refused to answer.
     """
 
     text: str
     type: Literal["warning"] = "warning"
+    refusal: bool = False
 
 
 @dataclass(slots=True)

@@ -6,13 +6,15 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.agents import Hold, calling, prompts, until
+from support.wire import CHAT_HELLO
 
-from planck_nb import Agent, Session
+from planck_nb import Agent, Session, ai
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
@@ -315,6 +317,41 @@ def test_a_blocked_loop_is_one_sentence_and_not_for_ever() -> None:
     done.set()
     thread.join()
     loop.close()
+
+
+class _Hello(BaseHTTPRequestHandler):
+    """Answers every request with a greeting, over connections that are kept."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        body = b"".join(CHAT_HELLO)
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+async def test_one_client_has_connections_for_the_loop_of_each_thread() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hello)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    model = ai.get_model("openai", "m", base_url=f"http://127.0.0.1:{server.server_port}/v1", api="chat")
+    async with ai.Client(credentials={}) as client:
+        agent = Agent(model=model, client=client)
+        assert (await agent.prompt("here")).text == "Hello"
+        for _ in range(2):
+            assert (await elsewhere(lambda: agent.prompt("there"))).text == "Hello"
+            assert (await agent.prompt("here again")).text == "Hello"
+        one, other = await asyncio.gather(agent.prompt("here"), elsewhere(lambda: agent.prompt("there")))
+        assert (one.text, other.text) == ("Hello", "Hello")
+    await asyncio.to_thread(server.shutdown)
+    server.server_close()
 
 
 async def test_prompts_of_threads_are_stored_in_one_session(tmp_path: Path) -> None:

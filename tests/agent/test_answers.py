@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 from support.agents import Hold, Listening, calling, kinds, said
+from support.wire import chat_chunk, client, replying, sse
 
-from planck_nb import Agent, Session
+from planck_nb import Agent, Session, ai
 from planck_nb.agent.answers import request_to_continue, shortcoming, warning
 from planck_nb.agent.events import Warned, decode_event, encode_event
 from planck_nb.agent.limits import Limits
@@ -188,6 +190,84 @@ def test_a_warning_of_an_earlier_version_can_be_read() -> None:
     event = decode_event(data)
     assert isinstance(event, Warned)
     assert event.about == ""
+
+
+def anthropic(stop_reason: str, text: str = "so far") -> list[bytes]:
+    return sse(
+        {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    )
+
+
+def gemini(reason: str) -> list[bytes]:
+    return sse({"candidates": [{"content": {"parts": [{"text": "so far"}]}, "finishReason": reason}]})
+
+
+def responses(status: str, *, refusal: bool = False, why: str = "") -> list[bytes]:
+    part = {"type": "refusal", "refusal": "so far"} if refusal else {"type": "output_text", "text": "so far"}
+    item = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
+    response: dict[str, Any] = {"id": "r", "status": status, "output": [item], "usage": None}
+    if why:
+        response["incomplete_details"] = {"reason": why}
+    kind = "response.refusal.delta" if refusal else "response.output_text.delta"
+    return sse(
+        {"type": "response.created", "response": {"id": "r"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": kind, "item_id": "m", "output_index": 0, "content_index": 0, "delta": "so far"},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": f"response.{status}", "response": response},
+    )
+
+
+def chat(finish: str, key: str = "content") -> list[bytes]:
+    return sse(chat_chunk({"role": "assistant", key: "so far"}), chat_chunk({}, finish), "[DONE]")
+
+
+def ollama(reason: str) -> list[bytes]:
+    line = {"message": {"role": "assistant", "content": "so far"}, "done": True, "done_reason": reason}
+    return [json.dumps(line).encode() + b"\n"]
+
+
+ENDINGS_OF_VENDORS = [
+    ("messages", anthropic("max_tokens"), "length"),
+    ("messages", anthropic("model_context_window_exceeded"), "length"),
+    ("messages", anthropic("refusal"), "refusal"),
+    ("chat", chat("length"), "length"),
+    ("chat", chat("stop", key="refusal"), "refusal"),
+    ("chat", chat("content_filter"), "refusal"),
+    ("responses", responses("incomplete", why="max_output_tokens"), "length"),
+    ("responses", responses("incomplete", why="content_filter"), "refusal"),
+    ("responses", responses("completed", refusal=True), "refusal"),
+    ("generate_content", gemini("MAX_TOKENS"), "length"),
+    *(
+        ("generate_content", gemini(reason), "refusal")
+        for reason in ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE")
+    ),
+    ("ollama", ollama("length"), "length"),
+]
+
+
+@pytest.mark.parametrize(("api", "body", "expected"), ENDINGS_OF_VENDORS)
+async def test_every_way_in_which_a_vendor_cuts_off_or_refuses_is_said(
+    api: str, body: list[bytes], expected: str
+) -> None:
+    provider = {"messages": "anthropic", "generate_content": "google", "ollama": "ollama"}.get(api, "openai")
+    named = None if api == "ollama" else api
+    model = ai.get_model(provider, "some-model", base_url="http://127.0.0.1:9", api=named)
+    kind = "application/x-ndjson" if api == "ollama" else "text/event-stream"
+    run = Agent(model=model, client=client(replying(body, kind=kind))).prompt("go")
+    result = await run
+    assert result.text == "so far"
+    assert result.stop_reason == expected
+    assert result.warning
+    assert ("cut off" if expected == "length" else "refused") in repr(result)
+    [warned] = [event for event in run.events.since(0) if event.type == "warning"]
+    assert warned.text == result.warning
+    assert warned.about == ("cut_off" if expected == "length" else "refused")
 
 
 def test_a_message_that_is_no_reply_lacks_nothing() -> None:

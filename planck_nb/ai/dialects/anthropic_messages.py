@@ -291,7 +291,8 @@ class MessagesDecoder:
             words = quoted(str(self._details.get("explanation") or "it gave no reason"))
             yield StreamWarning(
                 f"{self._model} refused to continue{f' ({category})' if category else ''}: {words}; "
-                "rewind and rephrase the prompt, or choose another model."
+                "rewind and rephrase the prompt, or choose another model.",
+                refusal=True,
             )
         calls = any(block.state.get("type") == "tool_use" for block in self._blocks.values())
         paused = self._reason == "pause_turn" and bool(self._blocks) and not calls

@@ -322,7 +322,7 @@ class GenerateContentDecoder:
             self._whole(TextChunk, "", {"about": self._about}, events)
         stop_reason = _STOP_REASONS.get(reason)
         if stop_reason is None or stop_reason == "refusal":
-            events.append(StreamWarning(_sentence(self._model, reason, self._words)))
+            events.append(StreamWarning(_sentence(self._model, reason, self._words), refusal=stop_reason == "refusal"))
         events.append(Finish(stop_reason or "stop"))
         return events
 

@@ -67,18 +67,17 @@ class _Ending:
 
     def follow(self, event: AgentEvent) -> None:
         """Apply the next event."""
+        went_on = event.type == "message" and event.message.type != "assistant"
+        if self.warning and (went_on or event.type in ("aborted", "error")):
+            self.warnings.append(self.warning)
+            self.warning = ""
         match event.type:
-            case "message" if self.warning:  # the turn went on after this reply
-                self.warnings.append(self.warning)
-                self.warning = ""
             case "warning" if event.about:
                 self.warning = event.text
             case "warning":
                 self.warnings.append(event.text)
             case "turn_end":
                 self.outcome = OUTCOMES[shortcoming(event.message)]
-                if self.outcome == "refused" and not self.warning:  # the provider has said why
-                    self.warning = self.warnings.pop() if self.warnings else "The model refused to answer."
             case "aborted":
                 self.outcome = "stopped"
             case "error":
