@@ -21,7 +21,8 @@ from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.context_windows import ContextWindows, is_reported
 from planck_nb.ai.dialect import Decoder, Dialect, Pause, WireRequest
-from planck_nb.ai.dialects.json_wire import write_json
+from planck_nb.ai.dialects.json_wire import write_json, write_long_json
+from planck_nb.ai.encoded_history import characters
 from planck_nb.ai.framing import splitter
 from planck_nb.ai.known_servers import known_servers
 from planck_nb.ai.message_builder import MessageBuilder
@@ -44,6 +45,7 @@ from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.server_address import is_loopback, is_readable_on_the_way
 from planck_nb.ai.status_errors import is_about_thinking, quoted, truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
+from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import (
     AuthenticationError,
     ConfigError,
@@ -63,6 +65,9 @@ if TYPE_CHECKING:
     from planck_nb.ai.transport import HttpResponse, Transport
 
 _LONGEST_REASON = 200
+_LONG = 4_000_000
+"""Characters of a conversation that is encoded in a thread; the event loop would be blocked for more than 10 ms."""
+
 _OK = 200
 _UNAUTHORIZED = 401
 
@@ -196,7 +201,7 @@ class Client:
         if local_model(model) is not None:
             return RequestPreview("", None, {}, canonical_request(model, context, options))
         pending = await self._pending(model, context, options, MessageBuilder(model), needs_key=False)
-        _, headers, body = pending.encoded()
+        _, headers, body = await pending.encoded()
         secrets = {*secrets_in(headers), *((pending.key,) if pending.key else ())}
         shown = {name: _redacted(value, secrets) for name, value in headers.items()}
         url = _redacted(pending.request.url, secrets)  # without the query of base_url, which may be a key
@@ -311,7 +316,7 @@ class Client:
         with closing(RequestAttempts(self._retries, servers, request_info, pending.request.url, cassette)) as attempts:
             attempts.begin(continues=continues)
             while True:
-                url, headers, body = pending.encoded()
+                url, headers, body = await pending.encoded()
                 async for waiting in attempts.wait():
                     yield [waiting]
                 try:
@@ -369,7 +374,9 @@ class Client:
             missing = error
         request_info = CassetteRequest(model, context, options, builder, key=key, missing=missing)
         model = await self._with_context_window(model)
-        return _PendingRequest(model, context, options, builder, request_info=request_info, refused=self._refused)
+        pending = _PendingRequest(model, context, options, builder, request_info=request_info, refused=self._refused)
+        await pending.build()
+        return pending
 
     async def with_reported_window(self, model: Model, *, refresh: bool = False) -> Model:
         """Look up the context window that the server of a local model runs it with.
@@ -481,19 +488,29 @@ class _PendingRequest:
         self._refused = refused
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
-        self.request = self._request(self._messages)
-        builder.prefix = self.request.prefix
+        self._is_long = characters(context) > _LONG
+        self.request: WireRequest
         request_info.auth = self.auth
+
+    async def build(self) -> None:
+        """Build the request: in a thread if it is long, because it would block the event loop."""
+        build = partial(self._request, self._messages)
+        self.request = await run_in_thread(build) if self._is_long else build()
+        self._builder.prefix = self.request.prefix
 
     @property
     def secrets(self) -> set[str]:
         """What must not appear in messages."""
         return self.request_info.secrets
 
-    def encoded(self) -> tuple[str, dict[str, str], bytes]:
+    async def encoded(self) -> tuple[str, dict[str, str], bytes]:
         """URL, headers and body as they are sent."""
-        headers = {**_STREAM_HEADERS, **self.request.headers, **self.address.headers}
-        return self.address.with_query(self.request.url), headers, write_json(self.request.body)
+        request = self.request
+        headers = {**_STREAM_HEADERS, **request.headers, **self.address.headers}
+        body = (
+            await run_in_thread(partial(write_long_json, request.body)) if self._is_long else write_json(request.body)
+        )
+        return self.address.with_query(request.url), headers, body
 
     @property
     def is_readable(self) -> bool:

@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from planck_nb.ai.messages import Message
+from planck_nb.ai.messages import Message, Part
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import Prefix, Preparation, PreparedMessage
 from planck_nb.ai.request import Context, HistoryCache
+
+KEPT_CHARACTERS = 32_000_000
+"""The longest conversation of which anything is kept: a longer one would take too much memory twice."""
 
 T = TypeVar("T")
 
@@ -64,8 +67,33 @@ def encode_history(
     kept.add(messages, settled)
     newest = kept.copy_without_wire()
     newest.add(messages, len(messages))
-    cache.encoder = kept
+    if kept.characters <= KEPT_CHARACTERS:
+        cache.encoder = kept
     return EncodedHistory([*kept.wire, *newest.wire], [*kept.warnings, *newest.warnings], newest.digest)
+
+
+def characters(context: Context) -> int:
+    """How many characters the messages of a request have, about. What is kept in its cache is not counted again."""
+    kept = None if context.cache is None else context.cache.encoder
+    if not isinstance(kept, _Encoder) or kept.count > len(context.messages):
+        return sum(map(_characters, context.messages))
+    return kept.characters + sum(map(_characters, context.messages[kept.count :]))
+
+
+def _characters(message: Message) -> int:
+    return sum(map(_characters_of_part, message.content))
+
+
+def _characters_of_part(part: Part) -> int:
+    match part.type:
+        case "text" | "thinking":
+            return len(part.text)
+        case "image" | "file":
+            return len(part.data or "")
+        case "tool_call":
+            return sum(len(value) for value in part.args.values() if isinstance(value, str))
+        case "tool_result":
+            return len(part.text) + sum(len(image.data or "") for image in part.images)
 
 
 class _Encoder(Generic[T]):
@@ -79,7 +107,9 @@ class _Encoder(Generic[T]):
         self._before = None if prefix is None else prefix.digest
         self._preparation = Preparation(model, None if prefix is None else prefix.copy())
         self._messages: list[Message] = []
-        self._count = 0
+        self.count = 0
+        """How many messages were encoded, and below, how many characters they had."""
+        self.characters = 0
         self._latest: PreparedMessage | None = None
 
     @property
@@ -94,22 +124,24 @@ class _Encoder(Generic[T]):
             encode is self._encode
             and model == self._model
             and self._before == (None if prefix is None else prefix.digest)
-            and self._count <= len(messages)
+            and self.count <= len(messages)
             and all(map(operator.is_, self._messages, messages))
         )
 
     def add(self, messages: Sequence[Message], end: int) -> None:
         """Encode the messages before `end` that have not been encoded yet."""
-        for message in self._preparation.add(messages, self._count, end):
+        for message in self._preparation.add(messages, self.count, end):
             self.wire.append(self._encode(self._model, message, self._latest, self.warnings))
             self._latest = message
-        self._messages.extend(messages[self._count : end])
-        self._count = end
+        added = messages[self.count : end]
+        self._messages.extend(added)
+        self.characters += sum(map(_characters, added))
+        self.count = end
 
     def copy_without_wire(self) -> _Encoder[T]:
         """An encoder that continues from here without changing this one, and holds only what it encodes itself."""
         copy = _Encoder(self._model, self._encode, None)
-        copy._preparation, copy._latest, copy._count = self._preparation.copy(), self._latest, self._count
+        copy._preparation, copy._latest, copy.count = self._preparation.copy(), self._latest, self.count
         return copy
 
 

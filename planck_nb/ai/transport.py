@@ -36,6 +36,8 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 
 _ENOUGH = 256 * 1024
+_PIECE = 1024 * 1024
+"""Bytes of a body that are handed to a connection at once."""
 
 
 _transports: weakref.WeakSet[Transport] = weakref.WeakSet()
@@ -156,7 +158,7 @@ class Transport:
             self._loop = asyncio.get_running_loop()
             await anext(self._guard)
         try:
-            transport = AiohttpTransport(verify=tls_context(), proxy=httpx.Proxy(proxy) if proxy else None)
+            transport = _NetworkTransport(verify=tls_context(), proxy=httpx.Proxy(proxy) if proxy else None)
         except OSError as error:
             raise ConfigError(
                 f"The certificates for checking servers cannot be read "
@@ -203,6 +205,34 @@ def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
+
+
+class _NetworkTransport(AiohttpTransport):
+    """Sends a long body piece by piece, because the event loop would be blocked while it is copied as a whole."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = request.content
+        if len(body) > _PIECE:
+            request = httpx.Request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                stream=_Pieces(body),
+                extensions=request.extensions,
+            )
+        return await super().handle_async_request(request)
+
+
+class _Pieces(httpx.AsyncByteStream):
+    """A body in pieces, which may be sent again."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = memoryview(body)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._body), _PIECE):
+            yield cast("bytes", self._body[start : start + _PIECE])
+            await asyncio.sleep(0)  # a fast connection takes many pieces without a wait
 
 
 class _AuthenticatedTransport(httpx.AsyncBaseTransport):

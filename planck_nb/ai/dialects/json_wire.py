@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -15,6 +16,9 @@ from planck_nb.base.json_types import JsonObject
 _HIGHEST_INDEX = 2**31 - 1
 _LONGEST_NUMBER = 400
 """Digits; Python refuses to read much longer ones."""
+
+_NESTED = 4
+"""Levels from a request's body to the parts of a message: a part is the largest piece that is written at once."""
 
 
 def read_object(data: bytes, model: Model) -> JsonObject:
@@ -60,6 +64,34 @@ def write_json(value: object) -> bytes:
         return to_json(value)
     except ValueError:
         return json.dumps(value).encode()  # escapes what has no UTF-8 form
+
+
+def write_long_json(value: object) -> bytes:
+    """What `write_json` returns, in a thread: written in short steps, between which other threads can run."""
+    try:
+        return b"".join(_pieces(value, _NESTED))
+    except ValueError:
+        return write_json(value)
+
+
+def _pieces(value: object, levels: int) -> Iterator[bytes]:
+    """The JSON of a value, in pieces down to so many levels of objects and arrays."""
+    if levels and isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
+        before = b"{"
+        for name, item in value.items():
+            yield before + to_json(name) + b":"
+            yield from _pieces(item, levels - 1)
+            before = b","
+        yield b"}"
+    elif levels and isinstance(value, list) and value:
+        before = b"["
+        for item in value:
+            yield before
+            yield from _pieces(item, levels - 1)
+            before = b","
+        yield b"]"
+    else:
+        yield to_json(value)
 
 
 def _read_leniently(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
