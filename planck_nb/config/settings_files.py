@@ -12,10 +12,14 @@ from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.reading import read_bounded
 from planck_nb.base.secrets import find_secret, is_secret_name
+from planck_nb.base.text import one_line
 from planck_nb.config.settings import SETTINGS, Setting
 from planck_nb.config.trust import MAX_BYTES, FolderTrust, TrustItem
 
 SETTINGS_FILE = Path(".planck/config.toml")
+
+_SUMMARISED = 60
+"""Characters of the value of a setting in a summary; each setting is named, because one alone may be dangerous."""
 
 _HARMLESS = {"default_model", "fallbacks", "approval_deadline", "compact_ratio", "demo_pace", "deny", "ask"}
 """Settings that a project may have without trust. A model can be chosen among providers that the user has keys for."""
@@ -82,7 +86,8 @@ def settings_item(
     if not powerful or file.label != SETTINGS_FILE.as_posix() or trust.is_own(file.path):
         return None
     description = ", ".join(f"{name} = {value!r}" for name, value in powerful.items())
-    return TrustItem.of("settings", file.path, content, description)
+    summary = ", ".join(f"{name} = {one_line(repr(value), _SUMMARISED)}" for name, value in powerful.items())
+    return TrustItem.of("settings", file.path, content, description, summary)
 
 
 def write_setting(

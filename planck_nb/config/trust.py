@@ -22,6 +22,7 @@ from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.ownership import foreign_reason
 from planck_nb.base.reading import read_bounded
+from planck_nb.base.visible import visible
 
 TRUST_FILE = "trust.json"
 TRUST_VARIABLE = "PLANCK_NB_TRUST"
@@ -46,18 +47,22 @@ class TrustItem:
         path: The absolute path of the file.
         digest: The SHA-256 of its content.
         description: What it would do, on one line.
+        summary: The same with its long parts cut.
     """
 
     kind: str
     path: Path
     digest: str
     description: str
+    summary: str = ""
 
     @classmethod
-    def of(cls, kind: str, path: Path, content: bytes, description: str) -> TrustItem:
-        """Make the item of a file with this content."""
+    def of(cls, kind: str, path: Path, content: bytes, description: str, summary: str | None = None) -> TrustItem:
+        """Make the item of a file with this content; hidden characters in its description are spelled out."""
         absolute = Path(os.path.abspath(path))  # noqa: PTH100 - links are kept: they are part of the folder
-        return cls(kind, absolute, hashlib.sha256(content).hexdigest(), _shown(description))
+        shown = _on_one_line(description)
+        short = _cut(shown) if summary is None else _on_one_line(summary)
+        return cls(kind, absolute, hashlib.sha256(content).hexdigest(), shown, short)
 
 
 class FolderTrust:
@@ -85,6 +90,7 @@ class FolderTrust:
         """What was trusted in this process, which counts where it cannot be remembered."""
         self.problem = ""
         """A sentence about the file with the remembered trust if it cannot be used."""
+        self._parsed: tuple[tuple[int, ...], dict[str, dict[str, str]]] | None = None
 
     def is_own(self, path: Path) -> bool:
         """Whether a file is in the user's own folder, all links followed."""
@@ -117,17 +123,22 @@ class FolderTrust:
     def _known(self) -> Mapping[str, str]:
         return self._read().get(str(self._folder), {})
 
-    def _read(self) -> dict[str, dict[str, str]]:
+    def _read(self) -> Mapping[str, Mapping[str, str]]:
+        """What is remembered of all folders. The file is parsed again only if it has changed."""
         self.problem = ""
         path = self._path
         if path is None or not path.exists():
             return {}
         try:
-            data, _ = read_bounded(path, _MAX_TRUST_BYTES)
+            status = path.stat()
             if reason := foreign_reason(path):
                 self.problem = f"{path} is not used, because {reason}."
                 return {}
-            return _folders(json.loads(data))
+            version = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            if self._parsed is None or self._parsed[0] != version:
+                data, _ = read_bounded(path, _MAX_TRUST_BYTES)
+                self._parsed = version, _folders(json.loads(data))
+            return self._parsed[1]
         except (OSError, ValueError, RecursionError) as error:
             self.problem = f"{path} is not used, because it cannot be read: {error}."
             return {}
@@ -139,9 +150,10 @@ class FolderTrust:
         with suppress(OSError, filelock.Timeout):  # it then holds for this process only
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_SECONDS, mode=0o600):
-                folders = self._read()
+                known = self._read()
                 if self.problem:
                     path.replace(path.with_suffix(".bad"))
+                folders = {name: dict(files) for name, files in known.items() if Path(name).is_dir()}
                 change(folders)
                 content = json.dumps({"version": _VERSION, "folders": folders}, indent=1, sort_keys=True)
                 write_atomically(path, content.encode("utf-8", "surrogateescape"), mode=0o600)
@@ -175,7 +187,10 @@ def _folders(data: object) -> dict[str, dict[str, str]]:
     }
 
 
-def _shown(text: str, limit: int = 200) -> str:
-    """The text on one line, without characters that do something to a terminal."""
-    line = " ".join("".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text).split())
-    return line if len(line) <= limit else f"{line[:limit]}… ({len(line) - limit:,} more characters)"
+def _on_one_line(text: str) -> str:
+    """The text with what cannot be seen spelled out, and line breaks, after which a shell reads another command."""
+    return visible(text.strip()).replace("\n", "⟨U+000A⟩").replace("\t", " ")
+
+
+def _cut(text: str, limit: int = 200) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters)"

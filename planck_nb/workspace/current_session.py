@@ -154,13 +154,14 @@ class CurrentSession:
         if self._factory is not None:
             await self._factory.session.flush()
 
-    def renew_toolbox(self) -> None:
-        """Use the tools, skills and instructions of the present configuration."""
+    def apply_config(self) -> None:
+        """Use the tools, skills and instructions of the present configuration, and its settings for new agents."""
         if self._factory is None:
             self._reserve()
         else:
             self.toolbox = Toolbox(self._config.config, self.changes)
             self._factory.prompt_parts = self.toolbox.prompt_parts
+            self._factory.compact_ratio = self._config.config.compact_ratio
 
     def _reserve(self) -> None:
         """Choose id and name of the next session, so that its toolbox can be inspected before it is created."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from planck_nb.base.errors import TrustError
 from planck_nb.base.ownership import writable_by_others
+from planck_nb.base.visible import visible
 from planck_nb.config import FolderTrust, TrustItem
 
 _SHOWN = 20
@@ -32,13 +33,13 @@ def untrusted(folder: Path, files: Sequence[TrustedFile], trust: FolderTrust) ->
     """The error about the files that are not trusted, which it lists."""
     waiting = [file for file in files if file.status in {"new", "changed"}]
     shown = [
-        f"{_relative(item.path, folder)} ({'changed, ' if status == 'changed' else ''}{item.kind}: {item.description})"
+        f"{_relative(item.path, folder)} ({'changed, ' if status == 'changed' else ''}{item.kind}: {item.summary})"
         for item, status in waiting[:_SHOWN]
     ]
     more = f" and {len(waiting) - _SHOWN:,} more" if len(waiting) > _SHOWN else ""
     problem = f" {trust.problem}" if trust.problem else ""
     return TrustError(
-        f"Files in {_printable(folder)} can run or redirect something and are not trusted yet: "
+        f"Files in {visible(str(folder))} can run or redirect something and are not trusted yet: "
         f"{'; '.join(shown)}{more}. Look at them, then run `%planck trust` in a cell, "
         f"or set PLANCK_NB_TRUST=1.{problem}"
     )
@@ -53,7 +54,7 @@ def directory_notice(sessions_dir: Path) -> str:
     if not shared:
         return ""
     return (
-        f"Other users can write the sessions directory {_printable(sessions_dir)}; make it your own with "
+        f"Other users can write the sessions directory {visible(str(sessions_dir))}; make it your own with "
         f"`chmod 700`, or choose another one with PLANCK_NB_SESSIONS_DIR."
     )
 
@@ -67,8 +68,4 @@ def _status(item: TrustItem, trust: FolderTrust) -> str:
 
 
 def _relative(path: Path, folder: Path) -> str:
-    return _printable(path.relative_to(folder) if path.is_relative_to(folder) else path)
-
-
-def _printable(path: Path) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in str(path))
+    return visible(str(path.relative_to(folder) if path.is_relative_to(folder) else path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from planck_nb.ai.catalogue import get_model
@@ -22,6 +23,11 @@ class TrustedConfig:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables of the process and of `env_file`, always current, whatever is trusted at the moment."""
+        return _Environment(self)
 
     @property
     def folder_trust(self) -> FolderTrust:
@@ -69,6 +75,22 @@ class TrustedConfig:
     def _require_accepted(self, *items: TrustItem) -> None:
         if not all(map(self.folder_trust.accepts, items)):
             raise untrusted(self.config.root, self.items(), self.folder_trust)
+
+
+class _Environment(Mapping[str, str]):
+    """The environment of the present configuration."""
+
+    def __init__(self, config: TrustedConfig) -> None:
+        self._config = config
+
+    def __getitem__(self, name: str) -> str:
+        return self._config.config.environment()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._config.config.environment())
+
+    def __len__(self) -> int:
+        return len(self._config.config.environment())
 
 
 def with_pace(config: Config, before: Config) -> Config:

@@ -75,10 +75,9 @@ class Workspace:
         self._config = TrustedConfig(loaded)
         self._store = SessionStore(self._config, owner)
         approvals = Approvals(default_policy(loaded), loaded.approval_deadline, attendance=asyncio.Event())
-        for secret in known_secrets(loaded.environment()).items():
-            remember_secret(*secret)
+        _remember_secrets(loaded)
         self._owns_client = client is None
-        client = client or Client(credentials=loaded.environment(), cassette=_cassette(loaded))
+        client = client or Client(credentials=self._config.environment, cassette=_cassette(loaded))
         self._current = CurrentSession(self._config, self._store, approvals, client)
         self._navigation = SessionNavigation(self._current, self._config, self._store)
         self._model: Model | None = None
@@ -236,14 +235,16 @@ class Workspace:
         before, current = self.config, self._current
         added = [rule for rule in self.approvals.policy.rules if rule not in self.policy().rules]
         self._config.config = config
+        _remember_secrets(config)
         self.approvals.policy = self.policy().with_rules(added)
+        if self.approvals.deadline == before.approval_deadline:
+            self.approvals.deadline = config.approval_deadline
         if self.limits == before.limits:
             self.limits = config.limits
         self._model = None
-        if current.opened is None and self._owns_client:
-            cassette = _cassette(config) if config.cassette != before.cassette else self.cassette
-            current.client = Client(credentials=config.environment(), cassette=cassette)
-        current.renew_toolbox()
+        if current.opened is None and self._owns_client and config.cassette != before.cassette:
+            self.cassette = _cassette(config)
+        current.apply_config()
 
     async def save_session_settings(self) -> None:
         """Store the session's rules and the URLs of its models with it, so that `resume` restores them.
@@ -643,6 +644,11 @@ class Workspace:
     def _recorded_model(self) -> str | None:
         cassette = self.cassette
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
+
+
+def _remember_secrets(config: Config) -> None:
+    for value, description in known_secrets(config.environment()).items():
+        remember_secret(value, description)
 
 
 def _cassette(config: Config) -> Cassette | None:

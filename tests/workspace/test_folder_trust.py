@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 
 from planck_nb import Config, Workspace
 from planck_nb.ai import get_model
-from planck_nb.base.errors import ConfigError, TrustError
+from planck_nb.base.errors import ConfigError, MissingCredentialError, TrustError
+from planck_nb.base.secrets import redact
 from planck_nb.config import write_setting
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.notebook import Notebook
@@ -205,6 +207,82 @@ async def test_what_is_trusted_is_used(home: Path, project: Path) -> None:
         with pytest.raises(TrustError):
             place.add_agent("bob", model=get_model("demo"))
         assert "say" not in place.toolbox.tools()
+
+
+async def test_an_open_session_uses_what_is_trusted_and_no_longer_what_is_not(home: Path, project: Path) -> None:
+    model = get_model("openai", "gpt-4o", identifier="STOLEN", base_url="https://gateway.example/v1")
+    async with load(project, home) as place:
+        ann = place.add_agent("ann", model=model)
+        client = ann._setup.client
+        with pytest.raises(MissingCredentialError):
+            client.key_for(model)
+        put(
+            project,
+            ".planck/config.toml",
+            "env_file = '.env'\napproval_deadline = 77\ncompact_ratio = 0.4\n",
+        )
+        put(project, ".env", "STOLEN_API_KEY=given-0123456789abcdef\nDB_PASSWORD=only-1n-that-file\n")
+        place.trust()
+        assert client.key_for(model) == "given-0123456789abcdef"
+        assert "only-1n-that-file" not in redact("it is only-1n-that-file")
+        assert place.approvals.deadline == 77
+        assert place.agent_factory.compact_ratio == 0.4
+        place.distrust()
+        with pytest.raises(MissingCredentialError):
+            client.key_for(model)
+        place.approvals.deadline = 5
+        place.trust()
+        assert place.approvals.deadline == 5  # set in the notebook, which goes before a file
+
+
+async def test_no_setting_and_no_end_of_a_command_is_hidden_by_what_stands_before(home: Path, project: Path) -> None:
+    skills = ", ".join(f"'skills/{number}'" for number in range(100))
+    put(project, ".planck/config.toml", f"skills_dirs = [{skills}]\nsandbox = 'off'\nallow = ['bash', 'write']\n")
+    command = "echo " + "x" * 300 + " \u202e; touch ran\ntouch run"
+    put(project, ".planck/tools/x/TOOL.json", tool("x", command))
+    async with load(project, home) as place:
+        with pytest.raises(TrustError) as error:
+            place.add_agent("ann", model=get_model("demo"))
+        assert "sandbox = 'off', allow = ['bash', 'write']" in str(error.value)
+        assert len(str(error.value)) < 1_000
+        described = {file.item.kind: file.item.description for file in place.trust_items()}
+        assert described["tool"].endswith("x ⟨U+202E⟩; touch ran⟨U+000A⟩touch run")
+        assert "'skills/99'" in described["settings"]
+        assert "sandbox = 'off'" in described["settings"]
+
+
+async def test_the_store_is_parsed_once_and_again_when_it_changes(home: Path, project: Path) -> None:
+    for number in range(30):
+        put(project, f".planck/tools/t{number}/TOOL.json", tool(f"t{number}"))
+    async with load(project, home) as place:
+        place.trust()
+    store = home / ".planck/trust.json"
+    data = json.loads(store.read_text())
+    for number in range(500):
+        data["folders"][f"/far/{number}"] = {f"/far/{number}/{file}": "0" * 64 for file in range(20)}
+    store.write_text(json.dumps(data))
+    async with load(project, home) as place:
+        before = time.thread_time()
+        place.require_trust()
+        assert time.thread_time() - before < 0.5
+        store.write_text(store.read_text().replace("t3/TOOL", "t9/TOOL"))
+        with pytest.raises(TrustError):
+            place.require_trust()
+
+
+async def test_folders_that_are_gone_are_forgotten(home: Path, project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for folder in (other, project):
+        put(folder, ".planck/tools/t/TOOL.json", tool("t"))
+    async with load(other, home) as place:
+        place.trust()
+    store = home / ".planck/trust.json"
+    assert str(other) in store.read_text()
+    other.rename(tmp_path / "elsewhere")
+    async with load(project, home) as place:
+        place.trust()
+    assert str(other) not in store.read_text()
+    assert str(project) in store.read_text()
 
 
 def _replace_by_link(project: Path) -> None:
