@@ -115,9 +115,9 @@ export class RunControls {
 /** Show texts that were not sent, so that the user does not lose them. With an announcer, each can be copied. */
 export function unsentTexts(texts: readonly string[], announcer?: Announcer): HTMLElement[] {
   const written = texts.filter((text) => text !== '');
-  return written.map((text) => {
-    const copy = announcer === undefined ? [] : copyButton(text, announcer);
-    return h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), text, ...copy);
+  return written.flatMap((text) => {
+    const line = h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), text);
+    return announcer === undefined ? [line] : [line, h('p', { class: 'pk-facts' }, ...copyButton(text, announcer))];
   });
 }
 

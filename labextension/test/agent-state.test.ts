@@ -168,3 +168,42 @@ test('compaction, limits and fallbacks are shown as sentences', () => {
     ],
   );
 });
+
+test('how an answer ended is said once, in a note and in the status', () => {
+  const warned = (about: 'cut_off' | 'refused' | 'no_answer'): AgentEvent =>
+    event('warning', 3, { text: `It is ${about}.`, about });
+  const ended = TURN.slice(-1);
+  for (const [reason, about, activity] of [
+    ['length', 'cut_off', 'Cut off'],
+    ['refusal', 'refused', 'Refused'],
+    ['stop', 'no_answer', 'No answer'],
+  ] as const) {
+    const agent = after([...TURN.slice(0, 1), text(1, 'so'), replied(2, reason), warned(about), ...ended]);
+    assert.equal(agent.activity, activity);
+    assert.deepEqual(
+      agent.items.flatMap((item) => (item.kind === 'note' ? [item.title] : [])),
+      [`It is ${about}.`],
+    );
+  }
+});
+
+test('a reply that was cut off before tools ran leaves the end of the turn alone', () => {
+  const agent = after([...TURN.slice(0, 8), replied(6, 'length'), ...TURN.slice(9)]);
+  assert.equal(agent.activity, 'Done');
+});
+
+test('prompts that were not sent because of a stop are kept apart from those that were removed', () => {
+  const queued = (id: string): AgentEvent => event('queued', 8, { prompt_id: id, text: `text ${id}`, steer: false, join: true });
+  const unqueued = (id: string, removed: boolean, returned: boolean): AgentEvent =>
+    event('unqueued', 9, { prompt_id: id, removed, returned });
+  const agent = after([
+    ...RUNNING,
+    ...['1', '2', '3', '4'].map(queued),
+    unqueued('1', false, false),
+    unqueued('2', true, false),
+    unqueued('4', true, true),
+    unqueued('3', true, true),
+    unqueued('never', true, true),
+  ]);
+  assert.deepEqual([agent.queue, agent.returned], [[], ['text 4', 'text 3']]);
+});

@@ -16,7 +16,7 @@ export const text = (time: number, value: string, agent = 'a'): AgentEvent =>
 export const written = (time: number, id: string, name: string, json: string, characters: number): AgentEvent =>
   event('tool_args_delta', time, { id, name, text: json, display: { characters } });
 
-export const replied = (time: number, stop_reason: 'stop' | 'tool_use'): AgentEvent =>
+export const replied = (time: number, stop_reason: 'stop' | 'tool_use' | 'length' | 'refusal'): AgentEvent =>
   event('message', time, { id: time, message: { type: 'assistant', stop_reason } });
 
 const NONE = { cache_read_tokens: 0, cache_write_tokens: 0, thinking_tokens: 0 };

@@ -158,3 +158,38 @@ def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) 
     ).stdout  # fmt: skip
     assert re.search(r"returned.*Paris: sun", page, re.DOTALL)
     assert len(saved["cells"][1]["outputs"]) == 3  # what was handed over, the bar of controls, and the transcript
+
+
+def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_notebook: Open) -> None:
+    setup = (
+        "%load_ext planck_nb\nfrom planck_nb import get_workspace\n"
+        "from planck_nb.testing import Reply, scripted_model\n"
+        "replies = ['word ' * 400, Reply('one two', stop_reason='length'), 'three']\n"
+        "agent = get_workspace().add_agent('planck', model=scripted_model(replies, pace=0.02))"
+    )
+    asked = "[entry.message.text for entry in agent.state.messages if entry.message.type == 'user']"
+    notebook = open_notebook(
+        lab.write("returned.ipynb", setup, "%%planck\nGo.", f"print({asked})", "%planck count", "%planck continue")
+    )
+    notebook.run_first(2)
+    output = notebook.output(1)
+    expect(output.locator(".pk-prose")).to_contain_text("word word")
+    box = output.get_by_label("Steer or queue")
+    box.fill("Then call the tool")
+    box.press("Alt+Enter")
+    expect(output.locator(".pk-queue li")).to_have_count(1)
+    box.fill("and this")
+    output.locator(".pk-stop").click()
+    expect(output.locator(".pk-bar")).to_contain_text("Stopped")
+    expect(output.locator(".pk-unsent")).to_have_text("Not sent: Then call the tool\n\nand this")
+    expect(output.get_by_text("Not sent: Then call the tool", exact=True)).to_be_visible()  # in the saved output
+    notebook.run_only(2)
+    notebook.wait_idle(cells=3)
+    assert notebook.printed(2) == "['Go.']\n"
+    notebook.run_only(3)
+    cut = notebook.output(3)
+    expect(cut.locator(".pk-bar")).to_contain_text("Cut off")
+    expect(cut.get_by_text("was cut off after 2 tokens")).to_be_visible()
+    notebook.run_only(4)
+    expect(notebook.output(4).locator(".pk-bar")).to_contain_text("Done")
+    expect(notebook.output(4).get_by_text("three", exact=True)).to_be_visible()
