@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core import completer as ipython
+from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.jupyter.arguments import count_positional
@@ -17,25 +18,47 @@ from planck_nb.jupyter.options import OPTIONS
 from planck_nb.jupyter.parameters import OF_EVERY_VERB, Extent, Option, Suggestions, flags
 from planck_nb.jupyter.verbs import VERBS, Verb
 
-Matcher: TypeAlias = Callable[[CompletionContext], SimpleMatcherResult]
+Matcher: TypeAlias = Callable[..., Any]
 
 _LINE = re.compile(r"\s*(?:[^%=]+=\s*)?%planck[ \t]+(?P<written>.*)")
 _HEADER = re.compile(r"\s*%%planck(?:[ \t]+|$)(?P<written>.*)", re.MULTILINE)
 
 
-def matcher(notebook: Callable[[], Notebook]) -> Matcher:
-    """Return a matcher for IPython's completer. `notebook` returns the notebook as it is now."""
+def matcher(shell: InteractiveShell, notebook: Callable[[], Notebook]) -> Matcher:
+    """Return a matcher for the shell's completer. `notebook` returns the notebook as it is now."""
 
-    def match(context: CompletionContext) -> SimpleMatcherResult:
-        word, found = "", dict[str, str]()
+    def found(cell: str, row: int, line: str) -> tuple[str, dict[str, str]]:
         with suppress(OSError, PlanckError):  # a store that cannot be read must not end all completion
-            word, found = suggest(context.full_text, context.cursor_line, context.text_until_cursor, notebook())
-        # IPython has no place for a description; frontends show the type beside the text.
-        completions = [SimpleCompletion(text=text, type=described or "magic") for text, described in found.items()]
-        return SimpleMatcherResult(completions=completions, matched_fragment=word, suppress=bool(found))
+            return suggest(cell, row, line, notebook())
+        return "", {}
 
-    made: Matcher = context_matcher(identifier="planck")(match)
+    if not hasattr(ipython, "context_matcher"):
+        return _matcher_of_words(shell, found)
+
+    def match(context: Any) -> Any:  # noqa: ANN401 - types that older versions of IPython do not have
+        word, suggestions = found(context.full_text, context.cursor_line, context.text_until_cursor)
+        # IPython has no place for a description; frontends show the type beside the text.
+        completions = [
+            ipython.SimpleCompletion(text=text, type=described or "magic") for text, described in suggestions.items()
+        ]
+        return ipython.SimpleMatcherResult(completions=completions, matched_fragment=word, suppress=bool(suggestions))
+
+    made: Matcher = ipython.context_matcher(identifier="planck")(match)
     return made
+
+
+def _matcher_of_words(shell: InteractiveShell, find: Callable[[str, int, str], tuple[str, dict[str, str]]]) -> Matcher:
+    """A matcher for IPython before 8.6, whose matchers know only the line, and return words without descriptions."""
+
+    def planck(text: str) -> list[str]:
+        line = shell.Completer.text_until_cursor
+        word, suggestions = find(line, 0, line)
+        before = len(word) - len(text)  # what IPython takes for a word may be the end of ours, as after a colon
+        if before < 0 or not word.endswith(text):
+            return []
+        return [suggestion[before:] for suggestion in suggestions]
+
+    return planck
 
 
 def suggest(cell: str, row: int, line: str, notebook: Notebook) -> tuple[str, dict[str, str]]:

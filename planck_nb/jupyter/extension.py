@@ -106,7 +106,7 @@ class Extension:
         self._shell = shell
         self._controller = controller
         self._magics = PlanckMagics(shell, controller)
-        self._completion = matcher(lambda: self._magics.notebook(self._magics.notebook_names()))
+        self._completion = matcher(shell, lambda: self._magics.notebook(self._magics.notebook_names()))
         self._thread = threading.get_ident()
         self._warm_up = WarmUp()
         self._is_terminal = is_terminal(shell)
