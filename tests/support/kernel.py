@@ -47,9 +47,17 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=TIMEOUT)
 
-    def start(self, code: str) -> str:
+    def start(self, code: str, *, allow_stdin: bool = False) -> str:
         """Send a cell and return at once, with the id that `finish` takes."""
-        return str(self.client.execute(code, allow_stdin=False))
+        return str(self.client.execute(code, allow_stdin=allow_stdin))
+
+    def question(self) -> str:
+        """Wait until the cell calls `input`, and give its prompt."""
+        return str(self.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"])
+
+    def answer(self, line: str) -> None:
+        """Type a line for `input`."""
+        self.client.input(line)
 
     def finish(
         self, message_id: str, *, on_message: Callable[[dict[str, Any]], None] | None = None, timeout: float = TIMEOUT

@@ -1,0 +1,95 @@
+"""Kernels whose clicks do not arrive while a cell runs: approval is asked by `input`, and frames are sent unheard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.kernel import Kernel, running_kernel
+
+pytestmark = pytest.mark.timeout(120)
+
+ASK = "%planck --new --tools bash Use bash with `touch mark; echo done`"
+SIMULATE_IPYKERNEL_6 = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda: False"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("notebook")
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Kernel]:
+    with running_kernel(folder, PLANCK_NB_MODEL="demo", PLANCK_NB_DEMO_PACE="0.02") as kernel:
+        kernel.run("%load_ext planck_nb")
+        kernel.run(SIMULATE_IPYKERNEL_6)
+        yield kernel
+
+
+@pytest.fixture
+def kernel(shared: Kernel, folder: Path) -> Kernel:
+    (folder / "mark").unlink(missing_ok=True)
+    return shared
+
+
+@pytest.mark.parametrize(("typed", "runs"), [("y", True), ("n not today", False)])
+def test_approval_is_typed(kernel: Kernel, folder: Path, typed: str, runs: bool) -> None:
+    sent = kernel.start(ASK, allow_stdin=True)
+    assert kernel.question() == "Allow? [y]es, [n]o, [a]lways: "
+    kernel.answer(typed)
+    cell = kernel.finish(sent)
+    assert cell.status == "ok", cell.error
+    assert "bash of planck waits for approval" in cell.text
+    assert ("`bash` returned" if runs else "The user denied this call: not today") in cell.plain
+    assert (folder / "mark").exists() == runs
+
+
+def test_without_input_it_is_denied_at_once(kernel: Kernel, folder: Path) -> None:
+    began = time.monotonic()
+    cell = kernel.run(ASK)
+    assert time.monotonic() - began < 10
+    assert "bash needs approval and there is nobody to ask" in cell.plain
+    assert not (folder / "mark").exists()
+
+
+def test_an_interrupt_reaches_the_question(kernel: Kernel, folder: Path) -> None:
+    sent = kernel.start(ASK, allow_stdin=True)
+    kernel.question()
+    kernel.interrupt()
+    cell = kernel.finish(sent)
+    assert cell.error == "KeyboardInterrupt: the cell was interrupted; what was said so far is kept"
+    assert cell.plain.rstrip().endswith("[Stopped.]")
+    assert not (folder / "mark").exists()
+    assert kernel.run("1 + 1").plain == "2"
+
+
+def test_text_is_sent_to_browsers_that_are_not_heard(kernel: Kernel) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def look(message: dict[str, Any]) -> None:
+        content = message["content"].get("data", {}).get("content", {})
+        if message["msg_type"] == "comm_msg" and content.get("type") in {"snapshot", "frame"}:
+            sent.append(content)
+
+    kernel.finish(kernel.start("%planck --new hello"), on_message=look)
+    assert sent[0]["type"] == "snapshot"
+    assert sum(content["type"] == "snapshot" for content in sent) > 1, "for a browser that has missed the first"
+    assert sum(content["type"] == "frame" for content in sent) > 5
+    position = 0
+    for content in sent:
+        if content["type"] == "frame":
+            assert content["from"] == position
+        position = content["to"]
+
+
+def test_in_a_function_it_is_typed_with_every_kernel(kernel: Kernel, folder: Path) -> None:
+    kernel.run("frontend.kernel_handles_clicks = lambda: True")
+    sent = kernel.start(f"def ask():\n    {ASK}\nask()", allow_stdin=True)
+    kernel.question()
+    kernel.answer("y")
+    assert kernel.finish(sent).status == "ok"
+    assert (folder / "mark").exists()
+    kernel.run(SIMULATE_IPYKERNEL_6)
