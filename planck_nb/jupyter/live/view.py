@@ -66,6 +66,9 @@ class LiveView(anywidget.AnyWidget):
     summary = traitlets.Dict().tag(sync=True)
     clicks = traitlets.Bool(default_value=True).tag(sync=True)
 
+    _ipython_display_ = None
+    """Has ipywidgets 7 use `_repr_mimebundle_`, as later versions do."""
+
     def __init__(
         self,
         log: EventLog[AgentEvent],
