@@ -12,6 +12,7 @@ from planck_nb.agent.agent import Agent, compactor_of
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.jupyter import namespace as notebook
+from planck_nb.jupyter.expansion import expanded, hint
 from planck_nb.jupyter.mentions import mentions
 from planck_nb.workspace import Workspace
 
@@ -69,6 +70,12 @@ class Controller:
         if options.get("tools") or options.get("agent", self.current) not in self.workspace.agents:
             self.workspace.require_trust()
         handed_over = mentions(prompt, namespace, options.get("with", ()))
+        text, explanations = prompt.strip(), handed_over.notices  # mentions are those that were typed, not in a value
+        if options.get("expand"):
+            text, found = expanded(text, namespace, options.get("with", ()))
+            explanations += found
+        else:
+            explanations += (hint(text, namespace),)
         values = [notebook.describe(name, namespace[name]) for name in handed_over.values]
         named = [*options.get("tools", ()), *handed_over.functions]
         tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
@@ -76,12 +83,12 @@ class Controller:
             self.workspace.approvals.remember(rule)
         async with self._making:
             agent, notice = await self._agent(options)
-        notices = [*self.workspace.notices(), notice, *handed_over.notices]
+        notices = [*self.workspace.notices(), notice, *explanations]
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)
         await self.workspace.save_session_settings()
-        run = agent.prompt("\n\n".join([prompt.strip(), *values]), join=True)
+        run = agent.prompt("\n\n".join([text, *values]), join=True)
         return Started(agent, run, "\n".join(filter(None, notices)))
 
     def agent(self, name: str = "") -> Agent:

@@ -38,6 +38,7 @@ OPTIONS = (
     Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
     Option("tools", "t", FUNCTIONS, "functions of the notebook, and tools such as read or bash, from now on"),
     Option("with", None, VARIABLES, "variables of the notebook to hand over, even if their names look like secrets"),
+    Option("expand", None, None, "replace {name} and $name in the prompt by the values of variables"),
     Option("allow", None, _rules("allow"), "calls that need no approval in this session: bash, write:src/**"),
     Option("deny", None, _rules("deny"), "calls that are never run in this session"),
     Option("system", "s", Kind("TEXT"), "the agent's system prompt, from now on"),
