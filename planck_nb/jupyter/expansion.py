@@ -6,7 +6,7 @@ Only names of variables count, no expressions: a pasted text must not be able to
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from planck_nb.base.errors import UsageError
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
@@ -20,7 +20,7 @@ _PLACE = re.compile(
     r"|(?<![\w$\\])\$(?P<named>[^\W\d]\w*)(?!\w*\$)"
 )
 _FORMULA = re.compile(r"(?<![\\$\w])\$(?=\S)[^$\n]*(?<=\S)\$(?![\d\w])")
-_CONVERSIONS = {"!r": repr, "!s": str, "!a": ascii}
+_CONVERSIONS: Mapping[str, Callable[[object], str]] = {"!r": repr, "!s": str, "!a": ascii}
 
 
 def expanded(
