@@ -94,6 +94,8 @@ class Session(SessionReader):
         self._rewinding = LoopLock()
         self._closed = False
         self._process = os.getpid()
+        self._agents: set[str] | None = None
+        """The agents with messages, so that a new one reads nothing; None in a session that was there before."""
         self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
         self._materializer = Materializer(info, self._writer.sync, self._writer.start_segment)
@@ -165,7 +167,9 @@ class Session(SessionReader):
                 f"The sessions directory {directory} cannot be made ({error.strerror}); choose another one."
             ) from error
         header = codec.Header(info.id, info.name, info.created)
-        return cls._locked(info, owner, lambda: JournalFile.create(info.path, header), signer)
+        session = cls._locked(info, owner, lambda: JournalFile.create(info.path, header), signer)
+        session._agents = set()  # noqa: SLF001 - of this class
+        return session
 
     @classmethod
     def open(
@@ -582,6 +586,8 @@ class SessionLog:
         Raises:
             SessionError: The message cannot be stored, or the session is closed.
         """
+        if self._session._agents is not None:  # noqa: SLF001 - a part of Session
+            self._session._agents.add(self._agent_id)  # noqa: SLF001 - as above
 
         def encode(row_id: int) -> bytes:
             try:
@@ -636,7 +642,10 @@ class SessionLog:
         Raises:
             SessionError: The session cannot be read.
         """
-        return [(row.db_id, row.message) for row in self._session._conversation(self._agent_id)]  # noqa: SLF001
+        session = self._session
+        if session._agents is not None and self._agent_id not in session._agents:  # noqa: SLF001 - a part of Session
+            return []
+        return [(row.db_id, row.message) for row in session._conversation(self._agent_id)]  # noqa: SLF001 - as above
 
     def follow(self, follower: LogFollower) -> None:
         """Notify an object before and after each rewind of the session.
