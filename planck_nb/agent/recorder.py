@@ -116,7 +116,7 @@ class EventRecorder:
     def reload(self, message_id: int) -> None:
         """Continue from what is left in the log after the message was taken back."""
         self.emit(ev.Rewound, message_id, self.settled.usage, self.settled.cost)
-        self.settled = changed(self.settled, messages=self._stored())
+        self.settled = changed(self.settled, messages=_joined(self.settled.messages, self._stored()))
 
     async def _append(self, message: Message) -> int:
         message_id = await self._log.append(message, turn=self.settled.turn, time=time.time())
@@ -149,3 +149,17 @@ class EventRecorder:
 
     def _stored(self) -> tuple[Entry, ...]:
         return tuple(Entry(*entry) for entry in self._log.messages())
+
+
+def _joined(known: Sequence[Entry], stored: Sequence[Entry]) -> tuple[Entry, ...]:
+    """What a log returns, which begins with the latest summary, after the older messages that are known.
+
+    The conversation before a message is always the one in which it was written; so before the newest message that both
+    have, what is known is right, however many branches there are.
+    """
+    ids = {entry.id for entry in stored}
+    common = max((entry.id for entry in known if entry.id in ids), default=None)
+    if common is None:
+        return tuple(stored)
+    older = (entry for entry in known if entry.id <= common)
+    return (*older, *(entry for entry in stored if entry.id > common))

@@ -12,6 +12,7 @@ from planck_nb.sessions.directory import (
     session_files,
 )
 from planck_nb.sessions.export import ExportFormat, export_session, import_session
+from planck_nb.sessions.last_use import last_used_first
 from planck_nb.sessions.lock import open_in
 from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
 from planck_nb.sessions.paging import Page, Row
@@ -46,6 +47,7 @@ __all__ = [
     "find_by_name",
     "find_session",
     "import_session",
+    "last_used_first",
     "list_sessions",
     "open_in",
     "query",

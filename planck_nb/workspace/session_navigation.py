@@ -72,7 +72,7 @@ class SessionNavigation:
                     self._choose_model(model)
                     return []
             store = self._store
-            session = store.open_newest() if id_or_name is None else store.open(id_or_name, take_over=take_over)
+            session = store.open_last_used() if id_or_name is None else store.open(id_or_name, take_over=take_over)
             return await self._move_to(session, find, model=model, strict=not reopened, trusted=trust)
 
     async def rewind(self, message_id: int, *, find: ToolResolver | None) -> list[str]:

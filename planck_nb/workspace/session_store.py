@@ -10,7 +10,7 @@ from pathlib import Path
 
 from planck_nb.base.errors import ConfigError, SessionError, SessionLockedError, SessionNotFoundError
 from planck_nb.config import user_key
-from planck_nb.sessions import Session, SessionInfo, Signer, list_sessions
+from planck_nb.sessions import Session, SessionInfo, Signer, last_used_first, list_sessions
 from planck_nb.tools.private_folders import make_private_folder
 from planck_nb.workspace.trusted_config import TrustedConfig
 
@@ -66,9 +66,9 @@ class SessionStore:
         signer = self._signing.signer
         return Session.open(self.directory, id_or_name, owner=self.owner, signer=signer, take_over=take_over)
 
-    def open_newest(self) -> Session:
-        """Open the newest session that is not open elsewhere."""
-        for info in reversed(self.sessions()):
+    def open_last_used(self) -> Session:
+        """Open the session that was used last, of those that are not open."""
+        for info in last_used_first(self.sessions()):
             with suppress(SessionLockedError):
                 return self.open(info.id)
         raise SessionNotFoundError("There is no other session to resume; `%planck sessions` lists them.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from planck_nb import Agent, Config, Session, Tool, Workspace
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.events import AgentEvent, ApprovalRequest
+from planck_nb.agent.state import AgentState, fold
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.ai.request import Options
 from planck_nb.base.errors import AgentError, ModelError, SessionLockedError, SessionNotFoundError
@@ -155,6 +157,22 @@ async def test_rewind_without_a_session_does_nothing() -> None:
     await agent.prompt("A")
     await agent.rewind_to_message(1)
     assert said(agent) == ["user: A", "assistant: one"]
+
+
+@pytest.mark.parametrize("prompt", ["A", "B", "C", "D", "E"])
+async def test_the_state_after_a_rewind_around_summaries_is_the_fold_of_the_events(tmp_path: Path, prompt: str) -> None:
+    async with workspace(tmp_path) as place:
+        ann = place.add_agent("ann", model=scripted_model(["-"] * 5))
+        for text in "ABCDE":
+            await ann.prompt(text)
+            if text in "BD":
+                await ann.checkpoint(f"Up to {text}.")
+        await ann.rewind_to_message(message_id(ann, prompt))
+        folded = functools.reduce(fold, ann.events.since(0), AgentState())
+        assert ann.state.messages == folded.messages
+        assert not any(entry.message == UserMessage(prompt) for entry in ann.state.messages)
+        left = [entry.message.text for entry in ann.state.messages if entry.message.type == "user"]
+        assert left == list("ABCDE"[: "ABCDE".index(prompt)])
 
 
 async def test_a_rewind_through_an_agent_is_the_same(tmp_path: Path) -> None:
@@ -341,6 +359,20 @@ async def test_the_newest_session_that_is_free_is_the_one_to_go_on_with(tmp_path
         await second.add_agent("bob", model=scripted_model(["uno"])).prompt("x")
         await third.resume()
         assert third.session.id == first_id
+
+
+async def test_the_session_used_last_is_resumed_not_the_newest(tmp_path: Path) -> None:
+    ids = []
+    for name in ("one", "two", "three"):
+        async with workspace(tmp_path) as place:
+            await place.add_agent(name, model=scripted_model(["-"])).prompt("A")
+            ids.append(place.session.id)
+    async with workspace(tmp_path) as place:
+        await place.resume(ids[0], model="demo:demo")
+        await place.agent("one").prompt("B")
+    async with workspace(tmp_path) as place:
+        await place.resume(model="demo:demo")
+        assert place.session.id == ids[0]
 
 
 async def test_a_removed_agent_does_not_come_back_and_twins_do(tmp_path: Path) -> None:

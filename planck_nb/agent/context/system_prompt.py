@@ -24,8 +24,9 @@ class SystemPromptParts:
 
 
 def identity_line(name: str, agent_type: str) -> str:
-    """One line on who the agent is; empty if it has neither name nor type."""
+    """One line on who the agent is; empty if it has neither name nor type, and without a name that repeats the type."""
     if agent_type:
+        name = "" if name.casefold() == agent_type.casefold() else name
         article = "an" if agent_type[0].lower() in "aeiou" else "a"
         return f"You are {name}, {article} {agent_type}." if name else f"You are {article} {agent_type}."
     return f"You are {name}." if name else ""

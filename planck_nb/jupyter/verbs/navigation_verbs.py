@@ -117,7 +117,7 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     "resume",
     SUBJECT,
     "continue a stored session",
-    Parameter("session", SESSION, "the session, by default the newest that is not open", optional=True),
+    Parameter("session", SESSION, "the session, by default the one used last that is not open", optional=True),
     Option("model", "m", MODEL, "the model in place of those that are not found again or, if all are, of all"),
     Option("base-url", None, Kind("URL"), "the address of that model's server, if not the usual one"),
     Option("trust", None, None, "restore the rules, addresses and functions of a session that you did not write"),

@@ -22,6 +22,8 @@ def hint(name: str, guidance: str = "") -> Tool:
         ("Ada", "analyst", "You are Ada, an analyst."),
         ("", "worker", "You are a worker."),
         ("Ada", "", "You are Ada."),
+        ("builder", "builder", "You are a builder."),
+        ("Analyst", "analyst", "You are an analyst."),
         ("", "", ""),
     ],
 )

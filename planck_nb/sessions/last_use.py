@@ -1,0 +1,60 @@
+"""Finds out when sessions were last used: when the newest row was appended, not when a file was touched."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from math import inf
+
+from planck_nb.base.errors import SessionError
+from planck_nb.sessions.codec import parse_line
+from planck_nb.sessions.directory import SessionInfo
+from planck_nb.sessions.segments import journal_end, read_last_lines
+
+_SIZES = (16_384, 1_048_576, 67_108_864)
+"""Bytes of a journal's end that are read until a row is found: the last row may be a message with pictures."""
+
+
+def last_used_first(sessions: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
+    """The sessions in the order of their last use, the latest first.
+
+    A copied or restored file has a new modification time, so it counts when its newest row was appended. No row is
+    newer than the file, however: a time that is later, as a wrong clock leaves it, counts as the file's. So a journal
+    is read only when no other one can come before it, and for the first few sessions very few are.
+
+    Args:
+        sessions: The sessions.
+    """
+    files = sorted(((_modified(session), session) for session in sessions), key=lambda pair: -pair[0])
+    read: list[tuple[float, float, str, SessionInfo]] = []
+    for position, (modified, session) in enumerate(files):
+        recorded = max(session.created.timestamp(), _newest_row(session))
+        heapq.heappush(read, (-min(recorded, modified), -recorded, session.id, session))
+        following = files[position + 1][0] if position + 1 < len(files) else -inf
+        while read and -read[0][0] > following:
+            yield heapq.heappop(read)[-1]
+
+
+def _modified(session: SessionInfo) -> float:
+    try:
+        return session.path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _newest_row(session: SessionInfo) -> float:
+    """When the newest row was appended, in seconds since the epoch; 0 if there is none, or it cannot be read."""
+    with suppress(OSError, SessionError):
+        end = journal_end(session.path)
+        for size in _SIZES:
+            lines, complete = read_last_lines(session.path, end, size)
+            for line in reversed(lines):
+                row = parse_line(line)
+                with suppress(KeyError, TypeError, ValueError):
+                    if row is not None:
+                        return datetime.fromisoformat(row["ts"]).timestamp()
+            if complete:
+                break
+    return 0.0
