@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from planck_nb.agent.calling.tool import Tool, tool_specs
+from planck_nb.agent.context.sendable import SendableHistory
 from planck_nb.agent.context.system_prompt import SystemPromptParts, full_system_prompt
 from planck_nb.agent.context.tokens import context_tokens
 from planck_nb.agent.identity import AgentIdentity
@@ -47,6 +48,7 @@ class AgentSettings:
     cwd: Path | None = None
     prompt_parts: SystemPromptParts = field(default_factory=SystemPromptParts)
     history_cache: HistoryCache = field(default_factory=HistoryCache)
+    sendable: SendableHistory = field(default_factory=SendableHistory)
 
     @property
     def client(self) -> Client:
@@ -73,8 +75,9 @@ class AgentSettings:
         """Add tools at once, later ones replacing earlier ones of the same name."""
         self.tools = {**self.tools, **{tool.name: self.placed(tool) for tool in tools}}
 
-    def context(self, messages: Sequence[Message]) -> Context:
-        """The request for these messages: the whole system prompt, the tools and the messages."""
+    def context(self, messages: Sequence[Message], model: Model | None = None) -> Context:
+        """The request for these messages: the whole system prompt, the tools, and what the model can read of them."""
+        messages = self.sendable.fit(messages, model or self.model)
         identity = self.identity
         prompt = full_system_prompt(
             identity.name, identity.type, self.system_prompt, self.tools.values(), self.prompt_parts

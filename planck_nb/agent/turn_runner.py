@@ -105,7 +105,10 @@ class TurnRunner:
         setup, spec = self._setup, self._output_spec
         self._warning = ""
         options = setup.options if spec is None else replace(setup.options, output=spec.schema)
-        stream = setup.client.stream(self.model, setup.context(self._window.messages()), options)
+        context = setup.context(self._window.messages(), self.model)
+        while setup.sendable.notes:
+            self.emit(ev.Warned, setup.sendable.notes.pop(0))
+        stream = setup.client.stream(self.model, context, options)
         # Work that was paid for is worth a longer wait; but if another model can answer, nobody needs to wait.
         stream.continues = self._asked and not self._fallbacks
         return stream

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from planck_nb.base.forks import call_in_forks
 from planck_nb.base.secrets import LONGEST, around_secret
+from planck_nb.tools.binary_output import binary_kind
 from planck_nb.tools.private_folders import make_private_folder, remove_stale_folders
 
 HEAD = 24_000
@@ -90,8 +91,12 @@ class Capture:
             raise RuntimeError("Only an output that has a file is cut.")
         file.flush()
         left_out = max(self._size - len(first.encode()) - len(last.encode()), 0)
-        which = "all of it" if self._size <= FILE_LIMIT else f"the first {FILE_LIMIT:,} of {self._size:,} bytes"
-        return f"[… {left_out:,} bytes left out; {which} in {file.name} …]"
+        return f"[… {left_out:,} bytes left out; {self._kept} in {file.name} …]"
+
+    @property
+    def _kept(self) -> str:
+        """What of the output is in the file."""
+        return "all of it" if self._size <= FILE_LIMIT else f"the first {FILE_LIMIT:,} of {self._size:,} bytes"
 
     def _open(self) -> BinaryIO:
         descriptor, name = tempfile.mkstemp(dir=spill_folder(), prefix="output-", suffix=".txt")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from planck_nb.ai import UserMessage
-from planck_nb.sessions import Session, last_use, last_used_first, list_sessions
+from planck_nb.sessions import Session, SessionInfo, last_use, last_used_first, list_sessions
 from planck_nb.sessions.codec import decode_header, encode_header, encode_message_line
 
 NOW = 1_790_000_000.0
@@ -87,7 +87,7 @@ def test_few_of_many_journals_are_read(tmp_path: Path, monkeypatch: pytest.Monke
     read: list[str] = []
     real = last_use._newest_row
 
-    def counting(session: last_use.SessionInfo) -> float:
+    def counting(session: SessionInfo) -> float:
         read.append(session.id)
         return real(session)
 

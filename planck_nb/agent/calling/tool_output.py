@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from planck_nb.agent.calling.data_frames import table_text
+from planck_nb.agent.calling.image_check import checked, placeholder
 from planck_nb.agent.calling.images import describe, picture_of, too_large
 from planck_nb.ai.messages import ImagePart, TextPart
 from planck_nb.base.secrets import around_secret
@@ -102,7 +103,11 @@ class _OutputReader:
             return _unprintable(value, error)
 
     def _keep(self, picture: ImagePart) -> str | None:
-        """Keep the picture, or return why it is left out. Raises ValueError if its data is not base64."""
+        """Keep the picture, or return why it is left out."""
+        typed, problem = checked(picture)
+        if problem:
+            return placeholder(picture, problem)
+        picture = typed
         words = describe(picture)
         if reason := too_large(picture):
             return reason

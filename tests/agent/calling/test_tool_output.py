@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 import zlib
 from dataclasses import dataclass
@@ -35,8 +36,17 @@ def png(width: int, height: int, rest: bytes = b"") -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"") + rest
 
 
-GIF = b"GIF89a" + struct.pack("<HH", 7, 5) + b"\0" * 30
-JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF\0" + b"\0" * 9 + b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 48, 64) + b"\0" * 30
+GIF = b"GIF89a" + struct.pack("<HH", 7, 5) + b"\0" * 29 + b";"
+JPEG = (
+    b"\xff\xd8\xff\xe0\x00\x10JFIF\0"
+    + b"\0" * 9
+    + b"\xff\xc0\x00\x11\x08"
+    + struct.pack(">HH", 48, 64)
+    + b"\0" * 10
+    + b"\xff\xda\x00\x08"
+    + b"\0" * 16
+    + b"\xff\xd9"
+)
 WEBP = {
     "lossy": b"RIFF\0\0\0\0WEBPVP8 " + b"\0" * 10 + struct.pack("<HH", 64, 48) + b"\0" * 9,
     "lossless": b"RIFF\0\0\0\0WEBPVP8L" + b"\0" * 4 + b"/" + struct.pack("<I", 63 | 47 << 14) + b"\0" * 9,
@@ -176,7 +186,9 @@ def test_pictures_become_images() -> None:
     encoded = base64.b64encode(data).decode()
     assert as_output(Shows(encoded)).images == (ImagePart(data),)
     assert as_output(ImagePart(url="http://localhost/x.png")).text == "[image http://localhost/x.png]"
-    assert as_output(ImagePart("not base64!")) == ToolOutput("[ImagePart that cannot be shown: Error]")
+    assert as_output(ImagePart("not base64!")) == ToolOutput(
+        "[image png, 8 bytes: left out, because its data is not base64]"
+    )
 
 
 @pytest.mark.parametrize("data", [GIF, JPEG, *WEBP.values()])
@@ -187,7 +199,39 @@ def test_the_size_of_a_picture_is_read(data: bytes) -> None:
     assert as_output(data).images == (ImagePart(data, f"image/{kind}"),)
     for length in range(len(data)):
         size_of(data[:length])
-    assert as_output(data[: 8 if kind == "gif" else 16]).text == f"[image {kind}]"
+    cut = data[: 8 if kind == "gif" else 16]
+    assert as_output(cut).images == ()
+    assert as_output(cut).text.startswith(f"[image {kind}, {len(cut)} bytes: left out, because it ")
+
+
+BROKEN = (
+    (ImagePart(png(9, 9)[:-20]), "png, .* because it is cut off"),
+    (ImagePart(png(9, 9)[:33]), "png, .* because it is cut off"),
+    (ImagePart(png(9, 9).replace(b"IDAT", b"IDAX")), "png, .* because it is damaged"),
+    (ImagePart(b"\x89PNG\r\n\x1a\n" + b"x" * 400), "png, .* because it is (cut off|damaged)"),
+    (ImagePart(png(9_000, 2)), "png, .* because it is 9,000 x 2 pixels, and 8,000 a side are the most; scale it down"),
+    (ImagePart(JPEG[:-2], "image/jpeg"), "jpeg, .* because it is cut off"),
+    (ImagePart(GIF[:-9], "image/gif"), "gif, .* because it is cut off"),
+    (ImagePart(b"RIFF\xff\xff\0\0WEBP", "image/webp"), "webp, .* because it is cut off"),
+    (ImagePart(b"BM" + b"\0" * 90), "bmp, .* because it is bmp, which models cannot read; convert it to PNG or JPEG"),
+    (ImagePart(b"II*\0" + b"\0" * 90, "image/tiff"), "tiff, .* because it is tiff"),
+    (ImagePart(b"<svg xmlns='x'/>", "image/svg+xml"), "svg, .* because it is svg"),
+    (ImagePart(b"\0\0\0\x18ftypheic", "image/heic"), "heic, .* because it is heic"),
+    (ImagePart(b"<html>404</html>"), "png, .* because its bytes are not a picture"),
+    (ImagePart(b"", "image/png"), "png, 0 bytes: left out, because it is empty"),
+)
+
+
+@pytest.mark.parametrize(("picture", "words"), BROKEN)
+def test_a_picture_that_cannot_be_decoded_becomes_words(picture: ImagePart, words: str) -> None:
+    output = as_output(["seen:", picture])
+    assert output.images == ()
+    assert re.fullmatch(rf"seen:\n\[image {words}.*\]", output.text)
+
+
+def test_a_picture_of_another_format_than_declared_gets_its_true_type() -> None:
+    assert as_output(ImagePart(JPEG, "image/png")).images == (ImagePart(JPEG, "image/jpeg"),)
+    assert as_output(ImagePart(png(2, 2), "image/jpg")).images == (ImagePart(png(2, 2), "image/png"),)
 
 
 def test_text_and_pictures_may_be_mixed() -> None:

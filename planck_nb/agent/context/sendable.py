@@ -1,0 +1,95 @@
+"""What of a conversation its model can be sent: what it cannot read is replaced by a few words.
+
+One picture that no vendor can decode, or that the present model does not accept, would make every later request fail.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planck_nb.agent.calling.image_check import checked, placeholder, unreadable_by
+from planck_nb.ai.messages import ImagePart, Message, TextPart, ToolResultMessage, ToolResultPart, UserMessage, UserPart
+from planck_nb.ai.models import Model
+
+
+class SendableHistory:
+    """Prepares the messages of an agent for its model. It remembers what it has looked at: only messages are new.
+
+    `notes` are sentences about what is not sent, each once; whoever reports them empties the list.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self._noted: set[str] = set()
+        self._model: Model | None = None
+        self._known: list[Message] = []
+        self._replaced: dict[int, Message] = {}
+
+    def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
+        """The messages as the model can be sent them; the very same ones if it can read all of them.
+
+        What follows the latest reply is checked for pictures that cannot be decoded only: a prompt that the model does
+        not accept is refused with a sentence by its wire format, and only left out of later requests.
+        """
+        latest = _latest_reply(messages)
+        known = self._known
+        if model != self._model or len(known) > latest or not all(map(operator.is_, known, messages)):
+            self._model, self._known, self._replaced = model, [], {}
+        for index in range(len(self._known), latest):
+            message = self._fitting(messages[index], model, answered=True)
+            if message is not messages[index]:
+                self._replaced[index] = message
+        self._known.extend(messages[len(self._known) : latest])
+        newest = [self._fitting(message, model, answered=False) for message in messages[latest:]]
+        if not self._replaced and all(map(operator.is_, newest, messages[latest:])):
+            return messages
+        return [*(self._replaced.get(index, message) for index, message in enumerate(messages[:latest])), *newest]
+
+    def _fitting(self, message: Message, model: Model, *, answered: bool) -> Message:
+        if isinstance(message, UserMessage):
+            parts = [self._part(part, model, answered=answered) for part in message.content]
+            if all(map(operator.is_, parts, message.content)):
+                return message
+            return UserMessage(parts, sender_id=message.sender_id, sender_name=message.sender_name)
+        if isinstance(message, ToolResultMessage) and any(part.images for part in message.content):
+            results = tuple(self._result(part, model) for part in message.content)
+            if not all(map(operator.is_, results, message.content)):
+                return ToolResultMessage(results)
+        return message
+
+    def _part(self, part: UserPart, model: Model, *, answered: bool) -> UserPart:
+        if isinstance(part, ImagePart):
+            if answered and not model.takes("image"):
+                return TextPart(self._left_out(part, model, "because the model cannot look at images"))
+            problem = unreadable_by(part, model.provider)
+            return TextPart(self._left_out(part, model, problem)) if problem else checked(part)[0]
+        return part
+
+    def _result(self, result: ToolResultPart, model: Model) -> ToolResultPart:
+        images: list[ImagePart] = []
+        words: list[str] = []
+        for image in result.images:
+            if problem := unreadable_by(image, model.provider):
+                words.append(self._left_out(image, model, problem))
+            else:
+                images.append(checked(image)[0])
+        if not words and all(map(operator.is_, images, result.images)):
+            return result
+        return replace(result, text="\n".join(filter(None, [result.text, *words])), images=tuple(images))
+
+    def _left_out(self, part: ImagePart, model: Model, problem: str) -> str:
+        sentence = f"A picture is not sent to {model}, {problem}; it reads a note in its place."
+        if sentence not in self._noted:
+            self._noted.add(sentence)
+            self.notes.append(sentence)
+        return placeholder(part, problem)
+
+
+def _latest_reply(messages: Sequence[Message]) -> int:
+    """The index of the latest reply, 0 without one."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].type == "assistant":
+            return index
+    return 0

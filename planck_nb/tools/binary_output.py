@@ -1,0 +1,62 @@
+"""Recognises output that is no text: as text it would be thousands of tokens without meaning."""
+
+from __future__ import annotations
+
+import re
+
+_SHARE = 0.1
+"""The part of an output that may be no text: separators such as NUL, or a text with some letters in Latin-1."""
+
+_FEWEST = 64
+"""Bytes that are no text in an output that is binary: fewer do no harm."""
+
+_NOT_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b\b\a"))
+"""Control characters that no text has; terminals use the others."""
+
+_FORMATS = (
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF", "a PDF file"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"\x7fELF", "an ELF program"),
+    (b"MZ", "a Windows program"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"PAR1", "a Parquet file"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"OggS", "Ogg media"),
+    (b"ID3", "MP3 audio"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
+)
+
+
+def binary_kind(head: bytes, tail: bytes) -> str:
+    """What an output is, of which this is the beginning and the end; empty for text.
+
+    Characters that are cut at the end of either do not count.
+    """
+    noise = _noise(head) + _noise(tail)
+    if noise < _FEWEST or noise < _SHARE * (len(head) + len(tail)):
+        return ""
+    found = next((name for start, name in _FORMATS if head.startswith(start)), "")
+    if not found and head[:4] == b"RIFF":
+        found = "a WebP image" if head[8:12] == b"WEBP" else "RIFF media"
+    if not found and head[4:8] == b"ftyp":
+        found = "MP4 or HEIF media"
+    return f"binary output, {found}" if found else "binary output"
+
+
+_INVALID = re.compile("[\udc80-\udcff]")
+
+
+def _noise(data: bytes) -> int:
+    """The bytes that are not UTF-8, or control characters."""
+    escaped = data.decode("utf-8", "surrogateescape")
+    return len(_INVALID.findall(escaped)) + len(data) - len(data.translate(None, _NOT_TEXT))
