@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SHARE = 0.1
+_SHARE = 0.2
 """The part of an output that may be no text: separators such as NUL, or a text with some letters in Latin-1."""
 
 _FEWEST = 64
@@ -42,8 +42,7 @@ def binary_kind(head: bytes, tail: bytes) -> str:
 
     Characters that are cut at the end of either do not count.
     """
-    noise = _noise(head) + _noise(tail)
-    if noise < _FEWEST or noise < _SHARE * (len(head) + len(tail)):
+    if not any(_noise(part) >= max(_FEWEST, _SHARE * len(part)) for part in (head, tail)):
         return ""
     found = next((name for start, name in _FORMATS if head.startswith(start)), "")
     if not found and head[:4] == b"RIFF":

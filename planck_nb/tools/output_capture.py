@@ -65,8 +65,13 @@ class Capture:
     def text(self) -> str:
         """Return the output; a long one as its beginning, a line that names the file with all of it, and its end.
 
-        Bytes that are not UTF-8 are replaced; no character and no secret is cut. Call it once, after the last `feed`.
+        Bytes that are not UTF-8 are replaced; no character and no secret is cut. An output that is no text becomes a
+        line that says what it is and names the file with it. Call it once, after the last `feed`.
         """
+        if kind := binary_kind(bytes(self._head), bytes(self._tail)):
+            self._file = file = self._file or self._open()
+            file.flush()
+            return f"[{kind}, {self._size:,} bytes: cannot be shown as text; {self._kept} in {file.name}]\n"
         whole = bytes(self._head + self._tail) if self._size == len(self._head) + len(self._tail) else None
         if self._file is None and whole is not None:
             text = whole.decode("utf-8", "replace")

@@ -41,11 +41,11 @@ def test_a_broken_picture_becomes_a_note_wherever_it_is() -> None:
     messages: list[ai.Message] = [ai.UserMessage([ai.TextPart("a"), CUT]), *look(GOOD, CUT)]
     first = history.fit(messages, MODEL)
     assert first[0] == ai.UserMessage(
-        [ai.TextPart("a"), ai.TextPart("[image png, 52 bytes: left out, because it is cut off]")]
+        [ai.TextPart("a"), ai.TextPart("[image png, 54 bytes: left out, because it is cut off]")]
     )
     result = first[3].content[0]
     assert isinstance(result, ai.ToolResultPart)
-    assert (result.text, result.images) == ("seen\n[image png, 52 bytes: left out, because it is cut off]", (GOOD,))
+    assert (result.text, result.images) == ("seen\n[image png, 54 bytes: left out, because it is cut off]", (GOOD,))
     again = history.fit([*messages, ai.AssistantMessage((ai.TextPart("b"),)), ai.UserMessage("c")], MODEL)
     assert again[0] is first[0]
     assert again[:4] == first
