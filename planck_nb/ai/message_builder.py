@@ -109,7 +109,7 @@ class MessageBuilder:
                 draft.complete = True
                 if event.text is not None:
                     draft.chunks = [event.text]
-                draft.state = None if event.provider_state is None else _finite(event.provider_state)
+                draft.state = None if event.provider_state is None else _without_infinities(event.provider_state)
             case Finish():
                 self.stop_reason = event.stop_reason
             case UsageUpdate():
@@ -240,15 +240,15 @@ def parse_arguments(text: str) -> JsonObject | None:
         args = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), allow_inf_nan=False)
     except ValueError:
         return None
-    return args if isinstance(args, dict) and _finite(args) == args else None
+    return args if isinstance(args, dict) and _without_infinities(args) == args else None
 
 
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _without_infinities(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """The value with None in the place of infinite numbers, which no journal and no request can hold."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _without_infinities(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [_without_infinities(item) for item in value]
     return value

@@ -21,6 +21,8 @@ def commands_not_in(args: Iterable[object], effects: Iterable[Effect]) -> tuple[
 
 def rule_sentence(text: str) -> str:
     """Return what a rule that is remembered would allow, as the end of a sentence; empty if there is no rule."""
+    if not text:
+        return ""
     try:
         rule = Rule.parse("allow", text)
     except UsageError:

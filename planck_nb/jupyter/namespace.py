@@ -46,8 +46,8 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
         if is_function(namespace.get(name)):
             if is_reserved(name) and not isinstance(namespace[name], Tool):
                 raise UsageError(
-                    f"The notebook has a function {name}, and {name} is the name of a built-in tool; rename the "
-                    "function or delete it, or decorate it with @tool to use it instead."
+                    f"The notebook has a function {name}, and {name} is a reserved name; rename the function or "
+                    "delete it, or decorate it with @tool to use it instead."
                 )
             found.append(as_tool(namespace[name]))
         elif toolbox.has(name):

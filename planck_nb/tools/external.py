@@ -226,7 +226,7 @@ def _check(data: dict[str, Any], path: Path) -> None:
     if not _NAME.fullmatch(data["name"]):
         raise ConfigError(f"TOOL.json at {path}: name must be up to 64 letters, digits, _ or -.")
     if is_reserved(data["name"]):
-        raise ConfigError(f"TOOL.json at {path}: {data['name']} is the name of a built-in tool; give another name.")
+        raise ConfigError(f"TOOL.json at {path}: {data['name']} is a reserved name; give another name.")
     if "\0" in data["command"]:
         raise ConfigError(f"TOOL.json at {path}: command must not contain a NUL character.")
     parameters = data["parameters"]

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import BinaryIO
 
-from planck_nb.agent.calling.approved_call import FileVersion, file_version
+from planck_nb.agent.calling.approved_call import FileVersion, file_version, version_of
 from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.agent.calling.tool_output import MAX_RESULT_CHARACTERS, MAX_RESULT_LINES
 from planck_nb.base.errors import ToolError
@@ -49,7 +49,7 @@ class Files:
             found = _approved(path, cwd, context)
             with open_file(found) as file:
                 status = os.fstat(file.fileno())
-                self._remember(context.agent_id, found, _version(status))
+                self._remember(context.agent_id, found, version_of(status))
                 if not _is_text(file.read(_SNIFFED)):
                     return f"[binary file, {status.st_size:,} bytes: cannot be shown as text]"
                 file.seek(0)
@@ -95,7 +95,7 @@ class Files:
         lines = (changed.added, changed.removed)
         with self.changes.recording(path, before, data, tool=tool, agent_id=agent_id, call_id=call_id, lines=lines):
             write_file(path, data)
-        self._remember(agent_id, path, _version(path.lstat()))
+        self._remember(agent_id, path, version_of(path.lstat()))
 
     def _remember(self, agent_id: str, path: Path, version: FileVersion) -> None:
         with self._lock:
@@ -128,10 +128,6 @@ def _approved(path: str, cwd: Path | None, context: ToolContext) -> Path:
             return Path(touch.target)
     resolve(path, cwd)  # raises OSError, unless it could not be resolved only when the call was checked
     raise OSError(0, "It leads elsewhere than when the call was checked; make the call again")
-
-
-def _version(status: os.stat_result) -> FileVersion:
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _is_text(beginning: bytes) -> bool:

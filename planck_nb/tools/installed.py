@@ -102,7 +102,7 @@ def _tools(offered: Any) -> Iterator[Tool]:  # noqa: ANN401 - whatever a package
 
 def _with_own_name(tool: Tool) -> Tool:
     if is_reserved(tool.name):
-        raise UsageError(f"{tool.name} is the name of a built-in tool, so the package must give another name.")
+        raise UsageError(f"{tool.name} is a reserved name, so the package must give another name.")
     return tool
 
 

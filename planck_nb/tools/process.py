@@ -58,7 +58,7 @@ A sandbox finds the folder by its path; the command runs only if it is the one t
 _HAS_LAUNCHER: bool = sys.platform == "linux"
 """Other systems do not let a process adopt orphans."""
 
-_HIGHEST_EXIT = 128
+_SIGNAL_OFFSET = 128
 """A sandbox ends with this plus the number of the signal that ended the command in it."""
 
 Ending: TypeAlias = Literal["exited", "timeout", "cancelled"]
@@ -183,8 +183,8 @@ class _Command:
 
     def _status(self) -> int:
         status = self._process.wait()
-        signalled = self._sandboxed and _HIGHEST_EXIT < status < _HIGHEST_EXIT + signal.NSIG
-        return _HIGHEST_EXIT - status if signalled else status
+        signalled = self._sandboxed and _SIGNAL_OFFSET < status < _SIGNAL_OFFSET + signal.NSIG
+        return _SIGNAL_OFFSET - status if signalled else status
 
     def _until_over(self, deadline: float, cancelled: threading.Event) -> Ending:
         while self._process.poll() is None:

@@ -125,8 +125,8 @@ def is_sandboxed(mode: SandboxMode) -> bool:
     return mode == "required" or (mode == "auto" and find_sandbox() is not None)
 
 
-_NOTICE = threading.Lock()
-"""Held for ever once it was said that there is no sandbox."""
+_notified = threading.Event()
+"""Set once the user has been told that there is no sandbox."""
 
 
 def _sandbox(mode: SandboxMode, progress: Callable[[str], None]) -> Sandbox | None:
@@ -135,7 +135,8 @@ def _sandbox(mode: SandboxMode, progress: Callable[[str], None]) -> Sandbox | No
     if mode == "required":
         return require_sandbox()
     found = find_sandbox()
-    if found is None and _NOTICE.acquire(blocking=False):
+    if found is None and not _notified.is_set():
+        _notified.set()
         progress(f"Commands run without a sandbox: {why_none()}.\n")
     return found
 

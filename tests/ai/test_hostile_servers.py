@@ -23,6 +23,17 @@ from planck_nb.sessions.codec import encode_message_line
 ANSWER = Reply((Think(("Hm",)), Say(("one ", "two")), Call("add", ('{"a": ', "1}"), "c1")), usage=(12, 5))
 PRICES = ai.Pricing(3.0, 15.0, cache_read=0.3, cache_write=4.0)
 
+
+def _openai(given: str, written: str) -> tuple[str, dict[str, Any]]:
+    """The counts of a format of OpenAI, by its words for what a model is given and what it has written."""
+    return "usage", {
+        f"{given}_tokens": 12,
+        f"{written}_tokens": 5,
+        f"{given}_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 2},
+        f"{written}_tokens_details": {"reasoning_tokens": 1},
+    }
+
+
 USAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "messages": (
         "usage",
@@ -34,24 +45,8 @@ USAGES: dict[str, tuple[str, dict[str, Any]]] = {
             "output_tokens_details": {"thinking_tokens": 1},
         },
     ),
-    "chat": (
-        "usage",
-        {
-            "prompt_tokens": 12,
-            "completion_tokens": 5,
-            "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 2},
-            "completion_tokens_details": {"reasoning_tokens": 1},
-        },
-    ),
-    "responses": (
-        "usage",
-        {
-            "input_tokens": 12,
-            "output_tokens": 5,
-            "input_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 2},
-            "output_tokens_details": {"reasoning_tokens": 1},
-        },
-    ),
+    "chat": _openai("prompt", "completion"),
+    "responses": _openai("input", "output"),
     "generate_content": (
         "usageMetadata",
         {

@@ -123,13 +123,12 @@ run.end()
 await run.stopped.wait()
 view.finish(run.summary())
 print(len(sent), sent[-1] - sent[0])"""
-    # The frames of a page wait for other processes too: what counts is the best of up to three attempts.
-    for attempt in range(3):
-        notebook = open_notebook(lab.write(f"deltas{newline_every}-{attempt}.ipynb", SETUP, cell))
-        gap = longest_usual_gap(notebook)
-        if gap <= 100:
-            break
-    assert gap <= 100
+    # The frames of a page wait for other processes too: two of up to three attempts must be smooth.
+    gaps: list[float] = []
+    while len(gaps) < 3 and sum(gap <= 100 for gap in gaps) < 2:
+        notebook = open_notebook(lab.write(f"deltas{newline_every}-{len(gaps)}.ipynb", SETUP, cell))
+        gaps.append(longest_usual_gap(notebook))
+    assert sum(gap <= 100 for gap in gaps) >= 2, gaps
 
 
 def longest_usual_gap(notebook: Notebook) -> float:

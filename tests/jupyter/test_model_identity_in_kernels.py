@@ -134,5 +134,5 @@ def test_prompts_that_waited_in_a_killed_kernel_are_sent_with_a_command(tmp_path
             said(kernel, f"print(*(message.text for message in {sent}[-2:]), sep='; ')")
             == "add 1 and 2; and then hello\n"
         )
-        assert said(kernel, "%planck queue --send") == "There is no unanswered prompt of an ended session."
+        assert said(kernel, "%planck queue --send") == "There are no unanswered prompts."
         assert said(kernel, "waiting = %planck queue\nprint(len(waiting))") == "0\n"

@@ -150,7 +150,7 @@ def test_what_cannot_be_used_is_one_sentence_each(installed: Path) -> None:
     read, number, broken, gone, error = lines[1:]
     assert read == (
         "The tool read of the package planck-nb-shout cannot be used: "
-        "read is the name of a built-in tool, so the package must give another name."
+        "read is a reserved name, so the package must give another name."
     )
     assert number == (
         "The tool number of the package planck-nb-shout cannot be used: "

@@ -96,6 +96,11 @@ async def test_no_write_is_led_elsewhere(folders: tuple[Path, Path], name: str) 
         "d": True,
         "d/f": "outside",
     }
+    (inside / "d/f").write_text("out")
+    (text, *others) = await results(inside, [calls[1], calls[2]], "write")  # the same calls, with nothing exchanged
+    assert text.startswith("Edited d/f")
+    assert (inside / "d/f").read_text() == "e"
+    assert others[0].startswith("Written d/new/deep/f")
 
 
 async def test_a_path_that_was_outside_when_it_was_checked_is_not_opened_later(folders: tuple[Path, Path]) -> None:
@@ -105,6 +110,7 @@ async def test_a_path_that_was_outside_when_it_was_checked_is_not_opened_later(f
     with exchanging(inside / "d/f", outside / "d/f"):
         texts = await results(inside, [("read", {"path": "d/f"})] * ROUNDS)
     assert not [text for text in texts if text == "outside"]
+    assert await results(inside, [("read", {"path": "d/f"})]) == ["inside"]  # when nothing is exchanged
 
 
 async def test_no_command_is_led_elsewhere(folders: tuple[Path, Path]) -> None:
@@ -157,14 +163,19 @@ def waiting(root: Path, name: str, **args: object) -> Agent:
     )
 
 
+ARGUMENTS: dict[str, dict[str, object]] = {
+    "write": {"content": "w"},
+    "edit": {"old_string": "side", "new_string": "e"},
+}
+
+
 @pytest.mark.parametrize("name", ["d", "d/f"])
-@pytest.mark.parametrize("call", ["write", "edit"])
+@pytest.mark.parametrize("call", ARGUMENTS)
 async def test_a_link_that_appears_while_a_person_decides_is_refused(
     folders: tuple[Path, Path], name: str, call: str
 ) -> None:
     inside, outside = folders
-    args = {"content": "w"} if call == "write" else {"old_string": "side", "new_string": "e"}
-    agent = waiting(inside, call, path="d/f", **args)
+    agent = waiting(inside, call, path="d/f", **ARGUMENTS[call])
     request = await asked(agent)
     (inside / name).rename(inside / "aside")
     (inside / name).symlink_to(outside / name)
@@ -186,28 +197,17 @@ async def test_a_folder_that_becomes_a_link_while_a_person_decides_runs_nothing(
     assert not (outside / "made").exists()
 
 
-@pytest.mark.parametrize("call", ["write", "edit"])
-async def test_a_file_that_changes_while_a_person_decides_is_not_replaced(
-    folders: tuple[Path, Path], call: str
+@pytest.mark.parametrize(("call", "path"), [("write", "d/f"), ("edit", "d/f"), ("write", "new")])
+async def test_a_file_that_changes_or_appears_while_a_person_decides_is_not_replaced(
+    folders: tuple[Path, Path], call: str, path: str
 ) -> None:
     inside, _ = folders
-    args = {"content": "w"} if call == "write" else {"old_string": "side", "new_string": "e"}
-    agent = waiting(inside, call, path="d/f", **args)
+    agent = waiting(inside, call, path=path, **ARGUMENTS[call])
     request = await asked(agent)
-    (inside / "d/f").write_text("my work of today in side")
+    (inside / path).write_text("my work of today in side")
     agent.decide(request.id, allow=True)
-    assert "d/f has changed on disk since the user was asked" in await result(agent)
-    assert (inside / "d/f").read_text() == "my work of today in side"
-
-
-async def test_a_file_that_appears_while_a_person_decides_is_not_replaced(folders: tuple[Path, Path]) -> None:
-    inside, _ = folders
-    agent = waiting(inside, "write", path="new", content="w")
-    request = await asked(agent)
-    (inside / "new").write_text("mine")
-    agent.decide(request.id, allow=True)
-    assert "new has changed on disk since the user was asked" in await result(agent)
-    assert (inside / "new").read_text() == "mine"
+    assert f"{path} has changed on disk since the user was asked" in await result(agent)
+    assert (inside / path).read_text() == "my work of today in side"
 
 
 async def test_several_approved_edits_of_one_file_all_count(folders: tuple[Path, Path]) -> None:

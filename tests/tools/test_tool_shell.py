@@ -14,6 +14,7 @@ import pytest
 
 from planck_nb import Agent, BuiltinTools, ToolError
 from planck_nb.testing import Call, Reply, scripted_model
+from planck_nb.tools.sandbox import find_sandbox
 
 
 async def bash(folder: Path | None, command: str, **args: object) -> str:
@@ -65,6 +66,14 @@ async def test_a_command_that_deletes_its_own_folder(tmp_path: Path) -> None:
     gone.mkdir()
     unprotected = BuiltinTools.bash(cwd=gone, sandbox="off")
     assert (await unprotected.run({"command": 'rm -r "$PWD"; echo done'})).text == "done\n"
+    gone.mkdir()
+    (gone / "file").touch()
+    if find_sandbox() is not None:  # which holds the folder itself, and lets all in it be deleted
+        with pytest.raises(ToolError, match="Device or resource busy"):
+            await bash(gone, 'rm -r "$PWD"')
+        assert list(gone.iterdir()) == []
+    (gone / "file").unlink(missing_ok=True)
+    gone.rmdir()
     with pytest.raises(ToolError, match=r"No such file.*gone"):
         await bash(gone, "true")
     gone.mkdir()

@@ -58,8 +58,8 @@ class Policy:
         root: The working directory, to which relative patterns are relative; None if there is none.
         default: What to do if no rule matches, by kind of effect; "ask" for the kinds that are left out.
         outside: For reading and writing outside of `root`. "ask" needs approval unless a rule allows it, "deny" denies
-            it even if a rule allows it, "allow" makes no difference. Commands can access everything, so this does not
-            apply to them.
+            it even if a rule allows it, "allow" makes no difference. This does not apply to commands, whose files are
+            not known in advance; a sandbox limits what they can access.
         secrets: What to do about reading and writing files that look like secrets, and commands that name one, if they
             are allowed otherwise: "ask" needs approval unless a rule names the very file, "deny" denies them, "allow"
             makes no difference.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,4 +37,9 @@ def file_version(path: Path) -> FileVersion | None:
         status = path.lstat()
     except (OSError, ValueError):
         return None
+    return version_of(status)
+
+
+def version_of(status: os.stat_result) -> FileVersion:
+    """Return the version of a file with this status."""
     return status.st_mtime_ns, status.st_size, status.st_ino

@@ -97,7 +97,7 @@ def _pieces(value: object, levels: int) -> Iterator[bytes]:
 def _read_leniently(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     try:
         text = data.decode("utf-8", "replace")
-        return _whole_text(json.loads(text, parse_constant=lambda _: None, parse_float=_finite, parse_int=_whole))
+        return _whole_text(json.loads(text, parse_constant=lambda _: None, parse_float=_float, parse_int=_whole))
     except (ValueError, RecursionError):
         return None
 
@@ -106,7 +106,7 @@ def _whole(text: str) -> int | None:
     return int(text) if len(text) <= _LONGEST_NUMBER else None
 
 
-def _finite(text: str) -> float | None:
+def _float(text: str) -> float | None:
     return number if math.isfinite(number := float(text)) else None
 
 

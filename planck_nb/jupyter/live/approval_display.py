@@ -76,7 +76,7 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
         replaced=replaced,
         change=change,
         commands=commands_not_in(request.args.values(), request.touches) if whole else (),
-        rule=rule_sentence(request.rule) if request.rule else "",
+        rule=rule_sentence(request.rule),
         whole=whole,
         sandboxed=request.sandboxed,
     )

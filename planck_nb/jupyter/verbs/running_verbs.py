@@ -78,7 +78,7 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
         ]
         return table(rows, ["prompt", "agent", "state", "text"])
     if not unanswered:
-        return Text("There is no unanswered prompt of an ended session.")
+        return Text("There are no unanswered prompts.")
     chosen = [prompt.id for prompt in unanswered]
     if drop:
         await workspace.drop_unanswered(*chosen)
@@ -216,7 +216,7 @@ def _calls(notebook: Notebook) -> object:
             "tool": pending.name,
             "touches": "; ".join(visible(f"{effect.kind} {effect.target}") for effect in pending.touches),
             "why": visible(pending.reason),
-            "always": rule_sentence(pending.rule) if pending.rule else "",
+            "always": rule_sentence(pending.rule),
         }
         for agent, pending in waiting
     ]

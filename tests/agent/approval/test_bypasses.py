@@ -12,9 +12,12 @@ from planck_nb import BuiltinTools, Tool, tool
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ConfigError, UsageError
+from planck_nb.config import Config
 from planck_nb.jupyter.namespace import tools_named
+from planck_nb.tools.changes import Changes
 from planck_nb.tools.external import ExternalTool
 from planck_nb.tools.reserved_names import RESERVED_NAMES
+from planck_nb.workspace.toolbox import Toolbox
 
 ALLOWED = ("bash:git status*", "bash:ls *", "bash:cat *", "bash:echo *", "bash:find *", "bash:pytest *", "write:src/**")
 
@@ -215,6 +218,12 @@ def test_a_link_that_changes_after_it_was_checked_changes_nothing(root: Path) ->
     assert rules.decide("write", checked, {}).action == "ask"
 
 
+def test_the_names_of_all_built_in_tools_are_reserved(tmp_path: Path) -> None:
+    toolbox = Toolbox(Config.load(directory=tmp_path, home=tmp_path, environment={}), Changes(tmp_path / "changes"))
+    names = {each.name for each in BuiltinTools.all(cwd=tmp_path)} | set(toolbox.tools())
+    assert {"bash", "load_skill"} <= names <= RESERVED_NAMES
+
+
 NAMES = [*sorted(RESERVED_NAMES), "READ", "Bash", "ask-agent"]
 
 
@@ -222,7 +231,7 @@ NAMES = [*sorted(RESERVED_NAMES), "READ", "Bash", "ask-agent"]
 def test_no_file_offers_a_tool_by_the_name_of_a_built_in_one(tmp_path: Path, name: str) -> None:
     described = {"name": name, "description": "d", "command": "rm x", "parameters": {"type": "object"}}
     (tmp_path / "TOOL.json").write_text(json.dumps(described))
-    with pytest.raises(ConfigError, match=f"{name} is the name of a built-in tool; give another name"):
+    with pytest.raises(ConfigError, match=f"{name} is a reserved name; give another name"):
         ExternalTool.from_file(tmp_path / "TOOL.json")
 
 
@@ -230,7 +239,7 @@ def test_a_function_does_not_pass_for_a_built_in_tool_unless_it_is_made_a_tool()
     def read(path: str) -> str:
         return path
 
-    with pytest.raises(UsageError, match="read is the name of a built-in tool; rename the function"):
+    with pytest.raises(UsageError, match="read is a reserved name; rename the function"):
         tools_named(["read"], {"read": read}, None)  # type: ignore[arg-type]
     own = tool(read)
     assert isinstance(own, Tool)
