@@ -10,6 +10,7 @@ import type { Summary } from './summary-bar.ts';
 interface Model extends Widget {
   get(name: 'phase'): 'live' | 'done';
   get(name: 'agent'): string;
+  get(name: 'clicks'): boolean;
   get(name: 'summary'): Summary;
   on(event: 'msg:custom', callback: (message: Incoming) => void): void;
   on(event: 'change:phase' | 'comm:close' | 'comm_live_update', callback: () => void): void;
@@ -29,7 +30,7 @@ export default () => {
     },
 
     render({ model, el }: { model: Model; el: HTMLElement }): () => void {
-      const view = new RunView(connection ?? new Connection(() => {}), model.get('agent'), el);
+      const view = new RunView(connection ?? new Connection(() => {}), model.get('agent'), el, model.get('clicks'));
       const collapse = (): void => view.collapse(model.get('summary'));
       if (model.get('phase') === 'done') collapse();
       model.on('change:phase', collapse);

@@ -13,6 +13,7 @@ import { copyButton } from './summary-bar.ts';
 type Send = (command: Command) => void;
 
 const STEER = 'Steer: the agent reads it before its next step';
+const NO_CLICKS = 'This kernel handles no clicks while the cell runs: to stop, interrupt the kernel (■).';
 const INSTEAD = 'Or say what to do instead';
 
 export class RunControls {
@@ -32,7 +33,8 @@ export class RunControls {
   /** Texts that can no longer be sent. */
   private readonly unsent = h('div', { hidden: '' });
 
-  constructor(send: Send) {
+  /** Without `clicks` nothing that is sent arrives before the cell ends, so that there is nothing to press. */
+  constructor(send: Send, clicks: boolean) {
     this.queue = new QueueView(send);
     const queue = h('button', { class: 'pk-btn pk-wide', type: 'button', title: 'Alt+Enter' }, 'Queue');
     const stop = h('button', { class: 'pk-btn pk-stop', type: 'button', title: 'Ctrl+.' }, icon('square'), 'Stop');
@@ -52,7 +54,7 @@ export class RunControls {
         h('span', { class: 'pk-figs' }, this.input, this.output, this.cost),
       ),
       this.unsent,
-      h('div', { class: 'pk-steer' }, this.box, queue, stop),
+      clicks ? h('div', { class: 'pk-steer' }, this.box, queue, stop) : h('p', { class: 'pk-facts pk-unheard' }, NO_CLICKS),
     );
   }
 

@@ -34,10 +34,10 @@ export class RunView {
   /** The newest failure has been announced. */
   private failureAnnounced = false;
 
-  constructor(connection: Connection, agent: string, parent: HTMLElement) {
+  constructor(connection: Connection, agent: string, parent: HTMLElement, clicks = true) {
     this.connection = connection;
     this.approvals = new ApprovalsView((decision) => this.send({ type: 'decide', ...decision }));
-    this.controls = new RunControls((command) => this.send(command));
+    this.controls = new RunControls((command) => this.send(command), clicks);
     this.window = h(
       'div',
       { class: 'pk-view', role: 'log', 'aria-live': 'off', 'aria-busy': 'true', 'aria-label': 'Agent run', tabindex: '0' },
@@ -55,6 +55,7 @@ export class RunView {
       this.controls.element,
       this.announcer.element,
     );
+    if (!clicks) this.approvals.element.remove(); // the cell asks in its own way
     parent.append(this.root);
     this.root.addEventListener('keydown', (event) => this.key(event));
     this.watchScrolling();

@@ -79,6 +79,23 @@ def test_thinking_and_calls_show_while_they_come(lab: Lab, open_notebook: Open) 
     expect(output.get_by_text("The text so far is kept.")).to_be_visible()
 
 
+def test_a_kernel_that_handles_no_clicks_meanwhile(lab: Lab, open_notebook: Open) -> None:
+    older = "from planck_nb.jupyter import frontend\nfrontend.kernel_handles_clicks = lambda: False"  # ipykernel 6
+    setup = f"%load_ext planck_nb\n%planck model demo\n{older}"
+    notebook = open_notebook(lab.write("older.ipynb", setup, "%%planck --tools bash\nUse bash with `echo typed`"))
+    notebook.run_all()
+    output = notebook.output(1)
+    expect(output.locator(".pk-tool[data-state]").first).to_contain_text("bash")  # sent unheard
+    expect(output.locator(".pk-unheard")).to_contain_text("to stop, interrupt the kernel")
+    expect(output.locator(".pk-stop, .pk-asks")).to_have_count(0)
+    box = output.locator(".jp-Stdin-input")
+    box.fill("y")
+    box.press("Enter")
+    expect(output.locator(".pk-bar")).to_contain_text("Done")
+    notebook.wait_idle(cells=2)
+    expect(output.get_by_text("returned").first).to_be_visible()
+
+
 def test_fifty_thousand_deltas_arrive_in_order_and_the_cell_ends(
     lab: Lab, open_notebook: Open, fast_server: str
 ) -> None:
