@@ -16,8 +16,8 @@ from planck_nb.agent.agent_runner import AgentRunner
 from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.answers import request_to_continue
 from planck_nb.agent.approval.gate import Approvals
-from planck_nb.agent.calling.functions import as_tool, by_name
-from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.calling.functions import ToolLike, as_tool, by_name
+from planck_nb.agent.calling.tool import Tool, stored_names
 from planck_nb.agent.context.compactor import Compactor, as_compactor, stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.events import RuleScope
@@ -76,7 +76,8 @@ class Agent:
     Args:
         model: A `Model`, or its name as "provider:model".
         system_prompt: What the model is told before the conversation.
-        tools: Tools, or Python functions to make tools of.
+        tools: Tools, Python functions to make tools of, and tools of the model's server, such as "web_search" or
+            `ai.ServerTool("web_search", {"max_uses": 3})`.
         id: The agent's id; made up by default.
         name: What people call it.
         type: What kind of agent it is, such as "builder".
@@ -117,7 +118,7 @@ class Agent:
         *,
         model: Model | str,
         system_prompt: str = "",
-        tools: Iterable[Tool | Callable[..., object]] = (),
+        tools: Iterable[ToolLike] = (),
         id: str | None = None,  # noqa: A002 - the seeds' name
         name: str | None = None,
         type: str | None = None,  # noqa: A002 - the seeds' name
@@ -191,7 +192,7 @@ class Agent:
             self.type,
             str(setup.model),
             system_prompt,
-            tuple(setup.tools),
+            stored_names(setup.tools),
             stored_options(setup.options),
             role,
             team_id,
@@ -319,11 +320,11 @@ class Agent:
             self.parent_id,
         )
 
-    def add_tool(self, tool: Tool | Callable[..., object]) -> None:
+    def add_tool(self, tool: ToolLike) -> None:
         """Let the model call a tool from the next request on; one of the same name is replaced.
 
         Args:
-            tool: A tool, or a Python function to make one of.
+            tool: A tool, a Python function to make one of, or a tool of the model's server or its name.
 
         Raises:
             UsageError: If it is something else.

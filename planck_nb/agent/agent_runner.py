@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.approval.gate import Approvals, Gate
+from planck_nb.agent.calling.tool import stored_names
 from planck_nb.agent.context.compactor import Compactor, ContextUsage
 from planck_nb.agent.context.window import ContextWindow
 from planck_nb.agent.limits import SessionSpend, TurnBudget
@@ -217,7 +218,7 @@ class AgentRunner:
             ev.AgentChanged,
             str(setup.model),
             setup.system_prompt,
-            tuple(setup.tools),
+            stored_names(setup.tools),
             stored_options(setup.options),
             model_source(setup.model),
         )

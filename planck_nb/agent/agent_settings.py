@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planck_nb.agent.calling.tool import Tool, tool_specs
+from planck_nb.agent.calling.tool import Tool, server_tools, tool_specs
 from planck_nb.agent.context.sendable import SendableHistory
 from planck_nb.agent.context.system_prompt import SystemPromptParts, full_system_prompt
 from planck_nb.agent.context.tokens import context_tokens
@@ -82,7 +82,13 @@ class AgentSettings:
         prompt = full_system_prompt(
             identity.name, identity.type, self.system_prompt, self.tools.values(), self.prompt_parts
         )
-        return Context(system=prompt, messages=messages, tools=tool_specs(self.tools), cache=self.history_cache)
+        return Context(
+            system=prompt,
+            messages=messages,
+            tools=tool_specs(self.tools),
+            cache=self.history_cache,
+            server_tools=server_tools(self.tools),
+        )
 
     def estimate_tokens(self, messages: Sequence[Message]) -> int:
         """The tokens of the request for these messages, as counted by the provider or estimated."""

@@ -17,6 +17,7 @@ from planck_nb.agent.tool_calls import run_calls
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, UserMessage
+from planck_nb.ai.server_calls import ServerCall, ServerCallReader
 from planck_nb.ai.stream_events import StreamEvent, joined
 from planck_nb.base.errors import PlanckError
 
@@ -88,13 +89,16 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
 async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:
     """Emit the reply while it streams; False if a limit ended it."""
     names: dict[int, tuple[str, str]] = {}
+    on_server = ServerCallReader()
     async with stream:
         while (batch := await stream.next_batch()) is not None:
             written = 0
             for event in joined(batch):  # deltas that arrive together become one event: most of the cost is per event
-                written += _show(turn, event, names)
+                written += _show(turn, event, names, on_server)
             if turn.count_streamed(written):
                 return False
+    for call in on_server.open.values():  # of which the server told no result
+        turn.emit(ev.ToolEnd, call.id, call.name, "", False)
     return True
 
 
@@ -110,7 +114,7 @@ async def _in_time(turn: TurnRunner, work: Coroutine[object, object, T]) -> T | 
         return None
 
 
-def _show(turn: TurnRunner, event: StreamEvent, names: dict[int, tuple[str, str]]) -> int:
+def _show(turn: TurnRunner, event: StreamEvent, names: dict[int, tuple[str, str]], on_server: ServerCallReader) -> int:
     """Emit one event of the stream; returns how many characters the model wrote in it."""
     match event.type:
         case "text_delta":
@@ -125,6 +129,9 @@ def _show(turn: TurnRunner, event: StreamEvent, names: dict[int, tuple[str, str]
         case "tool_call_start":
             names[event.index] = (event.id, event.name)
             turn.emit(ev.ToolArgsDelta, event.id, event.name, "")
+        case "part_end" if event.provider_state is not None:
+            for call in on_server.read(event.provider_state):
+                _show_server_call(turn, call)
         case "retry":
             turn.emit(ev.Retry, event.attempt, event.delay, event.reason)
         case "warning":
@@ -132,6 +139,15 @@ def _show(turn: TurnRunner, event: StreamEvent, names: dict[int, tuple[str, str]
         case _:
             pass
     return 0
+
+
+def _show_server_call(turn: TurnRunner, call: ServerCall) -> None:
+    """Emit a call that the model's server has run as a call of a tool."""
+    if call.is_new:
+        turn.emit(ev.ToolArgsDelta, call.id, call.name, "")
+        turn.emit(ev.ToolStart, call.id, call.name, call.args)
+    if call.result is not None:
+        turn.emit(ev.ToolEnd, call.id, call.name, call.result, call.is_error)
 
 
 async def _keep_partial(turn: TurnRunner, stream: Stream, reason: StopReason, error: str | None = None) -> bool:

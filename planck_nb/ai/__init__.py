@@ -44,6 +44,7 @@ from planck_nb.ai.models import Model, PriceStep, Pricing
 from planck_nb.ai.registry import Provider, register
 from planck_nb.ai.request import Context, Options, ToolSpec
 from planck_nb.ai.retry import RetryPolicy, Timeouts
+from planck_nb.ai.server_tools import ServerTool
 from planck_nb.ai.shortcuts import complete, default_client, stream
 from planck_nb.ai.stream_events import (
     Finish,
@@ -83,6 +84,7 @@ __all__ = [
     "Provider",
     "RequestPreview",
     "RetryPolicy",
+    "ServerTool",
     "StopReason",
     "Stream",
     "StreamEvent",

@@ -119,7 +119,7 @@ class Client:
         transport: An httpx transport to use instead of the network.
         cassette: Records answers, or gives them in place of the server; the attribute may be changed at any time.
         timeouts: How long to wait for a server.
-        retries: When to send a request again.
+        retries: When to send a request again; the attribute may be changed at any time.
     """
 
     def __init__(
@@ -146,6 +146,15 @@ class Client:
         self._warned: set[str] = set()
         self._windows: dict[tuple[str, str], int | None] = {}
         _clients.add(self)
+
+    @property
+    def retries(self) -> RetryPolicy:
+        """When a request is sent again; a change holds from the next request on."""
+        return self._retries
+
+    @retries.setter
+    def retries(self, policy: RetryPolicy) -> None:
+        self._retries = policy
 
     def stream(self, model: Model, context: Context, options: Options | None = None) -> Stream:
         """Ask a model, and stream its answer. Nothing is sent before the first event is read.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from planck_nb.ai.messages import Message
+from planck_nb.ai.server_tools import ServerTool
 from planck_nb.base.json_types import JsonObject
 
 
@@ -42,12 +43,14 @@ class Context:
         messages: The messages in order.
         tools: The tools that the model may call.
         cache: Keeps what was encoded of this conversation for its next request. None encodes everything anew.
+        server_tools: The tools that the model's server may run.
     """
 
     system: str = ""
     messages: Sequence[Message] = ()
     tools: Sequence[ToolSpec] = ()
     cache: HistoryCache | None = field(default=None, compare=False, repr=False)
+    server_tools: Sequence[ServerTool] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Options:
         thinking: "off", "minimal", "low", "medium", "high", "xhigh" or "max"; the nearest level that the model has.
         tool_choice: "auto", "none", "required" or the name of a tool.
         output: A JSON Schema that the text of the reply must match.
-        extra: Fields that are merged into the request body unchanged.
+        extra: Fields that are merged into the request body unchanged; "tools" are added to those of the agent.
     """
 
     max_tokens: int | None = None

@@ -75,6 +75,8 @@ class Config:
         rules: Approval rules, in addition to the built-in ones.
         approval_deadline: Seconds in which a call has to be approved.
         compact_ratio: How full a context window may be before it is compacted, above 0 and at most 1.
+        retry_seconds: For how many seconds a request that continues a turn is sent again if the server fails.
+        first_retry_seconds: The same for the first request of a turn.
         skills_dirs: Folders of skills.
         tools_dirs: Folders of tools that a TOOL.json describes.
         sandbox: Whether commands run in a sandbox: "auto" if one works on this system, "off" never, "required" always.
@@ -113,6 +115,8 @@ class Config:
     env_variables: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     sandbox: SandboxMode = "auto"
+    retry_seconds: float = 60.0
+    first_retry_seconds: float = 10.0
     home: Path | None = field(default=None, repr=False, compare=False)
     folder_trust: FolderTrust | None = field(default=None, repr=False, compare=False)
     trust_items: tuple[TrustItem, ...] = field(default=(), repr=False, compare=False)

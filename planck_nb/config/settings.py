@@ -209,6 +209,20 @@ SETTINGS = (
     Setting("approval_deadline", "PLANCK_NB_APPROVAL_DEADLINE", "seconds to approve a call in", _seconds),
     Setting("compact_ratio", "PLANCK_NB_COMPACT_RATIO", "how full the window may be before it is compacted", _ratio),
     Setting(
+        "retry_seconds",
+        "PLANCK_NB_RETRY_SECONDS",
+        "how long a request that continues a turn is sent again if the server fails; 0 for never",
+        _seconds,
+        "60",
+    ),
+    Setting(
+        "first_retry_seconds",
+        "PLANCK_NB_FIRST_RETRY_SECONDS",
+        "the same for the first request of a turn",
+        _seconds,
+        "10",
+    ),
+    Setting(
         "skills_dirs",
         "PLANCK_NB_SKILLS_DIRS",
         "folders of skills",

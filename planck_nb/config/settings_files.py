@@ -21,7 +21,10 @@ SETTINGS_FILE = Path(".planck/config.toml")
 _SUMMARISED = 60
 """Characters of the value of a setting in a summary; each setting is named, because one alone may be dangerous."""
 
-_HARMLESS = {"default_model", "fallbacks", "approval_deadline", "compact_ratio", "demo_pace", "deny", "ask"}
+_HARMLESS = {
+    *("default_model", "fallbacks", "approval_deadline", "compact_ratio", "retry_seconds", "first_retry_seconds"),
+    *("demo_pace", "deny", "ask"),
+}
 """Settings that a project may have without trust. A model can be chosen among providers that the user has keys for."""
 
 Scope: TypeAlias = Literal["project", "user"]

@@ -36,7 +36,7 @@ def _rules(action: Action) -> Kind:
 OPTIONS = (
     Option("model", "m", MODEL, "the model of the agent, from now on"),
     Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
-    Option("tools", "t", FUNCTIONS, "functions of the notebook, and tools such as read or bash, from now on"),
+    Option("tools", "t", FUNCTIONS, "functions of the notebook, and tools such as read or web_search, from now on"),
     Option("with", None, VARIABLES, "variables of the notebook to hand over, even if their names look like secrets"),
     Option("expand", None, None, "replace {name} and $name in the prompt by the values of variables"),
     Option("allow", None, _rules("allow"), "calls that need no approval in this session: bash, write:src/**"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.calling.functions import ToolLike
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
@@ -57,7 +58,7 @@ class AgentFactory:
         *,
         model: Model,
         system_prompt: str = "",
-        tools: Iterable[Tool | Callable[..., object]] = (),
+        tools: Iterable[ToolLike] = (),
         options: Options | None = None,
         type: str = "",  # noqa: A002 - the seeds' name
         description: str = "",
@@ -152,7 +153,7 @@ class AgentFactory:
         *,
         model: Model,
         system_prompt: str,
-        tools: Iterable[Tool | Callable[..., object]],
+        tools: Iterable[ToolLike],
         options: Options | None,
         description: str,
         grants: Grants | None,

@@ -99,7 +99,7 @@ def _granted(
     if not found.record.authentic:  # its tools are those of the workspace
         return [known[name] for name in found.record.tools if name in known], []
     given = {name: _own_tool(found, name, known) or (find(name) if find else None) for name in found.record.tools}
-    given = {name: tool or known.get(name) or toolbox.find_installed(name) for name, tool in given.items()}
+    given = {name: tool or known.get(name) or toolbox.find_other(name) for name, tool in given.items()}
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 
 

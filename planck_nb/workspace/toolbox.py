@@ -8,8 +8,10 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
+from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.system_prompt import SystemPromptParts
+from planck_nb.ai.server_tools import SERVER_TOOLS, ServerTool
 from planck_nb.base.errors import ConfigError, UsageError, did_you_mean
 from planck_nb.config import Config, FolderTrust, TrustItem
 from planck_nb.resources.bounded_reading import FOREIGN_HINT
@@ -71,7 +73,7 @@ class Toolbox:
 
     def names(self) -> list[str]:
         """The names that `named` accepts. No package is imported to find them."""
-        return list(dict.fromkeys([*self.tools(), *self._groups, *self._installed.names()]))
+        return list(dict.fromkeys([*self.tools(), *self._groups, *self._installed.names(), *SERVER_TOOLS]))
 
     def has(self, name: str) -> bool:
         """Whether `named` accepts this name."""
@@ -84,18 +86,20 @@ class Toolbox:
 
     def find(self, name: str) -> Tool | None:
         """The tool with exactly this name, None if there is none."""
-        return self.tools().get(name) or self.find_installed(name)
+        return self.tools().get(name) or self.find_other(name)
 
-    def find_installed(self, name: str) -> Tool | None:
-        """The tool of this name that an installed package offers, None if there is none."""
-        return self._installed.find(name)
+    def find_other(self, name: str) -> Tool | None:
+        """The tool of this name that an installed package or the model's server offers, None if there is none."""
+        found = self._installed.find(name)
+        return as_tool(name) if found is None and ServerTool.parse(name) is not None else found
 
     def named(self, names: Iterable[str]) -> list[Tool]:
         """Find tools by name.
 
         Args:
-            names: Names of tools, of groups ("files" for read, write and edit; "builtin" for these and bash), and of
-                entry points of installed packages, which may offer several tools under one name.
+            names: Names of tools, of groups ("files" for read, write and edit; "builtin" for these and bash), of entry
+                points of installed packages, which may offer several tools under one name, and of server tools such as
+                "web_search".
 
         Returns:
             The tools, in the order of the names.
@@ -113,6 +117,8 @@ class Toolbox:
                 found += [tools[member] for member in self._groups[name]]
             elif installed := self._installed.named(name):
                 found += installed
+            elif ServerTool.parse(name) is not None:
+                found.append(as_tool(name))
             else:
                 raise UsageError(f"There is no tool named {name}. {did_you_mean(name, self.names())}")
         return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval import Policy
 from planck_nb.agent.approval.gate import Approvals
-from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.calling.functions import ToolLike
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits
@@ -23,6 +23,7 @@ from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Options
+from planck_nb.ai.retry import RetryPolicy
 from planck_nb.base.errors import AgentError, SessionError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.secrets import known_secrets, remember_secret
@@ -77,7 +78,9 @@ class Workspace:
         approvals = Approvals(default_policy(loaded), loaded.approval_deadline, attendance=asyncio.Event())
         _remember_secrets(loaded)
         self._owns_client = client is None
-        client = client or Client(credentials=self._config.environment, cassette=_cassette(loaded))
+        if client is None:
+            cassette = _cassette(loaded)
+            client = Client(credentials=self._config.environment, cassette=cassette, retries=_retries(loaded))
         self._current = CurrentSession(self._config, self._store, approvals, client)
         self._navigation = SessionNavigation(self._current, self._config, self._store)
         self._model: Model | None = None
@@ -242,6 +245,8 @@ class Workspace:
         if self.limits == before.limits:
             self.limits = config.limits
         self._model = None
+        if self._owns_client:
+            current.client.retries = _retries(config)
         if current.opened is None and self._owns_client and config.cassette != before.cassette:
             self.cassette = _cassette(config)
         current.apply_config()
@@ -355,7 +360,7 @@ class Workspace:
         *,
         model: Model,
         system_prompt: str = "",
-        tools: Iterable[Tool | Callable[..., object]] = (),
+        tools: Iterable[ToolLike] = (),
         options: Options | None = None,
         description: str = "",
         on_compact: Compactor | Callable[..., object] | None = None,
@@ -644,6 +649,10 @@ class Workspace:
     def _recorded_model(self) -> str | None:
         cassette = self.cassette
         return cassette.recorded_model if cassette is not None and cassette.mode in {"replay", "auto"} else None
+
+
+def _retries(config: Config) -> RetryPolicy:
+    return RetryPolicy(seconds=config.retry_seconds, first_seconds=config.first_retry_seconds)
 
 
 def _remember_secrets(config: Config) -> None:

@@ -60,6 +60,8 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         deny = "bash:rm, bash:dd"
         approval_deadline = 5
         compact_ratio = 1
+        retry_seconds = 120
+        first_retry_seconds = 0
         skills_dirs = ["skills", "/skills"]
         tools_dirs = []
         sandbox = "required"
@@ -240,3 +242,11 @@ def test_variables_of_the_process_go_before_the_env_file(
 )
 def test_lines_of_an_env_file(text: str, variables: dict[str, str], unread: list[int]) -> None:
     assert parse_env_file(text) == (variables, unread)
+
+
+def test_how_long_requests_are_sent_again(tmp_path: Path) -> None:
+    config = Config.load(environment={}, directory=tmp_path, home=tmp_path)
+    assert (config.retry_seconds, config.first_retry_seconds) == (60.0, 10.0)
+    environment = {"PLANCK_NB_RETRY_SECONDS": "300", "PLANCK_NB_FIRST_RETRY_SECONDS": "0"}
+    config = Config.load(environment=environment, directory=tmp_path, home=tmp_path)
+    assert (config.retry_seconds, config.first_retry_seconds) == (300.0, 0.0)

@@ -12,8 +12,12 @@ from docstring_parser import parse as parse_docstring
 
 from planck_nb.agent.calling.tool import DEFAULT_TIMEOUT, Tool, ToolContext, is_context
 from planck_nb.agent.effect import Effect, EffectKind
-from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.ai.server_tools import SERVER_TOOLS, ServerTool
+from planck_nb.base.errors import ToolError, UsageError, did_you_mean
 from planck_nb.base.json_types import JsonObject
+
+ToolLike: TypeAlias = Tool | Callable[..., object] | ServerTool | str
+"""What a tool can be made of: a function, or a tool of the model's server or its name."""
 
 EffectDeclaration: TypeAlias = Callable[[JsonObject], Iterable[Effect]] | Sequence[EffectKind]
 """A function that returns the effects of a call from its arguments, or the kinds of effect that every call has."""
@@ -88,16 +92,32 @@ def tool(
 
 
 def as_tool(candidate: object) -> Tool:
-    """Make a tool from a function; a tool stays as it is.
+    """Make a tool from a function, or from a server tool or its name; a tool stays as it is.
 
     Raises:
-        UsageError: If the candidate is neither.
+        UsageError: If the candidate is nothing of these.
     """
     if isinstance(candidate, Tool):
         return candidate
+    if isinstance(candidate, ServerTool):
+        return _on_server(candidate)
+    if isinstance(candidate, str):
+        if (server := ServerTool.parse(candidate)) is None:
+            raise UsageError(
+                f"There is no server tool {candidate!r}. {did_you_mean(candidate, SERVER_TOOLS)} "
+                "Pass a Python function or a Tool for any other tool."
+            )
+        return _on_server(server)
     if callable(candidate):
         return tool(candidate)
     raise UsageError(f"A {type(candidate).__name__} is not a tool; pass a Python function or a Tool.")
+
+
+def _on_server(server: ServerTool) -> Tool:
+    def refuse(_args: JsonObject) -> object:
+        raise ToolError(f"{server.name} is run by the model's server and cannot be called as a function.")
+
+    return Tool(name=server.name, description=SERVER_TOOLS[server.name], execute_fn=refuse, server=server)
 
 
 def by_name(candidates: Iterable[object]) -> dict[str, Tool]:

@@ -19,6 +19,7 @@ from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.agent.effect import Effect
 from planck_nb.ai.request import ToolSpec
+from planck_nb.ai.server_tools import ServerTool
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
@@ -81,6 +82,7 @@ class Tool:
         guidance: A sentence or two for the system prompt on how to use the tool well.
         at: Returns the same tool in another working directory, for tools that have one and were not given it.
         function: The Python function that `@tool` made the tool from; calling the tool calls it.
+        server: The tool of the model's server that this one stands for; nothing runs here.
         sandboxed: Returns whether the commands that the tool runs are in a sandbox, which lets them write only below
             their working directory and has no network, except for what `touches` declares. It may block. None if the
             tool runs no commands or this is not known.
@@ -103,6 +105,7 @@ class Tool:
     guidance: str = field(default="", repr=False)
     at: Callable[[Path], Tool] | None = field(default=None, repr=False)
     function: Callable[..., Any] | None = field(default=None, repr=False)
+    server: ServerTool | None = field(default=None, repr=False)
     sandboxed: Callable[[], bool] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -302,4 +305,14 @@ def _problem(error: ValidationError) -> str:
 
 def tool_specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
     """The specifications of the tools, as a model is sent them."""
-    return tuple(tool.spec for tool in tools.values())
+    return tuple(tool.spec for tool in tools.values() if tool.server is None)
+
+
+def server_tools(tools: Mapping[str, Tool]) -> tuple[ServerTool, ...]:
+    """Those of the tools that the model's server runs."""
+    return tuple(tool.server for tool in tools.values() if tool.server is not None)
+
+
+def stored_names(tools: Mapping[str, Tool]) -> tuple[str, ...]:
+    """The names by which a session finds the tools again; that of a server tool has its settings."""
+    return tuple(name if tool.server is None else str(tool.server) for name, tool in tools.items())

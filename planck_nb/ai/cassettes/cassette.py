@@ -156,10 +156,13 @@ class Cassette:
         return CassetteLookup(key, occurrence, request, entry)
 
     def has_answer(self, request_info: CassetteRequest) -> bool:
-        """Return whether `look_up` would find a recorded answer now; nothing is counted.
+        """Look whether `look_up` would find a recorded answer now, without counting the request.
 
         Args:
             request_info: The request.
+
+        Returns:
+            Whether there is one.
 
         Raises:
             CassetteError: The file cannot be used.

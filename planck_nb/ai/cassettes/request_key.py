@@ -39,6 +39,8 @@ def canonical_request(model: Model, context: Context, options: Options) -> JsonO
         ],
         "options": _named(options),
     }
+    if context.server_tools:  # so that the keys of other requests are what they were
+        request["server_tools"] = [str(tool) for tool in context.server_tools]
     plain: JsonObject = json.loads(json.dumps(request, default=str))
     return plain
 
@@ -148,6 +150,8 @@ def _tree(request: JsonObject) -> JsonObject:
         )
     for tool in request.get("tools", ()):
         tree[f"tool {tool['name']}"] = {name: value for name, value in tool.items() if name != "name"}
+    for tool in request.get("server_tools", ()):
+        tree[f"server tool {tool}"] = True
     for name, value in request.get("options", {}).items():
         tree[f"option {name}"] = value
     return tree

@@ -16,6 +16,7 @@ from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools,
 from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_media, unreadable
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.dialects.tool_fields import wire_tools
 from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
@@ -78,6 +79,14 @@ _FAILED = "The call failed and said nothing."
 """The text of a tool error without text, which the API would refuse."""
 
 
+_SERVER_TOOLS: Mapping[str, JsonObject] = {
+    "web_search": {"type": "web_search_20250305", "name": "web_search"},
+    "web_fetch": {"type": "web_fetch_20250910", "name": "web_fetch"},
+    "code_execution": {"type": "code_execution_20250825", "name": "code_execution"},
+}
+"""Of each the first version that needs no beta header (platform.claude.com, "Tool reference")."""
+
+
 class Messages:
     """The Messages dialect.
 
@@ -103,6 +112,8 @@ class Messages:
                 {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
                 for tool in context.tools
             ]
+        if context.server_tools:
+            body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
         if is_vendor(model):
             body["cache_control"] = {"type": "ephemeral"}
         warnings = [*_unseen(context, model), *add_options(body, model, context, options)]
@@ -125,7 +136,7 @@ DIALECT = Messages()
 
 def prefix_of(model: Model, context: Context) -> Prefix:
     """The system prompt and tools, if the model signs its thinking together with them."""
-    return Prefix(context.system, *context.tools) if binds_to_tools(model) else Prefix()
+    return Prefix(context.system, *context.tools, *context.server_tools) if binds_to_tools(model) else Prefix()
 
 
 def _blocks(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planck_nb.ai.dialects.request_checks import check_choice
+from planck_nb.ai.dialects.tool_fields import add_extra
 from planck_nb.ai.models import LEVELS, Model, nearest_level
 from planck_nb.ai.providers import is_first_party
 from planck_nb.ai.request import Context, Options
@@ -94,7 +95,7 @@ def add_options(body: JsonObject, model: Model, context: Context, options: Optio
     if options.output is not None:
         schema = closed(options.output)
         body["output_config"] = {**body.get("output_config", {}), "format": {"type": "json_schema", "schema": schema}}
-    body.update(options.extra)
+    add_extra(body, options.extra)
     return warnings
 
 

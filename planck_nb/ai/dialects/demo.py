@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
+from planck_nb.ai.dialects.tool_fields import wire_tools
 from planck_nb.ai.messages import Message, StopReason, ToolResultMessage, Usage, UserMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options, ToolSpec
@@ -107,6 +108,7 @@ class Demo:
 
     async def stream(self, model: Model, context: Context, options: Options) -> AsyncIterator[list[StreamEvent]]:  # noqa: ARG002 - the protocol's
         """Stream the events of one reply, word by word."""
+        wire_tools(model, context.server_tools, {})  # it has none
         script = cast("Sequence[object] | None", model.settings.get("script"))
         reply = answer(context) if script is None else scripted(script, context)
         pace = float(cast("float", model.settings.get("pace", 0.0)))

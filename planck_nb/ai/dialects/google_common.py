@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
+from planck_nb.ai.dialects.tool_fields import joined_tools
 from planck_nb.ai.models import LEVELS, Model, nearest_level
 from planck_nb.ai.numbers import http_status
 from planck_nb.ai.request import Options
@@ -90,9 +91,12 @@ def sampling(model: Model, options: Options) -> tuple[JsonObject, list[str]]:
 
 
 def merge(body: JsonObject, extra: Mapping[str, object]) -> None:
-    """Add the user's own fields. Objects such as `generationConfig` are merged with those in the body."""
+    """Add the user's own fields: objects such as `generationConfig` and tools are merged with those in the body."""
     for name, value in extra.items():
         known = body.get(name)
+        if name == "tools":
+            body[name] = joined_tools(known, value)
+            continue
         body[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, Mapping) else value
 
 

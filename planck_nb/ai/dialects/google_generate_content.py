@@ -28,6 +28,7 @@ from planck_nb.ai.dialects.google_common import (
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
 from planck_nb.ai.dialects.token_counts import TokenCounts
+from planck_nb.ai.dialects.tool_fields import wire_tools
 from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.messages import (
     AssistantMessage,
@@ -54,7 +55,7 @@ from planck_nb.ai.stream_events import (
     ToolArgsChunk,
     ToolCallStart,
 )
-from planck_nb.base.errors import ProviderError
+from planck_nb.base.errors import ProviderError, UnsupportedFeatureError
 from planck_nb.base.json_types import JsonObject
 
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -108,6 +109,13 @@ _ALWAYS_THINKS = "gemini-2.5-pro"
 _ABOUT = ("groundingMetadata", "urlContextMetadata", "citationMetadata")
 
 
+_SERVER_TOOLS: Mapping[str, JsonObject] = {
+    "web_search": {"googleSearch": {}},
+    "web_fetch": {"urlContext": {}},
+    "code_execution": {"codeExecution": {}},
+}
+
+
 class GenerateContent:
     """The generateContent dialect."""
 
@@ -124,9 +132,11 @@ class GenerateContent:
                 for tool in context.tools
             ]
             body["tools"] = [{"functionDeclarations": declarations}]
+        _add_server_tools(body, model, context)
         check_choice(options.tool_choice, context.tools)
         if options.tool_choice is not None and context.tools:
-            body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
+            calling = {"functionCallingConfig": _calling(options.tool_choice)}
+            body["toolConfig"] = {**body.get("toolConfig", {}), **calling}
         config, warnings = sampling(model, options)
         warnings.extend(_add_thinking(config, model, options.thinking))
         warnings.extend(_add_output(config, model, options.output, with_tools=bool(context.tools)))
@@ -150,6 +160,21 @@ class GenerateContent:
 
 
 DIALECT = GenerateContent()
+
+
+def _add_server_tools(body: JsonObject, model: Model, context: Context) -> None:
+    """Add the tools that Google runs. Raises `UnsupportedFeatureError` for a model that has them without functions."""
+    if not context.server_tools:
+        return
+    body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
+    if context.tools:
+        if 0 < generation(model) < _SIGNED_SINCE:
+            names = ", ".join(tool.name for tool in context.server_tools)
+            raise UnsupportedFeatureError(
+                f"{model} cannot use its server tools ({names}) together with other tools; give it one kind only, or "
+                "choose a model of generation 3 or later."
+            )
+        body["toolConfig"] = {"includeServerSideToolInvocations": True}
 
 
 def _contents(context: Context, model: Model) -> list[JsonObject]:

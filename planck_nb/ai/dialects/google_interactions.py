@@ -20,6 +20,7 @@ from planck_nb.ai.dialects.google_common import failure, headers_for, http_failu
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.request_checks import check_choice, check_media
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.dialects.tool_fields import wire_tools
 from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
@@ -67,6 +68,13 @@ _STEP_OF = {"text": "model_output", "thought_summary": "thought", "thought_signa
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
+_SERVER_TOOLS: Mapping[str, JsonObject] = {
+    "web_search": {"type": "google_search"},
+    "web_fetch": {"type": "url_context"},
+    "code_execution": {"type": "code_execution"},
+}
+
+
 class Interactions:
     """The Interactions dialect."""
 
@@ -92,6 +100,8 @@ class Interactions:
                 }
                 for tool in context.tools
             ]
+        if context.server_tools:
+            body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
         if options.output is not None:
             body["response_format"] = {"type": "text", "mime_type": "application/json", "schema": options.output}
         found, warnings = sampling(model, options)

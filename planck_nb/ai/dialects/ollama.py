@@ -14,6 +14,7 @@ from typing import Literal
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
 from planck_nb.ai.dialects.token_counts import TokenCounts
+from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
 from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.messages import ImagePart, StopReason, ToolResultPart, UserMessage
 from planck_nb.ai.models import Model
@@ -72,6 +73,7 @@ class Ollama:
         warnings = [*_add_thinking(body, model, options.thinking), *_about_tools(model, options.tool_choice)]
         body["options"] = _parameters(model, options)
         _add_extra(body, options.extra)
+        wire_tools(model, context.server_tools, {})  # its server has none
         return WireRequest(
             url=f"{base_url_of(model)}/api/chat",
             body=body,
@@ -176,7 +178,7 @@ def _add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
     """Add the caller's own fields. The entries of `options` are merged with those in the body."""
     parameters = extra.get("options")
     merged = {**body["options"], **parameters} if isinstance(parameters, Mapping) else body["options"]
-    body.update(extra)
+    add_extra(body, extra)
     body["options"] = merged
     if not merged:
         del body["options"]

@@ -25,6 +25,7 @@ from planck_nb.ai.dialects.openai_common import (
     reasons,
 )
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
 from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.messages import (
     AssistantMessage,
@@ -81,6 +82,7 @@ class Chat:
         warnings = history.warnings
         _add_tools(body, model, context, options, warnings)
         _add_options(body, model, options, warnings)
+        wire_tools(model, context.server_tools, {})  # this format has none
         return WireRequest(
             url=f"{base_url_of(model)}/chat/completions",
             body=body,
@@ -195,7 +197,7 @@ def _add_options(body: JsonObject, model: Model, options: Options, warnings: lis
     add_sampling(body, model, options, word, warnings)
     if options.output is not None:
         body["response_format"] = {"type": "json_schema", "json_schema": output_format(options.output)}
-    body.update(options.extra)
+    add_extra(body, options.extra)
 
 
 class ChatDecoder:

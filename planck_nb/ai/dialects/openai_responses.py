@@ -27,6 +27,7 @@ from planck_nb.ai.dialects.openai_common import (
     reasons,
 )
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
+from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
 from planck_nb.ai.encoded_history import encode_history
 from planck_nb.ai.message_builder import parse_arguments
 from planck_nb.ai.messages import (
@@ -60,6 +61,14 @@ _SMALLEST_MAX = 16
 
 _STRIDE = 1_000_000
 """The distance between the part indices of two items, so that the parts are in the order of the items."""
+
+
+_SERVER_TOOLS: Mapping[str, JsonObject] = {
+    "web_search": {"type": "web_search"},
+    "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
+}
+_RESULTS = {"web_search": "web_search_call.action.sources", "code_execution": "code_interpreter_call.outputs"}
+"""What a reply contains of the results of server tools only if it is asked for."""
 
 
 class Responses:
@@ -226,6 +235,11 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
     if choice is not None:
         by_name = any(tool.name == choice for tool in tools)
         body["tool_choice"] = {"type": "function", "name": choice} if by_name else choice
+    if context.server_tools:
+        body["tools"] = [*body.get("tools", ()), *wire_tools(model, context.server_tools, _SERVER_TOOLS)]
+        if is_vendor(model):
+            wanted = [_RESULTS[tool.name] for tool in context.server_tools]
+            body["include"] = [*body.get("include", ()), *wanted]
 
 
 def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
@@ -244,7 +258,7 @@ def _add_options(body: JsonObject, model: Model, options: Options, warnings: lis
     add_sampling(body, model, options, word, warnings)
     if options.output is not None:
         body["text"] = {"format": {"type": "json_schema", **output_format(options.output)}}
-    body.update(options.extra)
+    add_extra(body, options.extra)
 
 
 _Delta: TypeAlias = type[TextChunk] | type[ThinkingChunk] | type[ToolArgsChunk]

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
+    AssistantPart,
     ImagePart,
     Message,
     TextPart,
@@ -19,6 +20,7 @@ from planck_nb.ai.messages import (
     ToolResultPart,
     UserMessage,
 )
+from planck_nb.ai.server_calls import ServerCall, server_calls
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 from planck_nb.jupyter.formatting import bounded, key_argument, shown_arguments
@@ -174,7 +176,9 @@ def _reply(
     decisions: Mapping[str, Decision],
     unfinished: str,
 ) -> Iterator[Block]:
-    for are_calls, parts in groupby(message.content, lambda part: part.type == "tool_call"):
+    content, on_server = _with_server_calls(message)
+    results = {**results, **on_server}
+    for are_calls, parts in groupby(content, lambda part: part.type == "tool_call"):
         if not are_calls:
             yield from (part for part in parts if part.type != "tool_call" and part.text.strip())
             continue
@@ -187,6 +191,21 @@ def _reply(
             yield CallGroup(calls)
         else:
             yield from calls
+
+
+def _with_server_calls(message: AssistantMessage) -> tuple[list[AssistantPart], dict[str, ToolResultPart]]:
+    """The parts, with a call in the place of each part that contains a call of the server, and the results of these."""
+    places: dict[int, list[ServerCall]] = {}
+    for place, call in server_calls(message.content):
+        places.setdefault(place, []).append(call)
+    content: list[AssistantPart] = []
+    results: dict[str, ToolResultPart] = {}
+    for place, part in enumerate(message.content):
+        for call in places.get(place, ()):
+            content.append(ToolCallPart(call.id, call.name, call.args))
+            results[call.id] = ToolResultPart(call.id, call.name, call.result or "", is_error=call.is_error)
+        content.append(part)
+    return content, results
 
 
 def _counted(words: Iterator[str]) -> str:

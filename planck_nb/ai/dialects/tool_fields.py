@@ -1,0 +1,76 @@
+"""The tools in a request beside the agent's own: those of the server, and those of the caller's own fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from planck_nb.ai.models import Model
+from planck_nb.ai.server_tools import ServerTool
+from planck_nb.base.errors import UnsupportedFeatureError
+from planck_nb.base.json_types import JsonObject
+
+
+def wire_tools(model: Model, tools: Iterable[ServerTool], known: Mapping[str, JsonObject]) -> list[JsonObject]:
+    """The tools as a vendor spells them, with their settings.
+
+    Args:
+        model: The model that may call them.
+        tools: The tools.
+        known: The vendor's tools by our names.
+
+    Raises:
+        UnsupportedFeatureError: The vendor has no such tool.
+    """
+    found: list[JsonObject] = []
+    for tool in tools:
+        if tool.name not in known:
+            has = f"it has {', '.join(known)}" if known else f"its format {model.api!r} has none"
+            raise UnsupportedFeatureError(
+                f"{model} has no server tool {tool.name} ({has}); remove it from the agent's tools, or choose another "
+                "model."
+            )
+        spelled = known[tool.name]
+        if len(spelled) == 1 and isinstance(inner := next(iter(spelled.values())), dict):  # Google's form
+            found.append({name: {**inner, **dict(tool.settings)} for name in spelled})
+        else:
+            found.append({**spelled, **dict(tool.settings)})
+    return found
+
+
+def add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
+    """Add the caller's own fields. Tools are added to those of the agent; one of the same name is replaced."""
+    for name, value in extra.items():
+        body[name] = joined_tools(body.get("tools"), value) if name == "tools" else value
+
+
+def joined_tools(known: object, given: object) -> object:
+    """Both lists of tools as one; what is given if it is no list."""
+    if not isinstance(known, list) or not isinstance(given, (list, tuple)):
+        return given
+    names = {_name(tool) for tool in given} - {None}
+    declared = [tool for tool in given if _declarations(tool)]
+    joined = []
+    for tool in known:
+        if own := _declarations(tool):  # Google has all functions in one tool
+            theirs = [declaration for other in declared for declaration in _declarations(other)]
+            names_of_theirs = {_name(declaration) for declaration in theirs}
+            kept = [declaration for declaration in own if _name(declaration) not in names_of_theirs]
+            joined.append({**tool, "functionDeclarations": [*kept, *theirs]})
+            given = [other for other in given if other not in declared]
+        elif _name(tool) not in names:
+            joined.append(tool)
+    return [*joined, *given]
+
+
+def _declarations(tool: object) -> list[Any]:
+    found = tool.get("functionDeclarations") if isinstance(tool, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
+def _name(tool: object) -> str | None:
+    if not isinstance(tool, Mapping):
+        return None
+    function = tool.get("function")
+    name = function.get("name") if isinstance(function, Mapping) else tool.get("name")
+    return name if isinstance(name, str) else None
