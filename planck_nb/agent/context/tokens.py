@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from planck_nb.ai.messages import AssistantMessage, Message, Part
 from planck_nb.ai.request import Context, ToolSpec
@@ -19,33 +18,39 @@ FILE_TOKENS = 6_000
 FRAME_TOKENS = 4
 """The estimate for the markup around each message, tool call and tool result."""
 
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-"""The pieces into which tokenizers split Latin script, including camelCase and base64."""
-
-
-_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LOWER = b"abcdefghijklmnopqrstuvwxyz"
+_UPPER = _LOWER.upper()
 _DIGITS = b"0123456789"
 _SPACES = b" \t\r"
-
-
-def _others(kept: bytes) -> bytes:
-    """All bytes except these."""
-    return bytes(set(range(256)).difference(kept))
-
+_ASCII = bytes(range(128))
 
 # Hundredths of a token per character, by class; the first byte of a character of several bytes decides its class.
 # Fitted to replies that Anthropic, Google, OpenAI and Ollama counted; guessed for scripts that these do not contain.
 _WORD = 75
-_WEIGHTS = (
-    (10, _others(_LETTERS)),
-    (80, _others(_DIGITS)),
-    (3, _others(_SPACES)),
-    (90, _others(b"\n")),
-    (40, _others(bytes(set(range(128)).difference(_LETTERS + _DIGITS + _SPACES + b"\n")))),
-    (60, _others(bytes(range(0xC0, 0xE0)))),  # Greek, Cyrillic, Arabic, Hebrew, letters with accents
-    (110, _others(bytes(range(0xE0, 0xF0)))),  # Chinese, Japanese, Korean, the scripts of India, typography
-    (250, _others(bytes(range(0xF0, 0xF8)))),  # emoji
+_CLASSES = (
+    (10, b"a", _LOWER),
+    (10, b"A", _UPPER),
+    (80, b"0", _DIGITS),
+    (3, b" ", _SPACES),
+    (90, b"n", b"\n"),
+    (40, b".", _ASCII.translate(None, _LOWER + _UPPER + _DIGITS + _SPACES + b"\n")),
+    (60, b"2", bytes(range(0xC0, 0xE0))),  # Greek, Cyrillic, Arabic, Hebrew, letters with accents
+    (110, b"3", bytes(range(0xE0, 0xF0))),  # Chinese, Japanese, Korean, the scripts of India, typography
+    (250, b"4", bytes(range(0xF0, 0xF8))),  # emoji
 )
+
+
+def _table(classes: Iterable[tuple[int, bytes, bytes]]) -> bytes:
+    """A table for `bytes.translate` that replaces each byte by the name of its class, and the others by "-"."""
+    table = bytearray(b"-" * 256)
+    for _, name, members in classes:
+        for member in members:
+            table[member] = name[0]
+    return bytes(table)
+
+
+_CLASS_OF = _table(_CLASSES)
+_CASE_OF = _table(_CLASSES[:2])
 
 
 def estimate_text(text: str) -> int:
@@ -54,10 +59,19 @@ def estimate_text(text: str) -> int:
     Deterministic. A longer text never has fewer tokens, and a text has at most as many as its pieces together.
     """
     data = text.encode("utf-8", "surrogatepass")
-    hundredths = _WORD * len(_WORDS.findall(text))
-    for weight, others in _WEIGHTS:
-        hundredths += weight * len(data.translate(None, others))
+    classes = data.translate(_CLASS_OF)
+    hundredths = _WORD * _words(data) + sum(weight * classes.count(name) for weight, name, _ in _CLASSES)
     return -(-hundredths // 100)
+
+
+def _words(data: bytes) -> int:
+    """The number of words in Latin script, with camelCase and base64 split as tokenizers split them.
+
+    These are the matches of `[A-Z]?[a-z]+|[A-Z]+`, which are counted by how they begin: this takes a tenth of the time.
+    """
+    cases = b"-%s" % data.translate(_CASE_OF)
+    # After several upper-case letters, a lower-case one begins a word of its own.
+    return sum(map(cases.count, (b"-a", b"-A", b"aA", b"AAa")))
 
 
 def estimate(message: Message) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +38,7 @@ from planck_nb.ai.messages import (
 )
 from planck_nb.base.errors import PlanckError
 
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 LONG_ENOUGH = 200
 """Characters below which a single token is too much of the whole."""
 
@@ -49,6 +52,36 @@ def said(text: str, usage: Usage | None = None, **more: Any) -> AssistantMessage
 def test_more_text_never_takes_less_and_no_more_than_its_pieces(left: str, right: str) -> None:
     whole = estimate_text(left + right)
     assert max(estimate_text(left), estimate_text(right)) <= whole <= estimate_text(left) + estimate_text(right)
+
+
+def hundredths_of(character: str) -> int:
+    """What a character is estimated to take, apart from the words that it is part of, in hundredths of a token."""
+    if re.fullmatch("[a-zA-Z]", character):
+        return 10
+    by_itself = {" ": 3, "\t": 3, "\r": 3, "\n": 90}
+    if character in by_itself:
+        return by_itself[character]
+    if re.fullmatch("[0-9]", character):
+        return 80
+    return next(
+        weight for last, weight in ((0x7F, 40), (0x7FF, 60), (0xFFFF, 110), (0x10FFFF, 250)) if ord(character) <= last
+    )
+
+
+@settings(deadline=None)
+@given(st.text() | st.text(alphabet="aAbBzZ 09_-\n\té漢😀\ud800"))
+def test_an_estimate_is_the_sum_of_words_and_characters(text: str) -> None:
+    hundredths = 75 * len(WORD.findall(text)) + sum(map(hundredths_of, text))
+    assert estimate_text(text) == -(-hundredths // 100)
+
+
+def test_a_very_long_text_is_estimated_in_a_fraction_of_the_time_that_its_words_take_to_find() -> None:
+    text = "the quick brown fox jumps. " * 100_000
+    began = time.process_time()
+    WORD.findall(text)
+    found = time.process_time()
+    estimate_text(text)
+    assert time.process_time() - found < (found - began) / 2
 
 
 def test_no_text_takes_nothing_and_any_text_takes_something() -> None:
