@@ -19,7 +19,6 @@ from planck_nb.ai import discovery
 from planck_nb.ai.auth import Auth
 from planck_nb.ai.models import Model, PriceStep, Pricing, as_found
 from planck_nb.ai.providers import (
-    address_of,
     api_of,
     auth_of,
     base_url_of,
@@ -126,7 +125,7 @@ def _key_for_listing(template: Model) -> str | None:
     remember_secret(key, "key")
     if is_readable_on_the_way(base_url_of(template)):
         warnings.warn(
-            f"The key for {address_of(template)} is sent without encryption, and others on the network can read it; "
+            f"The key for {base_url_of(template)} is sent without encryption, and others on the network can read it; "
             "use https://, or a tunnel to this machine.",
             stacklevel=3,
         )

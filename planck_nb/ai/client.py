@@ -30,7 +30,6 @@ from planck_nb.ai.messages import AssistantMessage, Message
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import without_signatures
 from planck_nb.ai.providers import (
-    address_of,
     auth_of,
     base_url_of,
     dialect,
@@ -357,7 +356,7 @@ class Client:
 
     def _about_encryption(self, pending: _PendingRequest, cassette: Cassette | None) -> Iterator[str]:
         """A warning, once for each model, about a key that others can read on its way to the server."""
-        place = f"{pending.model} at {address_of(pending.model)}"
+        place = f"{pending.model} at {base_url_of(pending.model)}"
         is_sent = cassette is None or cassette.mode != "replay"
         if is_sent and pending.is_readable and place not in self._warned:
             self._warned.add(place)
@@ -600,7 +599,7 @@ async def _raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, sec
         raise wire.error(model, reply.status, reply.headers, body)
     what = "an HTML page" if "html" in kind else "one JSON document"
     raise ProviderProtocolError(
-        f"{address_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
+        f"{base_url_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
         "check base_url.",
         provider=model.provider,
         model=model.id,

@@ -13,7 +13,7 @@ import aiohttp
 import httpx
 
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import address_of, base_url_of
+from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.errors import (
     PlanckError,
@@ -117,7 +117,7 @@ def failure(error: BaseException, model: Model) -> ProviderError | None:
             if found := FAILURES.get(ancestor):
                 error_class, sentence = found
                 words = " ".join(str(candidate).split()).rstrip(".")[:300] or type(candidate).__name__
-                sentence = sentence.format(url=_without_path(address_of(model)), provider=model.provider, words=words)
+                sentence = sentence.format(url=_without_path(base_url_of(model)), provider=model.provider, words=words)
                 meaning = error_class(sentence, provider=model.provider, model=model.id)
                 if isinstance(meaning, ProviderConnectionError):
                     meaning.is_absent = _is_absent(error, base_url_of(model))

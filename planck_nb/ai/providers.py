@@ -94,11 +94,6 @@ def _with_path_url(url: str, path: str, *, always: bool, native: bool) -> str:
     return whole.removesuffix("/v1") if native else whole
 
 
-def address_of(model: Model) -> str:
-    """`base_url_of` as messages may show it: without a user name, password and query, as it is in any case."""
-    return base_url_of(model)
-
-
 def is_first_party(model: Model) -> bool:
     """Whether the model is at its vendor's own address."""
     return model.base_url is None or base_url_of(model) == provider(model.provider).base_url

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from planck_nb.ai.context_windows import read_refusal
 from planck_nb.ai.models import Model
-from planck_nb.ai.providers import address_of, key_variables_of
+from planck_nb.ai.providers import base_url_of, key_variables_of
 from planck_nb.ai.rate_limit_headers import exhausted_until, retry_after
 from planck_nb.base.errors import (
     AuthenticationError,
@@ -102,7 +102,7 @@ def status_error(
         "model": model,
         "id": model.id,
         "who": model.provider,
-        "url": address_of(model),
+        "url": base_url_of(model),
         "key": (next(iter(key_variables_of(model)), "it")) if model.has_api_key else "whether it needs one",
         "pause": _duration(wait) if wait else "a while",
         "later": f"in {_duration(wait)}" if wait else "later",

@@ -65,4 +65,4 @@ def contains_secret(name: str, value: object, secrets: Mapping[str, str]) -> boo
 
 def is_secret_option(name: str) -> bool:
     """Whether an option or setting of this name is a secret."""
-    return is_secret_name(name.replace("-", "_")) and not name.endswith("cache_key")  # an option that names a cache
+    return is_secret_name(name) and not name.endswith("cache_key")  # an option that names a cache

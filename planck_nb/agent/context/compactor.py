@@ -93,13 +93,22 @@ class Compactor(ABC):
     @property
     def compacts_ahead(self) -> bool:
         """Whether `should` is overridden, so that the conversation can be compacted in the background after a turn."""
-        return type(self).should is not Compactor.should
+        kind = type(self)
+        if kind.foresees is not Compactor.foresees:  # overridden by code for 0.1.0
+            warnings.warn(
+                f"{kind.__name__}.foresees is now compacts_ahead; rename it.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return bool(self.foresees)
+        return kind.should is not Compactor.should
 
     @property
     def foresees(self) -> bool:
         """Deprecated name of `compacts_ahead`."""
         warnings.warn("Compactor.foresees is now Compactor.compacts_ahead.", DeprecationWarning, stacklevel=2)
-        return self.compacts_ahead
+        kind = type(self)
+        return self.compacts_ahead if kind.foresees is Compactor.foresees else kind.should is not Compactor.should
 
     @abstractmethod
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:

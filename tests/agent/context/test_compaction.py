@@ -246,6 +246,34 @@ async def test_functions_of_every_shape_are_compactors() -> None:
         assert Compactor.build().foresees
 
 
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_subclass_for_the_first_version_is_asked_by_the_former_name(ahead: bool) -> None:
+    class Former(Compactor):
+        @property
+        def foresees(self) -> bool:
+            return ahead
+
+        async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> None:
+            """Leave the conversation as it is."""
+
+    class Asking(Former):
+        @property
+        def foresees(self) -> bool:
+            return not super().foresees
+
+    class AskingTheFirst(Compactor):
+        @property
+        def foresees(self) -> bool:
+            return not super().foresees
+
+        async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> None:
+            """Leave the conversation as it is."""
+
+    for made, expected in ((Former(), ahead), (Asking(), not ahead), (AskingTheFirst(), True)):
+        with pytest.warns(DeprecationWarning, match="compacts_ahead"):
+            assert made.compacts_ahead is expected
+
+
 @pytest.mark.parametrize("candidate", [None, "build", 5, Compactor, ContextUsage, lambda: None, lambda a, b, c: None])
 def test_what_cannot_compact_is_refused(candidate: object) -> None:
     with pytest.raises(UsageError, match=r"compactor|arguments"):
