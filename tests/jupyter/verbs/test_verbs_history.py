@@ -183,6 +183,13 @@ def test_a_session_goes_out_and_comes_back(kernel: Kernel, store: Path) -> None:
     assert query(store, texts.format("'back'")).equals(query(store, texts.format("'ada'")))
 
 
+def test_a_session_that_is_imported_under_a_path_has_the_last_part_as_its_name(kernel: Kernel, store: Path) -> None:
+    kernel.run("%planck export ada good.jsonl")
+    assert kernel.run("%planck import good.jsonl --name ../up").status == "ok"
+    assert sorted(session.name for session in list_sessions(store)) == ["ada", "bob", "up"]
+    assert not list(store.parent.glob("*up*"))
+
+
 def test_an_import_says_what_waits_for_trust(kernel: Kernel, store: Path) -> None:
     kernel.run("%planck export ada plain.jsonl")
     plain = (store / "plain.jsonl").read_text("utf-8")
