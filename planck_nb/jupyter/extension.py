@@ -30,7 +30,7 @@ from planck_nb.jupyter.bridge import (
 from planck_nb.jupyter.compat import idle_loop
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.frontend import is_terminal
+from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
 from planck_nb.jupyter.magics import PlanckMagics, in_one_line, interrupted
 from planck_nb.jupyter.terminal import for_terminal
 from planck_nb.jupyter.transcript.answer import Answer
@@ -58,7 +58,7 @@ def load(shell: InteractiveShell) -> None:
     """
     if id(shell) in _loaded:
         return
-    if nest_asyncio_is_active():
+    if not is_terminal(shell) and kernel_handles_clicks() and nest_asyncio_is_active():
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
     try:
         config = Config.load()
