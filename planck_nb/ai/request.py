@@ -85,6 +85,8 @@ class Options:
         Returns:
             The values by field name; `from_named` is the inverse.
         """
+        if self == _NOTHING:  # those of most agents
+            return {}
         found = {item.name: getattr(self, item.name) for item in fields(self)} | {"extra": dict(self.extra)}
         return {name: value for name, value in found.items() if value not in _UNSAID}
 
