@@ -178,7 +178,7 @@ class Agent:
             observers,
             new=id is None,
         )
-        self._compactor = compactor = as_compactor(on_compact) if on_compact else None
+        compactor = as_compactor(on_compact) if on_compact else None
         self._runner = AgentRunner(
             setup,
             self._recorder,
@@ -277,6 +277,18 @@ class Agent:
     def options(self, options: Options) -> None:
         self._setup.options = options
         self._runner.emit_changed()
+
+    @property
+    def on_compact(self) -> Compactor | None:
+        """What shortens the conversation from the next request on; set it to a `Compactor`, a function or None.
+
+        A session stores the name of the one that the agent was created with.
+        """
+        return self._runner.window.compactor
+
+    @on_compact.setter
+    def on_compact(self, compactor: Compactor | Callable[..., object] | None) -> None:
+        self._runner.window.compactor = None if compactor is None else as_compactor(compactor)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -579,13 +591,26 @@ class Agent:
         """
         return await self._setup.client.preview(self.model, self.request(), self.options)
 
-    def estimate_tokens(self) -> int:
-        """Estimate the size of the next request.
+    def estimate_tokens(self, content: str | Sequence[UserPart] | None = None) -> int:
+        """Estimate the size of the next request: the system prompt, the tools and the messages.
+
+        Args:
+            content: A prompt to count as well, None for none.
 
         Returns:
             Tokens: what the model counted last, and an estimate of what came after.
+
+        Raises:
+            UsageError: If `content` is neither text nor parts.
+
+        Example:
+            >>> from planck_nb.testing import scripted_model
+            >>> agent = Agent(model=scripted_model([]), system_prompt="Be brief.")
+            >>> agent.estimate_tokens("What is the weather like?") > agent.estimate_tokens() > 0
+            True
         """
-        return self._setup.estimate_tokens(self._runner.window.messages())
+        messages = self._runner.window.messages()
+        return self._setup.estimate_tokens(messages if content is None else [*messages, UserMessage(content)])
 
 
 async def append_message(agent: Agent, message: UserMessage) -> None:
@@ -632,7 +657,7 @@ def forget_queued(agent: Agent, prompt_id: str) -> None:
 
 def compactor_of(agent: Agent) -> Compactor | None:
     """The agent's compactor, for an agent that continues in another session."""
-    return agent._compactor  # noqa: SLF001 - a part of this module that users do not need
+    return agent.on_compact
 
 
 def _prompt_of(content: str | Sequence[UserPart]) -> UserMessage:

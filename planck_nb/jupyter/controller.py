@@ -79,6 +79,10 @@ class Controller:
         values = [notebook.describe(name, namespace[name]) for name in handed_over.values]
         named = [*options.get("tools", ()), *handed_over.functions]
         tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
+        compactors = self.workspace.compactors
+        compactors.own = namespace
+        if "compactor" in options:
+            compactors.named(options["compactor"])  # before anything else changes
         for rule in (*options.get("allow", ()), *options.get("deny", ())):
             self.workspace.approvals.remember(rule)
         async with self._making:
@@ -169,11 +173,14 @@ class Controller:
         if before is None:
             if model is None:
                 model, notice = await self.workspace.default_model()
-            agent = self.workspace.add_agent(name, model=model, system_prompt=SYSTEM_PROMPT)
+            own = options.get("compactor")
+            agent = self.workspace.add_agent(name, model=model, system_prompt=SYSTEM_PROMPT, on_compact=own)
         elif options.get("new"):
             agent = await self._replace_with_empty(before)
         else:
             agent = before
+        if before is not None and "compactor" in options:
+            agent.on_compact = self.workspace.compactor(options["compactor"])
         if model is not None and agent.model != model:
             agent.model = model
         self.current = name

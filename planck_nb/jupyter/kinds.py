@@ -66,6 +66,11 @@ def _functions(notebook: Notebook) -> Suggestions:
     return dict.fromkeys(functions(notebook.names), "function of the notebook")
 
 
+def _compactors(notebook: Notebook) -> Suggestions:
+    packages = dict.fromkeys(notebook.workspace.compactors.names(), "compactor of a package")
+    return {"default": "the built-in compactor", **packages, **_functions(notebook)}
+
+
 def _variables(notebook: Notebook) -> Suggestions:
     return {name: "" for name in notebook.names if name[0] != "_"}
 
@@ -119,6 +124,9 @@ QUERY = Kind("QUERY", suggest=_views, extent=Extent.TEXT)
 
 FUNCTIONS = Kind("F,G", names, suggest=_functions)
 """Names of functions and tools, as a tuple."""
+
+COMPACTOR = Kind("NAME", suggest=_compactors)
+"""The name of a compactor, as text."""
 
 VARIABLES = Kind("V,W", names, suggest=_variables)
 """Names of variables, as a tuple."""

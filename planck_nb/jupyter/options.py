@@ -10,7 +10,7 @@ from planck_nb.agent.approval import Action, Rule
 from planck_nb.ai.models import LEVELS
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.arguments import next_word, parse_options
-from planck_nb.jupyter.kinds import AGENT_NAME, FUNCTIONS, MODEL, VARIABLES, names
+from planck_nb.jupyter.kinds import AGENT_NAME, COMPACTOR, FUNCTIONS, MODEL, VARIABLES, names
 from planck_nb.jupyter.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
 _HOTTEST = 2
@@ -37,6 +37,9 @@ OPTIONS = (
     Option("model", "m", MODEL, "the model of the agent, from now on"),
     Option("base-url", None, Kind("URL"), "the address of the model's server, if not the usual one"),
     Option("tools", "t", FUNCTIONS, "functions of the notebook, and tools such as read or web_search, from now on"),
+    Option(
+        "compactor", None, COMPACTOR, "a function or a package's compactor that shortens the conversation; `default`"
+    ),
     Option("with", None, VARIABLES, "variables of the notebook to hand over, even if their names look like secrets"),
     Option("expand", None, None, "replace {name} and $name in the prompt by the values of variables"),
     Option("allow", None, _rules("allow"), "calls that need no approval in this session: bash, write:src/**"),

@@ -24,6 +24,7 @@ from planck_nb.sessions import (
 )
 from planck_nb.sessions.members import read_last_replies
 from planck_nb.workspace.agent_restorer import ToolResolver, restore_agents
+from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.default_model import paced
 from planck_nb.workspace.session_store import SessionStore
@@ -39,9 +40,13 @@ class SessionNavigation:
         current: The open session.
         config: The configuration.
         store: Opens other sessions.
+        compactors: Finds compactors by name.
     """
 
-    def __init__(self, current: CurrentSession, config: TrustedConfig, store: SessionStore) -> None:
+    def __init__(
+        self, current: CurrentSession, config: TrustedConfig, store: SessionStore, compactors: Compactors
+    ) -> None:
+        self._compactors = compactors
         self._current = current
         self._config = config
         self._store = store
@@ -202,6 +207,7 @@ class SessionNavigation:
             live=live,
             model=model,
             trusts=lambda record: record.authentic,
+            find_compactor=self._compactors.find,
         )
 
     def _require_key(self, model: Model) -> None:

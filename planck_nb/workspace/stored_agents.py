@@ -82,6 +82,10 @@ def _everything(_record: AgentRecord) -> bool:
     return True
 
 
+def _no_compactor(_name: str) -> None:
+    """The default: no compactor has a name."""
+
+
 def name_of(record: AgentRecord) -> str:
     """The name of a stored agent for messages."""
     return record.identity.name or record.identity.id
@@ -101,6 +105,7 @@ class AgentFinder:
         live: What this process still has of agents, by agent id.
         model: A model to use in place of those that are not found again or, if all are, of all; None for none.
         trusts: Whether the addresses, key variables and functions that a record names may be used.
+        find_compactor: Finds a compactor by name; returns None if there is none.
     """
 
     session: str
@@ -112,6 +117,7 @@ class AgentFinder:
     live: Mapping[str, LiveAgent] = field(default_factory=dict[str, LiveAgent])
     model: Model | None = None
     trusts: Callable[[AgentRecord], bool] = _everything
+    find_compactor: Callable[[str], Compactor | None] = _no_compactor
 
     def find(self, records: Iterable[AgentRecord], *, strict: bool = False) -> list[FoundAgent]:
         """Find what these agents had.
@@ -251,6 +257,8 @@ class AgentFinder:
             return live.compactor
         if not stored or not self.trusts(record):
             return None
+        if (name := stored.get("name")) and (found := self.find_compactor(str(name))) is not None:
+            return found
         model = None
         if reference := stored.get("model"):
             try:

@@ -32,6 +32,7 @@ from planck_nb.sessions import Session, SessionInfo, UnansweredPrompt, query, qu
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_restorer import INTERRUPTED, ToolResolver
+from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import REPLAY, CurrentSession
 from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
@@ -82,7 +83,9 @@ class Workspace:
             cassette = _cassette(loaded)
             client = Client(credentials=self._config.environment, cassette=cassette, retries=_retries(loaded))
         self._current = CurrentSession(self._config, self._store, approvals, client)
-        self._navigation = SessionNavigation(self._current, self._config, self._store)
+        self.compactors = Compactors()
+        """Finds compactors by name, for `add_agent` and `resume`; `compactors.own` has those of the program."""
+        self._navigation = SessionNavigation(self._current, self._config, self._store, self.compactors)
         self._model: Model | None = None
         self._notices: set[str] = set()
         """The notices that the user has got."""
@@ -363,7 +366,7 @@ class Workspace:
         tools: Iterable[ToolLike] = (),
         options: Options | None = None,
         description: str = "",
-        on_compact: Compactor | Callable[..., object] | None = None,
+        on_compact: Compactor | Callable[..., object] | str | None = None,
     ) -> Agent:
         """Create an agent whose messages are stored in the session.
 
@@ -374,15 +377,16 @@ class Workspace:
             tools: Tools, or Python functions to convert to tools.
             options: Request options.
             description: What the agent is for, in a sentence.
-            on_compact: Shortens the conversation before it outgrows the context window: a `Compactor` or a function;
-                by default the model writes a summary. A function is not stored, so it is needed again after `resume`.
+            on_compact: Shortens the conversation before it outgrows the context window: a `Compactor`, a function, or
+                the name of one in `compactors`; by default the model writes a summary. Only the name is stored, so a
+                function is needed again after `resume`.
 
         Returns:
             The agent.
 
         Raises:
             AgentError: The name is taken, or the workspace is changing to another session at the moment.
-            UsageError: `on_compact` is neither a compactor nor a function of the messages.
+            UsageError: `on_compact` is neither a compactor nor a function of the messages, or has no such name.
             TrustError: The folder has files that can run or redirect something and are not trusted.
         """
         self.require_trust()
@@ -393,8 +397,23 @@ class Workspace:
             tools=tools,
             options=options,
             description=description,
-            on_compact=on_compact,
+            on_compact=self.compactors.named(on_compact) if isinstance(on_compact, str) else on_compact,
         )
+
+    def compactor(self, name: str) -> Compactor:
+        """Find a compactor by name.
+
+        Args:
+            name: The name of one in `compactors`, or "default" for the built-in one with the ratio of the settings.
+
+        Returns:
+            The compactor.
+
+        Raises:
+            UsageError: There is no such compactor.
+            ConfigError: The package that offers it cannot be used.
+        """
+        return self.compactors.named(name) or Compactor.build(ratio=self.config.compact_ratio)
 
     def agent(self, name: str, *, team_id: str | None = None) -> Agent:
         """Look up an agent by name.

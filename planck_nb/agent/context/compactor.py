@@ -289,6 +289,29 @@ class _FromFunction(Compactor):
         return checked(result, messages)
 
 
+class _Named(Compactor):
+    """Another compactor under the name by which it was chosen, and by which it is found again."""
+
+    def __init__(self, compactor: Compactor, name: str) -> None:
+        self.name = name
+        self._compactor = compactor
+
+    @property
+    def compacts_ahead(self) -> bool:
+        return self._compactor.compacts_ahead
+
+    def should(self, context_usage: ContextUsage) -> bool:
+        return self._compactor.should(context_usage)
+
+    async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
+        return await self._compactor.compact(messages, context_usage)
+
+
+def with_name(compactor: Compactor, name: str) -> Compactor:
+    """The compactor, which is stored under this name."""
+    return _Named(compactor, name)
+
+
 def as_compactor(candidate: object) -> Compactor:
     """Make a compactor.
 
@@ -333,7 +356,7 @@ def stored_compactor(compactor: Compactor) -> JsonObject:
             return stored_compactor(compactor.first)
         case _Summarising():
             return compactor.stored()
-        case _FromFunction():
+        case _FromFunction() | _Named():
             return {"name": compactor.name}
         case _:
             return {"name": type(compactor).__qualname__}

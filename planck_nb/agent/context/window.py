@@ -42,7 +42,8 @@ class ContextWindow:
         spend: Callable[[Usage, float | None], None],
     ) -> None:
         self._recorder = recorder
-        self._compactor = compactor
+        self.compactor = compactor
+        """Writes the summaries from the next request on, None for an agent without one."""
         self._measure = measure
         self._spend = spend
         self._task: asyncio.Task[bool] | None = None
@@ -60,22 +61,22 @@ class ContextWindow:
 
     async def prepare(self) -> None:
         """Compact the conversation before a request that would not fit."""
-        if self._compactor is None:
+        if self.compactor is None:
             return
         usage = self._measure()
         if self._task is not None:
             if usage.window is None or usage.tokens >= usage.window * FULL:
                 await asyncio.wait([self._task])
-        elif self._is_due(self._compactor, usage):
-            await self._finished(self._start(self._compactor, usage))
+        elif self._is_due(self.compactor, usage):
+            await self._finished(self._start(self.compactor, usage))
 
     def prepare_ahead(self) -> None:
         """Compact the conversation in the background, if the next request would need it."""
-        if self._compactor is None or self._task is not None or not self._compactor.compacts_ahead:
+        if self.compactor is None or self._task is not None or not self.compactor.compacts_ahead:
             return
         usage = self._measure()
-        if self._is_due(self._compactor, usage):
-            self._start(self._compactor, usage)
+        if self._is_due(self.compactor, usage):
+            self._start(self.compactor, usage)
 
     async def compact(self) -> bool:
         """Compact the conversation now.
@@ -86,13 +87,13 @@ class ContextWindow:
         Raises:
             AgentError: If the agent has no compactor.
         """
-        if self._compactor is None:
+        if self.compactor is None:
             raise AgentError("The agent has no compactor; give it `on_compact=Compactor.build()`.")
-        return await self._finished(self._task or self._start(self._compactor, self._measure()))
+        return await self._finished(self._task or self._start(self.compactor, self._measure()))
 
     async def recover_from_overflow(self) -> bool:
         """Shorten the conversation after the model refused its length; whether it became shorter."""
-        if self._compactor is not None and not self._overflowed:
+        if self.compactor is not None and not self._overflowed:
             self._overflowed = True
             if await self.compact():
                 return True

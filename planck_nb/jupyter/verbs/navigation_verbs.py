@@ -134,6 +134,7 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
     if take_over and not session:
         raise UsageError("--take-over needs the name of the session.")
     chosen = await workspace.find_model(model, base_url=base_url) if model else None
+    workspace.compactors.own = notebook.names
     notices = await workspace.resume(
         session, find=_tool_resolver(notebook), model=chosen, trust=trust, take_over=take_over
     )
