@@ -15,6 +15,7 @@ from planck_nb import Agent, Config, Workspace, ai
 from planck_nb.agent import events as ev
 from planck_nb.ai.server_calls import ServerCallReader, server_calls
 from planck_nb.base.errors import ModelError, UnsupportedFeatureError, UsageError
+from planck_nb.jupyter.namespace import tools_named
 from planck_nb.jupyter.transcript.blocks import ToolCall, blocks
 
 HI = ai.UserMessage("hi")
@@ -291,7 +292,16 @@ async def test_a_resumed_agent_has_its_server_tools_with_their_settings(tmp_path
         )
         await agent.prompt("go")
         session = first.session.id
-        assert [tool.name for tool in first.toolbox.named(["web_search"])] == ["web_search"]
+        [searching] = tools_named(["google_search"], {}, first.toolbox)
+        assert searching.server == ai.ServerTool("web_search")
+
+        def web_search(query: str) -> str:
+            """Search with the notebook's own function."""
+            return query
+
+        [own] = tools_named(["web_search"], {"web_search": web_search}, first.toolbox)
+        assert (own.name, own.server) == ("web_search", None)
+        assert "web_search" in first.toolbox.names()
     async with workspace() as second:
         await second.resume(session)
         again = second.agent("ann")
