@@ -27,8 +27,10 @@ VERSION = 1
 LAST_ID = 2**62
 """The highest id of a row; DuckDB can store it and the next ones."""
 
+_LAST_VERSION = 10_000
 _MOST_SEGMENTS = 100_000
 _FIRST_YEAR, _LAST_YEAR = 1900, 9998
+_LAST_SECOND = 253_000_000_000
 
 
 _TIME = re.compile(r"(?!0000)\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
@@ -161,10 +163,9 @@ def parse_line(line: bytes) -> JsonObject | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    whole = line.endswith(b"\n") and isinstance(record, dict)
-    return (
-        record if whole and isinstance(record.get("v"), int) and _is_id(record.get("id")) and _is_row(record) else None
-    )
+    if not (line.endswith(b"\n") and isinstance(record, dict)):
+        return None
+    return record if _is_version(record.get("v")) and _is_id(record.get("id")) and _is_row(record) else None
 
 
 def _is_row(record: JsonObject) -> bool:
@@ -193,6 +194,14 @@ def _is_time(value: object) -> bool:
     return True
 
 
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LAST_SECOND
+
+
+def _is_version(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LAST_VERSION
+
+
 def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LAST_ID
 
@@ -217,9 +226,39 @@ def event_of(record: JsonObject, *, session_id: str, seq: int) -> AgentEvent:
     """Return the event in a decoded line of kind "event" or "message", numbered `seq`."""
     if record["kind"] == "event":
         return replace(decode_event(record["data"]), session_id=session_id, seq=seq)
+    whole = completed(record)
     return MessageEvent(
-        record["agent_id"], session_id, record["turn"], seq, record["time"], id=record["id"], message=message_of(record)
+        record["agent_id"], session_id, whole["turn"], seq, whole["time"], id=record["id"], message=message_of(record)
     )
+
+
+def completed(record: JsonObject) -> JsonObject:
+    """Return a decoded line with a turn, and a message with its time, which a damaged line may not have."""
+    if record["kind"] not in {"message", "event"}:
+        return record
+    if type(record.get("turn")) is not int:
+        record = {**record, "turn": 0}
+    if record["kind"] == "message" and not _is_seconds(record.get("time")):
+        record = {**record, "time": datetime.fromisoformat(record["ts"]).timestamp()}
+    return record
+
+
+def is_readable(record: JsonObject) -> bool:
+    """Whether the message or event in a decoded line can be decoded; True for lines of other kinds."""
+    try:
+        if record.get("kind") == "message":
+            message_of(record)
+        elif record.get("kind") == "event":
+            decode_event(record["data"])
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def text_in(record: JsonObject) -> str:
+    """Return the text of a message in a decoded line of kind "message"; empty if the line has none."""
+    text = record.get("text")
+    return text if isinstance(text, str) else ""
 
 
 def _row(kind: str, row_id: int, agent_id: str | None, turn: int | None, time: float) -> dict[str, Any]:

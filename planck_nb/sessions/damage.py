@@ -24,12 +24,14 @@ class Damage:
         lines: The number of damaged lines.
         repeated: The number of rows with the id of an earlier row.
         missing: The number of segments that are missing; then nothing else is counted.
+        unreadable: The number of rows whose message or event cannot be decoded. SQL shows what columns they have.
     """
 
     session: str
     lines: int = 0
     repeated: int = 0
     missing: int = 0
+    unreadable: int = 0
 
     def __str__(self) -> str:
         """Return a sentence for people, empty if nothing is skipped."""
@@ -39,12 +41,16 @@ class Damage:
         skipped = [
             _count(self.lines, "line", "that cannot be read"),
             _count(self.repeated, "row", "with the id of an earlier row"),
+            _count(self.unreadable, "row", "whose content cannot be decoded"),
         ]
         if not any(skipped):
             return ""
+        *first, last = filter(None, skipped)
+        joined = f"{', '.join(first)} and {last}" if first else last
+        are = "is" if self.lines + self.repeated + self.unreadable == 1 else "are"
         return (
-            f"The journal of {self.session} is damaged: {' and '.join(filter(None, skipped))} "
-            f"{'is' if self.lines + self.repeated == 1 else 'are'} left out; restore the file from a backup if you can."
+            f"The journal of {self.session} is damaged: {joined} {are} left out; "
+            "restore the file from a backup if you can."
         )
 
 
@@ -79,7 +85,9 @@ def read_damage(session: _Journal) -> Damage:
         check = check_journal(session.path)
     except OSError as error:
         raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
-    return Damage(session.name) if check is None else Damage(session.name, check.damaged, check.repeated)
+    if check is None:
+        return Damage(session.name)
+    return Damage(session.name, check.damaged, check.repeated, unreadable=check.unreadable)
 
 
 def say_once(journal: Path, damage: Damage) -> None:

@@ -27,7 +27,7 @@ from planck_nb.sessions.directory import (
 from planck_nb.sessions.export_documents import WRITERS
 from planck_nb.sessions.import_notice import import_notice
 from planck_nb.sessions.journal_file import JournalFile
-from planck_nb.sessions.paging import row_of
+from planck_nb.sessions.paging import rows_of
 from planck_nb.sessions.records import read_records, visible_records
 
 ExportFormat: TypeAlias = Literal["jsonl", "markdown", "html", "ipynb"]
@@ -55,13 +55,17 @@ def export_session(session: SessionInfo, form: ExportFormat) -> str:
             f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(ExportFormat))}."
         )
     try:
-        records = redact_rows(visible_records(read_records(session.path)), process_secrets())
+        # An import refuses rows that readers leave out or complete.
+        visible = visible_records(read_records(session.path))
+        records = redact_rows(
+            [codec.completed(record) for record in visible if codec.is_readable(record)], process_secrets()
+        )
     except OSError as error:
         raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
     if form == "jsonl":
         header = codec.Header(session.id, session.name, session.created, parent=session.parent, copied=session.copied)
         return b"".join([codec.encode_header(header), *map(codec.encode_record, records)]).decode()
-    return WRITERS[form](session, [row_of(record) for record in records if record["kind"] == "message"])
+    return WRITERS[form](session, rows_of(records))
 
 
 def import_session(directory: Path, file: Path, *, name: str | None = None) -> SessionInfo:
@@ -148,5 +152,6 @@ def _check_row(record: JsonObject) -> None:
     datetime.fromisoformat(record["ts"])
     time = codec.event_of(record, session_id="", seq=0).time
     kinds = ((record["agent_id"], str), (record["turn"], int), (time, int | float))
-    if record["kind"] not in {"message", "event"} or not all(isinstance(value, kind) for value, kind in kinds):
+    whole = codec.completed(record) is record and all(isinstance(value, kind) for value, kind in kinds)
+    if record["kind"] not in {"message", "event"} or not whole:
         raise ValueError(record["kind"])

@@ -66,7 +66,7 @@ def _agents(records: Iterable[JsonObject]) -> list[JsonObject]:
         data = _table(record.get("data"))
         if record["kind"] == "metadata":
             waiting = _table(data.get("waiting", waiting))
-        elif record.get("type") in {"agent_started", "agent_changed"}:
+        elif record.get("type") in ("agent_started", "agent_changed"):  # a tuple, as it may be a list
             agent_id = str(record.get("agent_id"))
             agents[agent_id] = {**agents.get(agent_id, {}), **data}
     kept = {agent_id: agent for agent_id, agent in agents.items() if not agent.get("removed")}

@@ -26,6 +26,7 @@ class JournalCheck:
     ascending: bool = True
     highest: int = 0
     checksum: int = 0
+    unreadable: int = 0
 
 
 class _Status(NamedTuple):
@@ -47,7 +48,8 @@ class _Checked:
     def result(self) -> JournalCheck:
         screen = self.screen
         ids = screen.ids
-        return JournalCheck(self.end, screen.damaged, screen.repeated, ids.ascending, ids.highest, screen.checksum)
+        skipped = screen.damaged, screen.repeated
+        return JournalCheck(self.end, *skipped, ids.ascending, ids.highest, screen.checksum, screen.unreadable)
 
 
 _checked: dict[Path, _Checked] = {}

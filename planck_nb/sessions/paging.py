@@ -71,10 +71,15 @@ class Page(NamedTuple):
     checkpoint_id: int | None
 
 
-def row_of(record: JsonObject) -> Row:
-    """Make a row of a decoded journal line of kind "message"."""
-    written = datetime.fromisoformat(record["ts"])
-    return Row(record["id"], record["agent_id"], codec.message_of(record), written)
+def rows_of(records: Iterable[JsonObject]) -> list[Row]:
+    """Make rows of the decoded journal lines of kind "message", without those whose message cannot be decoded."""
+    rows: list[Row] = []
+    for record in records:
+        if record["kind"] == "message":
+            with suppress(ValueError, RecursionError):  # as `codec.is_readable`, which is counted as damage
+                message = codec.message_of(record)
+                rows.append(Row(record["id"], record["agent_id"], message, datetime.fromisoformat(record["ts"])))
+    return rows
 
 
 _pagers: weakref.WeakSet[Pager] = weakref.WeakSet()
@@ -244,6 +249,10 @@ def _parse(lines: Iterable[bytes], agent_id: str | None) -> list[JsonObject]:
     return [record for record in map(codec.parse_line, lines) if record is not None]
 
 
+def _is_summary(data: JsonObject) -> bool:
+    return data.get("type") == "summary" and codec.is_readable({"kind": "message", "data": data})
+
+
 class _Snapshot:
     """A session at one moment: the attached file up to the row `materialized_id`, then the rows in `tail`.
 
@@ -273,7 +282,8 @@ class _Snapshot:
     def latest_summary(self, before: int, agent_id: str | None) -> int | None:
         """Return the id of the last summary before an id, of all agents or of one; None if there is none."""
         for record in reversed(self._tail):
-            if self._matches(record, 0, before, agent_id) and record["role"] == "summary":
+            matches = record["kind"] == "message" and record.get("role") == "summary"
+            if matches and self._matches(record, 0, before, agent_id) and _is_summary(record["data"]):
                 return int(record["id"])
         self._require_from(0)
         # The latest is nearly always near the end, where a range of ids finds it without a scan of the whole table.
@@ -281,14 +291,20 @@ class _Snapshot:
         return self._materialized_summary(recent, before, agent_id) or self._materialized_summary(0, recent, agent_id)
 
     def _materialized_summary(self, first: int, before: int, agent_id: str | None) -> int | None:
-        found = self._select(
-            "select max(id) from file.messages where role = 'summary' and id >= $1 and id < $2"  # noqa: S608 - our own
-            f" and ($3 is null or agent_id = $3) {self._visible}",
-            first,
-            before,
-            agent_id,
-        )
-        return found[0][0] if found else None
+        while True:
+            found = self._select(
+                "select max(id), arg_max(data, id) from file.messages"  # noqa: S608 - our own
+                f" where role = 'summary' and id >= $1 and id < $2 and ($3 is null or agent_id = $3) {self._visible}",
+                first,
+                before,
+                agent_id,
+            )
+            row_id, data = found[0] if found else (None, None)
+            if row_id is None:
+                return None
+            before = int(row_id)
+            if _is_summary(json.loads(data)):
+                return before
 
     def rows(self, first: int, before: int, agent_id: str | None) -> list[Row]:
         """Read the messages from one id, included, to another, excluded."""
@@ -300,11 +316,11 @@ class _Snapshot:
             before,
             agent_id,
         )
-        rows = [
-            Row(row_id, agent, decode_message(json.loads(data)), ts.replace(tzinfo=UTC))
-            for row_id, agent, ts, data in stored
-        ]
-        rows.extend(row_of(record) for record in self._tail if self._matches(record, first, before, agent_id))
+        rows: list[Row] = []
+        for row_id, agent, ts, data in stored:
+            with suppress(ValueError, RecursionError):
+                rows.append(Row(row_id, agent, decode_message(json.loads(data)), ts.replace(tzinfo=UTC)))
+        rows += rows_of(record for record in self._tail if self._matches(record, first, before, agent_id))
         return rows
 
     def metadata(self) -> list[tuple[int, JsonObject]]:

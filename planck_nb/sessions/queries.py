@@ -523,9 +523,10 @@ def _load_tails(
     sources = []
     for session, progress in usable.items():
         check, screen = checks.get(session), screens[session]
-        skipped = (screen.damaged, screen.repeated) if check is None else (check.damaged, check.repeated)
+        skipped = screen if check is None else check
         known = None if session in disordered else progress
-        sources.append(_Source(session, known, Damage(session.name, *skipped)))
+        damage = Damage(session.name, skipped.damaged, skipped.repeated, unreadable=skipped.unreadable)
+        sources.append(_Source(session, known, damage))
     return sources
 
 

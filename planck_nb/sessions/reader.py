@@ -18,7 +18,7 @@ from planck_nb.sessions import codec
 from planck_nb.sessions.branch import Branch, hidden_in_branch, is_hidden
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.export import ExportFormat, export_session
-from planck_nb.sessions.paging import Page, Pager, Row, row_of
+from planck_nb.sessions.paging import Page, Pager, Row, rows_of
 from planck_nb.sessions.records import read_records, sorted_records, visible_records
 from planck_nb.sessions.segments import Position, journal_end
 
@@ -75,7 +75,7 @@ class SessionReader:
         Raises:
             SessionError: The session cannot be read.
         """
-        return [row_of(record) for record in self._visible(agent_id) if record["kind"] == "message"]
+        return rows_of(self._visible(agent_id))
 
     def messages_from_latest_checkpoint(self, agent_id: str | None = None) -> Page:
         """Return the latest chapter: the latest summary and every message after it.
@@ -130,7 +130,7 @@ class SessionReader:
                 own = [message for message in since if not is_hidden(message["id"], hidden)]
                 if own:
                     left_at = datetime.fromisoformat(record["ts"])
-                    found.append(Branch(record["id"], record["before_id"], left_at, len(own), own[-1]["text"]))
+                    found.append(Branch(record["id"], record["before_id"], left_at, len(own), codec.text_in(own[-1])))
         return found
 
     def get_metadata(self) -> JsonObject:
@@ -162,7 +162,7 @@ class SessionReader:
         events: list[AgentEvent] = []
         counts: dict[str, int] = {}
         for record in self._visible(agent_id):
-            if record["kind"] in {"message", "event"}:
+            if record["kind"] in {"message", "event"} and codec.is_readable(record):
                 seq = counts.get(record["agent_id"], 0)
                 counts[record["agent_id"]] = seq + 1
                 events.append(codec.event_of(record, session_id=self.id, seq=seq))

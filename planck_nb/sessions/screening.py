@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions.codec import encode_record, parse_line
+from planck_nb.sessions.codec import encode_record, is_readable, parse_line
 
 _ROWS = {"message", "event", "rewind", "metadata"}
 
@@ -75,11 +75,13 @@ class Screen:
         self.damaged = damaged
         self.repeated = repeated
         self.checksum = checksum
+        self.unreadable = 0
+        """The number of rows that `count` found whose message or event cannot be decoded."""
 
     def copy(self) -> Screen:
         """Return an independent copy."""
         other = Screen(0, self.damaged, self.repeated, self.checksum)
-        other.ids = self.ids.copy()
+        other.ids, other.unreadable = self.ids.copy(), self.unreadable
         return other
 
     def records(self, lines: Iterable[bytes]) -> Iterator[tuple[bytes, JsonObject | None]]:
@@ -104,15 +106,18 @@ class Screen:
             usual = self._usual_id(line)
             if usual:
                 try:
-                    is_row = isinstance(from_json(line).get("data"), dict)  # in a third of the time
+                    record = from_json(line)  # in a third of the time
                 except ValueError:
-                    is_row = False
-                if is_row:
+                    record = {}
+                if isinstance(record.get("data"), dict):
                     self.checksum = crc32(line, self.checksum)
-                    self.repeated += not self.ids.add(usual)
+                    if self.ids.add(usual):
+                        self.unreadable += not is_readable(record)
+                    else:
+                        self.repeated += 1
                     continue
-            for _ in self.records((line,)):
-                pass
+            for _, found in self.records((line,)):
+                self.unreadable += found is not None and not is_readable(found)
 
     def plausible(self, lines: Iterable[bytes]) -> tuple[list[bytes], Screen]:
         """Select lines without decoding most of them, which takes a tenth of the time.

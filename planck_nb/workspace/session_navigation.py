@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from planck_nb.agent.limits import SessionSpend
 from planck_nb.ai.models import Model
@@ -18,7 +17,6 @@ from planck_nb.sessions import (
     AgentRecord,
     Session,
     SessionMembers,
-    read_damage,
     read_members,
     read_unanswered,
 )
@@ -26,6 +24,7 @@ from planck_nb.sessions.members import read_last_replies
 from planck_nb.workspace.agent_restorer import ToolResolver, restore_agents
 from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
+from planck_nb.workspace.damage_notice import damage_notice
 from planck_nb.workspace.default_model import paced
 from planck_nb.workspace.session_store import SessionStore
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
@@ -133,9 +132,10 @@ class SessionNavigation:
             power = await self._read_power(session, trusted=trusted)
             members = power.members
             unanswered = await read_unanswered(session)
-            damage = str(await run_in_thread(partial(read_damage, session.info)))
             finder = await self._finder(session, power, live or {}, model)
             found = await self._with_reported_windows(finder.find(_staying(members), strict=strict))
+            for each in found:  # if one cannot be read, the open session stays
+                await run_in_thread(session.log(each.record.identity.id).messages)
             await current.leave()
         except BaseException:
             session.close()
@@ -155,7 +155,7 @@ class SessionNavigation:
         if power.left_out:
             problems.insert(0, left_out_sentence(session.name, power.left_out, self._store.key_problem))
             await session.save_metadata({WAITING: power.waiting})
-        if damage:
+        if not live and (damage := await damage_notice(session.info)):  # a fork was written a moment ago
             problems.insert(0, damage)
         # Rules of version 0.1.0 are for the agents that it recorded, and for no later one.
         await current.save_settings()

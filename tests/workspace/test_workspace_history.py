@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +20,13 @@ from planck_nb.agent.events import AgentEvent, ApprovalRequest
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.ai.request import Options
-from planck_nb.base.errors import AgentError, ModelError, SessionLockedError, SessionNotFoundError
-from planck_nb.sessions import query
+from planck_nb.base.errors import AgentError, ModelError, SessionError, SessionLockedError, SessionNotFoundError
+from planck_nb.sessions import Damage, SessionInfo, query, read_damage
+from planck_nb.sessions.damage import say_once
+from planck_nb.sessions.session import SessionLog
 from planck_nb.testing import Call, Reply, scripted_model
+from planck_nb.workspace import damage_notice as notices
+from planck_nb.workspace.damage_notice import damage_notice
 from planck_nb.workspace.workspace import INTERRUPTED
 
 
@@ -319,6 +324,59 @@ async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
             await place.resume(name)
     rows = query(tmp_path / ".planck/sessions", "select count(distinct agent_id) as n from messages")
     assert rows["n"][0] == 2
+
+
+async def test_a_session_whose_conversation_cannot_be_read_leaves_the_open_one_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with workspace(tmp_path) as first:
+        await first.add_agent("ann", model=scripted_model(["one"])).prompt("A")
+        other = first.session.name
+    async with workspace(tmp_path) as place:
+        bob = place.add_agent("bob", model=scripted_model(["one", "two"]))
+        await bob.prompt("x")
+        opened = place.session
+
+        def unreadable(log: SessionLog) -> list[Any]:
+            raise SessionError(f"{log} cannot be read.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(SessionLog, "messages", unreadable)
+            with pytest.raises(SessionError, match="cannot be read"):
+                await place.resume(other)
+        assert place.session is opened
+        assert list(place.agents) == ["bob"]
+        assert (await bob.prompt("y")).output == "two"
+        Session.open(tmp_path / ".planck" / "sessions", other).close()  # which was released
+
+
+async def test_a_check_for_damage_that_takes_long_is_logged_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        await session.append("a", UserMessage("one"))
+        await session.append("a", UserMessage("two"))
+    with session.path.open("ab") as file:
+        file.write(b"nonsense\n" + session.path.read_bytes().splitlines(keepends=True)[-1].replace(b":2,", b":9,"))
+    assert "1 line that cannot be read" in await damage_notice(session.info, seconds=60)
+    assert not [each for each in caplog.records if "is damaged" in each.getMessage()]
+    going_on, said = threading.Event(), threading.Event()
+
+    def slow(info: SessionInfo) -> Damage:
+        assert going_on.wait(60)
+        return read_damage(info)
+
+    def say(path: Path, damage: Damage) -> None:
+        say_once(path, damage)
+        said.set()
+
+    monkeypatch.setattr(notices, "read_damage", slow)
+    monkeypatch.setattr(notices, "say_once", say)
+    assert await damage_notice(session.info, seconds=0) == ""
+    going_on.set()
+    assert said.wait(60)
+    (sentence,) = [each.getMessage() for each in caplog.records if "is damaged" in each.getMessage()]
+    assert "1 line that cannot be read" in sentence
 
 
 async def test_functions_are_handed_over_by_name(tmp_path: Path) -> None:
