@@ -609,8 +609,8 @@ class Agent:
             >>> agent.estimate_tokens("What is the weather like?") > agent.estimate_tokens() > 0
             True
         """
-        messages = self._runner.window.messages()
-        return self._setup.estimate_tokens(messages if content is None else [*messages, UserMessage(content)])
+        added = () if content is None else (UserMessage(content),)
+        return self._runner.window.usage(added).tokens
 
 
 async def append_message(agent: Agent, message: UserMessage) -> None:

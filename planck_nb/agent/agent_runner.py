@@ -22,8 +22,8 @@ from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, RunResult, RunStatus
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.agent.wait_graph import Participant, within
-from planck_nb.ai.context_windows import is_reported
-from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage, UserPart
+from planck_nb.ai.context_windows import cuts_silently, is_reported
+from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.stored_options import stored_options
 from planck_nb.base.aio import await_in_loop, call_in_loop, is_running_here
@@ -32,6 +32,9 @@ from planck_nb.base.ids import new_id
 from planck_nb.base.secrets import redact
 
 T = TypeVar("T")
+
+SAFE_SCALE = 1.25
+"""At least so many tokens count for an estimated one if the server cuts conversations that are too long silently."""
 
 _busy: set[AgentRunner] = set()
 """Runners with a turn under way: the event loop keeps only weak references to tasks."""
@@ -59,7 +62,14 @@ class AgentRunner:
         compactor: Compactor | None,
         session_spend: SessionSpend,
     ) -> None:
-        self.window = ContextWindow(recorder, compactor, self._measure, self._spend)
+        self.window = ContextWindow(
+            recorder,
+            compactor,
+            measure=self._measure,
+            ratio=setup.tokens_per_estimate,
+            spend=self._spend,
+            seconds_left=self._seconds_left,
+        )
         self.gate = Gate(approvals, setup.identity, recorder) if approvals else None
         self._setup = setup
         self._recorder = recorder
@@ -341,16 +351,33 @@ class AgentRunner:
         schema = None if run.output_spec is None else run.output_spec.schema
         self._recorder.emit_to([run.events], ev.Queued, run.id, prompt.text, run.steer, content, schema, run.join)
 
-    def _measure(self) -> ContextUsage:
+    def _measure(self, messages: Sequence[Message], scale: float, counted: bool) -> ContextUsage:
         setup = self._setup
         model = self._turn.model if self._turn else setup.model
-        tokens = setup.estimate_tokens(self.window.messages())
-        return ContextUsage(tokens, model.context_window, model, setup.client)
+        if cuts_silently(model):  # then a wrong estimate is never noticed
+            scale, counted = max(scale, SAFE_SCALE), False
+        tokens = setup.estimate_tokens(messages, scale, counted=counted)
+        window = setup.client.context_window(model, setup.options)
+        return ContextUsage(tokens, window, model, setup.client, scale, exhausted=self._exhausted)
 
     def _spend(self, usage: Usage, cost: float | None) -> None:
-        """Count what a compaction took, which belongs to no turn."""
-        self._session_spend.spend(usage.total_tokens, cost)
+        """Count what a compaction took."""
+        if self._turn is None:
+            self._session_spend.spend(usage.total_tokens, cost)
+        else:
+            self._turn.spend(usage, cost)
         self._recorder.add_usage(usage, cost, self._recorder.settled.context_tokens)
+
+    def _seconds_left(self) -> float | None:
+        """How long a compaction may take: as long as the turn may go on, or as a turn may take."""
+        return self._setup.limits().seconds if self._turn is None else self._turn.seconds_left()
+
+    def _exhausted(self) -> str:
+        """A sentence if a limit is reached, so that a compaction may send no more requests."""
+        if self._turn is not None:
+            return self._turn.reached_limit()
+        reached = TurnBudget(self._setup.limits(), self._session_spend).reached_limit(self._setup.model)
+        return "" if reached is None else reached[1]
 
     def _load_prompt_parts(self) -> None:
         setup = self._setup
@@ -375,6 +402,7 @@ class AgentRunner:
             participant=self._participant,
         )
         self._turn = turn
+        self.window.start_turn()
         self._recorder.audience = [run.events for run in runs]
         self._recorder.emit(ev.TurnStart, self._recorder.settled.turn + 1, str(setup.model))
         # What a tool prints shows under the cell whose prompt is answered: the turn runs in that prompt's context.

@@ -9,7 +9,7 @@ from pathlib import Path
 from planck_nb.agent.calling.tool import Tool, server_tools, tool_specs
 from planck_nb.agent.context.sendable import SendableHistory
 from planck_nb.agent.context.system_prompt import SystemPromptParts, full_system_prompt
-from planck_nb.agent.context.tokens import context_tokens
+from planck_nb.agent.context.tokens import context_tokens, tokens_per_estimate
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.agent.limits import Limits
 from planck_nb.ai.client import Client
@@ -90,7 +90,15 @@ class AgentSettings:
             server_tools=server_tools(self.tools),
         )
 
-    def estimate_tokens(self, messages: Sequence[Message]) -> int:
-        """The tokens of the request for these messages, as counted by the provider or estimated."""
+    def estimate_tokens(self, messages: Sequence[Message], scale: float = 1.0, *, counted: bool = True) -> int:
+        """The tokens of the request for these messages, as counted by the provider or estimated.
+
+        See `planck_nb.agent.context.tokens.context_tokens`.
+        """
         context = self.context(messages)
-        return context_tokens(context.messages, context.system, context.tools)
+        return context_tokens(context.messages, context.system, context.tools, scale=scale, counted=counted)
+
+    def tokens_per_estimate(self, messages: Sequence[Message], index: int) -> float:
+        """How many tokens the model counted for an estimated one before the reply at `index`."""
+        context = self.context(())
+        return tokens_per_estimate(messages, index, context.system, context.tools)

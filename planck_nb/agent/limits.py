@@ -6,10 +6,10 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
-from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart
+from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultPart, Usage
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import ConfigError
 
@@ -116,6 +116,8 @@ class TurnBudget:
         self._tokens = 0
         self._cost = 0.0
         self._written = self._unchecked = 0
+        self._request: Usage | None = None
+        self._reported: Usage | None = None
         self._reached_in_reply: ReachedLimit | None = None
         self._calls: Counter[tuple[str, str, object]] = Counter()
         self._repeated: tuple[int, str] = 0, ""
@@ -123,10 +125,37 @@ class TurnBudget:
         self.rounds = 0
         """Replies so far."""
 
-    def count_streamed(self, characters: int, model: Model) -> bool:
-        """Count characters of the reply that is being streamed; whether a limit is reached, checked now and then."""
+    def start_request(self, estimated: Usage) -> None:
+        """Note that a request is sent, with its estimated tokens: they count until its usage is reported."""
+        self._request = estimated
+
+    def crossed_by(self, estimated: Usage, model: Model) -> ReachedLimit | None:
+        """The limit that a request would cross with its input alone, None if there is none.
+
+        The limits of a session hold for every request, those of a turn from its second one on.
+        """
+        limits, session_spend = self._limits, self._session_spend
+        tokens, cost = estimated.input_tokens, model.cost(estimated) or 0.0
+        would_use = (
+            ("session_tokens", limits.session_tokens, session_spend.tokens, tokens),
+            ("session_cost", limits.session_cost, session_spend.cost, cost),
+            ("tokens", limits.tokens, self._tokens, tokens),
+            ("cost", limits.cost, self._cost, cost),
+        )
+        for name, bound, used, more in would_use if self.rounds else would_use[:2]:
+            if bound is not None and used + more > bound:
+                return name, _refusal(name, used, more, bound)
+        return None
+
+    def count_streamed(self, characters: int, model: Model, usage: Usage | None = None) -> bool:
+        """Count characters of the reply that is being streamed; whether a limit is reached, checked now and then.
+
+        `usage` is what its provider has reported so far.
+        """
+        first = usage is not None and self._reported is None and not (self._written or self._unchecked or characters)
+        self._reported = usage
         self._unchecked += characters
-        if self._unchecked < CHECKED_CHARACTERS:
+        if self._unchecked < CHECKED_CHARACTERS and not first:
             return False
         self._written += self._unchecked
         self._unchecked = 0
@@ -143,11 +172,12 @@ class TurnBudget:
         """Count a reply, complete or partial; without usage its tokens are estimated."""
         self.rounds += 1
         if reply.usage is not None:
-            self._spend(reply.usage.total_tokens, reply.cost or 0.0)
+            self.spend(reply.usage.total_tokens, reply.cost or 0.0)
         else:
             estimate = (self._written + self._unchecked) // CHARACTERS_PER_TOKEN
-            self._spend(estimate, _output_cost(model, estimate))
+            self.spend(estimate, model.cost(Usage(output_tokens=estimate)) or 0.0)
         self._written = self._unchecked = 0
+        self._request = self._reported = None
 
     def count_call(self, call: ToolCallPart, result: ToolResultPart) -> int:
         """Count a tool call. Returns the number of identical ones, if the model should be told of it, else 0."""
@@ -169,8 +199,8 @@ class TurnBudget:
         if self._reached_in_reply is not None:
             return self._reached_in_reply
         limits, session_spend = self._limits, self._session_spend
-        estimate = self._written // CHARACTERS_PER_TOKEN
-        cost = _output_cost(model, estimate)
+        running = self._running_reply()
+        estimate, cost = running.total_tokens, model.cost(running) or 0.0
         used = (
             ("rounds", limits.rounds, self.rounds, "rounds"),
             ("tokens", limits.tokens, self._tokens + estimate, "tokens"),
@@ -190,14 +220,28 @@ class TurnBudget:
             )
         return None
 
-    def _spend(self, tokens: int, cost: float) -> None:
+    def spend(self, tokens: int, cost: float) -> None:
+        """Count tokens and US dollars."""
         self._tokens += tokens
         self._cost += cost
         self._session_spend.spend(tokens, cost)
 
+    def _running_reply(self) -> Usage:
+        """What the reply that is being streamed has taken so far: as reported, and estimated for the rest."""
+        known = self._reported or (self._request if self._written else None) or Usage()
+        return replace(known, output_tokens=max(known.output_tokens, self._written // CHARACTERS_PER_TOKEN))
 
-def _output_cost(model: Model, tokens: int) -> float:
-    return 0.0 if model.pricing is None else tokens * model.pricing.output / 1_000_000
+
+def _refusal(name: str, used: float, more: float, bound: float) -> str:
+    which, how = ("The session", "in its limits") if name.startswith("session_") else ("The turn", "in the limits")
+    if name.endswith("cost"):
+        has, needs = f"{bound:,g} US dollars but for ${bound - used:,.4f}", f"take about ${more:,.4f}"
+    else:
+        has, needs = f"{bound:,g} tokens but for {bound - used:,g}", f"read about {more:,g}"
+    return (
+        f"{which} has used up its {has}, and the next request would {needs}, so it was not sent; "
+        f"raise `{name}` {how} to go on."
+    )
 
 
 def _sentence(name: str, bound: float, unit: str) -> str:

@@ -38,11 +38,15 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
         The final message of the model.
     """
     asked_again = False
+    reply: AssistantMessage | None = None
     for prompt in prompts:
         await turn.append(prompt)
     turn.out_of_budget()
     while True:
         await turn.fit_window()
+        if turn.out_of_budget() or turn.cannot_afford_request():
+            assert reply is not None  # noqa: S101 - else a `LimitError` was raised
+            return reply
         reply, complete = await _stream_reply(turn)
         correction = None
         if reply.tool_calls:
@@ -73,12 +77,12 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
                 raise
         else:
             break
-    reply = stream.message
+    reply = turn.charged(stream)
     if not complete:
         reply = replace(reply, content=_without_calls(reply), stop_reason="length")
     elif reply.stop_reason == "stop" and not _without_calls(reply):
         reply = replace(reply, content=(), error=EMPTY)
-    if complete or reply.content:
+    if complete or reply.content or stream.usage is not None:
         await turn.append(reply)
     turn.count(reply)
     if complete:
@@ -90,12 +94,13 @@ async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:
     """Emit the reply while it streams; False if a limit ended it."""
     names: dict[int, tuple[str, str]] = {}
     on_server = ServerCallReader()
+    turn.require_fit()
     async with stream:
         while (batch := await stream.next_batch()) is not None:
             written = 0
             for event in joined(batch):  # deltas that arrive together become one event: most of the cost is per event
                 written += _show(turn, event, names, on_server)
-            if turn.count_streamed(written):
+            if turn.count_streamed(written, stream.usage):
                 return False
     for call in on_server.open.values():  # of which the server told no result
         turn.emit(ev.ToolEnd, call.id, call.name, "", False)
@@ -151,14 +156,23 @@ def _show_server_call(turn: TurnRunner, call: ServerCall) -> None:
 
 
 async def _keep_partial(turn: TurnRunner, stream: Stream, reason: StopReason, error: str | None = None) -> bool:
-    """Append what the model wrote before the stream ended early, if anything, without its calls: they never ran."""
-    partial = stream.message
+    """Append what the model wrote before the stream ended early, without its calls: they never ran.
+
+    A reply whose usage was reported is appended even if nothing is left of it, because it is paid for.
+
+    Returns:
+        Whether the model wrote or read anything, so that the request cannot be sent again as if nothing had happened.
+    """
+    partial = turn.charged(stream)
     content = _without_calls(partial)
-    if content:
+    if content or stream.usage is not None:
         kept = replace(partial, content=content, stop_reason=reason, error=error)
         await turn.append(kept)
         turn.count(kept)
-    return bool(content)
+        return True
+    if partial.usage is not None:
+        turn.count_lost(partial)
+    return False
 
 
 def _without_calls(partial: AssistantMessage) -> tuple[AssistantPart, ...]:

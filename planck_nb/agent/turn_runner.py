@@ -13,8 +13,9 @@ from planck_nb.agent.answers import Shortcoming, shortcoming, warning
 from planck_nb.agent.approval.gate import Gate
 from planck_nb.agent.calling.approved_call import ApprovedCall
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.charges import charged
 from planck_nb.agent.context.window import ContextWindow
-from planck_nb.agent.limits import TurnBudget
+from planck_nb.agent.limits import ReachedLimit, TurnBudget
 from planck_nb.agent.output import OutputMismatch, OutputSpec, correction
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
@@ -77,6 +78,7 @@ class TurnRunner:
         self._participant = participant
         self._fallbacks = list(setup.fallbacks)
         self._asked = False
+        self._request = Usage()
         self._first = len(recorder.settled.messages)
         self._cost: float | None = None
         self._unpriced = False
@@ -105,9 +107,12 @@ class TurnRunner:
         setup, spec = self._setup, self._output_spec
         self._warning = ""
         options = setup.options if spec is None else replace(setup.options, output=spec.schema)
-        context = setup.context(self._window.messages(), self.model)
+        messages = self._window.messages()
+        context = setup.context(messages, self.model)
         while setup.sendable.notes:
             self.emit(ev.Warned, setup.sendable.notes.pop(0))
+        self._request = self._estimate_request(messages)
+        self._budget.start_request(self._request)
         stream = setup.client.stream(self.model, context, options)
         # Work that was paid for is worth a longer wait; but if another model can answer, nobody needs to wait.
         stream.continues = self._asked and not self._fallbacks
@@ -119,8 +124,10 @@ class TurnRunner:
         Returns:
             Whether the request can be sent again.
         """
-        if isinstance(error, ContextOverflowError) and await self._window.recover_from_overflow():
+        if isinstance(error, ContextOverflowError) and await self._window.recover_from_overflow(error):
             return True
+        if isinstance(error, ContextOverflowError) and not self._fallbacks:
+            raise await self._window.set_aside(error) from error
         if not isinstance(error, (ModelError, ProviderError)) or not self._fallbacks:
             return False
         failed, self.model = self.model, self._fallbacks.pop(0)
@@ -129,9 +136,28 @@ class TurnRunner:
 
     # Counting what it spends.
 
-    def count_streamed(self, characters: int) -> bool:
+    def count_streamed(self, characters: int, usage: Usage | None) -> bool:
         """Count characters of the reply that is being streamed; whether a limit is reached and it must end here."""
-        return self._budget.count_streamed(characters, self.model)
+        return self._budget.count_streamed(characters, self.model, usage)
+
+    def charged(self, stream: Stream) -> AssistantMessage:
+        """The message of a stream that is not read any more, with what it has taken so far."""
+        return charged(stream, self._request)
+
+    def spend(self, usage: Usage, cost: float | None) -> None:
+        """Count what a compaction took."""
+        self._budget.spend(usage.total_tokens, cost or 0.0)
+
+    def reached_limit(self) -> str:
+        """The sentence about the limit that is reached, empty if there is none."""
+        reached = self._budget.reached_limit(self.model)
+        return "" if reached is None else reached[1]
+
+    def count_lost(self, partial: AssistantMessage) -> None:
+        """Count a reply that was stopped before anything of it arrived, and is not part of the conversation."""
+        usage = partial.usage or Usage()
+        self._budget.spend(usage.total_tokens, partial.cost or 0.0)
+        self._recorder.add_usage(usage, partial.cost, self._recorder.settled.context_tokens)
 
     def count(self, reply: AssistantMessage) -> None:
         """Count a reply, complete or partial; one without usage adds an estimate to the limits only."""
@@ -156,7 +182,30 @@ class TurnRunner:
         Raises:
             LimitError: If it is reached before the model was asked at all, so that there is nothing to keep.
         """
-        reached = self._budget.reached_limit(self.model)
+        return self._end_for(self._budget.reached_limit(self.model))
+
+    def cannot_afford_request(self) -> bool:
+        """Whether the next request alone would cross a limit; emits `limit_reached` if so.
+
+        Raises:
+            LimitError: As for `out_of_budget`.
+        """
+        return self._end_for(self._budget.crossed_by(self._estimate_request(self._window.messages()), self.model))
+
+    def require_fit(self) -> None:
+        """Raise `ContextOverflowError` if the server would not refuse the request, but cut it silently."""
+        self._window.require_fit()
+
+    def _estimate_request(self, messages: Sequence[Message]) -> Usage:
+        """The tokens of the next request. What the last one had is probably in the cache if that was used before."""
+        tokens = self._window.usage().tokens
+        last = next((each for each in reversed(messages) if each.type == "assistant"), None)
+        if last is None or last.usage is None or last.model != self.model.id or last.provider != self.model.provider:
+            return Usage(tokens)
+        cached = last.usage.cache_read_tokens + last.usage.cache_write_tokens
+        return Usage(tokens, cache_read_tokens=min(tokens, cached))
+
+    def _end_for(self, reached: ReachedLimit | None) -> bool:
         if reached is None:
             return False
         name, self._limit = reached

@@ -26,7 +26,7 @@ from planck_nb.ai.encoded_history import characters
 from planck_nb.ai.framing import splitter
 from planck_nb.ai.known_servers import known_servers
 from planck_nb.ai.message_builder import MessageBuilder
-from planck_nb.ai.messages import AssistantMessage, Message
+from planck_nb.ai.messages import AssistantMessage, Message, Usage
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import without_signatures
 from planck_nb.ai.providers import (
@@ -302,6 +302,7 @@ class Client:
         """
         _require_available(model)
         if (local := local_model(model)) is not None:
+            builder.is_sent = True
             replies = local.stream(model, context, options)
             try:
                 async for batch in replies:
@@ -317,7 +318,6 @@ class Client:
             notice: list[StreamEvent] = [StreamWarning(text) for text in found]
             builder.feed(notice)
             yield notice
-        request_info = pending.request_info
         model, request_info = pending.model, pending.request_info
         servers = known_servers(self._custom_transport)
         paused = False
@@ -327,6 +327,7 @@ class Client:
                 url, headers, body = await pending.encoded()
                 async for waiting in attempts.wait():
                     yield [waiting]
+                builder.is_sent = True
                 try:
                     reply = await self._open_transport().send(
                         model, url, headers, body, auth=pending.auth, cassette=cassette, request_info=request_info
@@ -342,6 +343,7 @@ class Client:
                                 yield events
                         request_info.paused = paused
                 except ProviderError as error:
+                    builder.is_sent = builder.has_content or builder.usage is not None
                     _redact(error, pending.secrets)
                     event, delay = pending.after(error, attempts)
                 else:
@@ -699,6 +701,29 @@ class Stream:
         Until the stream has ended its `stop_reason` is "aborted", and stays so if nothing more is read.
         """
         return self._message or self._builder.build("aborted")
+
+    @property
+    def usage(self) -> Usage | None:
+        """The token counts that the provider has reported so far, None if it has reported none."""
+        return self._builder.usage
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether a request was sent that a server may have begun to answer."""
+        return self._builder.is_sent
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the provider has ended the message, so that its usage is complete."""
+        return self._builder.stop_reason is not None
+
+    def written_text(self) -> str:
+        """Join all that the model has written so far.
+
+        Returns:
+            The text, the thinking, and the names and arguments of calls, complete or not.
+        """
+        return self._builder.written_text()
 
     async def batches(self) -> AsyncIterator[list[StreamEvent]]:
         """Iterate over the events in lists.

@@ -39,8 +39,9 @@ class MessageBuilder:
     """Collects the events of one reply. Chunks are kept as they come and joined when the message is built.
 
     `usage` is the last count reported, `stop_reason` the provider's own, None until it came. `prefix` is the digest of
-    the request that is answered, where its provider binds signatures to it. `api` is the wire format that the reply's
-    provider state belongs to.
+    the request that is answered, where its provider binds signatures to it. `is_sent` says whether a request
+    was sent that a server may have begun to answer. `api` is the wire format that the reply's provider state belongs
+    to.
     """
 
     def __init__(self, model: Model) -> None:
@@ -48,6 +49,7 @@ class MessageBuilder:
         self.stop_reason: StopReason | None = None
         self.prefix: str | None = None
         self.api = model.api
+        self.is_sent = False
         self._model = model
         self._parts: dict[int, _Draft] = {}
         self._ids: set[str] = set()
@@ -61,6 +63,10 @@ class MessageBuilder:
     def has_content(self) -> bool:
         """Whether the answer to the present request has any content yet."""
         return len(self._parts) > self._earlier
+
+    def written_text(self) -> str:
+        """All that the model has written so far, also in calls that are not complete."""
+        return "\n".join("".join([draft.name, *draft.chunks]) for draft in self._parts.values())
 
     def resume(self) -> None:
         """Continue the same message with the answer to a further request."""

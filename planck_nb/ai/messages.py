@@ -266,6 +266,10 @@ class AssistantMessage:
         model: The model's id.
         error: One sentence about what ended it early, if `stop_reason` is "error".
         api: The wire format that the `provider_state` of its parts belongs to, empty if unknown.
+        estimated: Whether `usage` and `cost` are the least that it took, partly estimated, because it was stopped
+            before its provider had counted it; None if they are as reported.
+        set_aside: The ids of prompts that are too long for the model. They stay in the conversation, and neither they
+            nor this message, which has no content, are sent again. None in all other messages.
     """
 
     content: tuple[AssistantPart, ...]
@@ -277,6 +281,8 @@ class AssistantMessage:
     error: str | None = None
     api: str = ""
     type: Literal["assistant"] = "assistant"
+    estimated: bool | None = None
+    set_aside: tuple[int, ...] | None = None
 
     @property
     def text(self) -> str:

@@ -21,7 +21,9 @@ _STARTS_WITHIN = 60.0
 
 
 @contextmanager
-def llama_server(folder: pathlib.Path, script: Sequence[dict[str, object]] | None = None) -> Iterator[str]:
+def llama_server(
+    folder: pathlib.Path, script: Sequence[dict[str, object]] | None = None, *, window: int = 8192
+) -> Iterator[str]:
     """The address of a running server, unpacked into `folder`. Skips where it cannot run.
 
     Its model says `script`, one round after another, or without one what the recorded model says.
@@ -39,7 +41,7 @@ def llama_server(folder: pathlib.Path, script: Sequence[dict[str, object]] | Non
     port = free_port()
     command = [
         *(str(folder / "llama-server"), "-m", str(folder / "script.gguf"), "--jinja", "--host", "127.0.0.1"),
-        *("--port", str(port), "--ctx-size", "8192", "--temp", "0"),
+        *("--port", str(port), "--ctx-size", str(window), "--temp", "0"),
     ]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:

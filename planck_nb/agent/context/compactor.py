@@ -59,6 +59,10 @@ class Compact:
     cost: float | None = None
 
 
+def ignore_cost(_usage: Usage, _cost: float | None) -> None:
+    """Count nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContextUsage:
     """How much of the context window the next request would fill.
@@ -68,12 +72,24 @@ class ContextUsage:
         window: The tokens of the model's context window, None if it is unknown.
         model: The agent's model.
         client: Sends requests to models.
+        scale: How many tokens the model counts for one that was estimated.
+        spend: To be called with the tokens and US dollars of each request to a model that the compactor sends, so that
+            limits hold even if it fails. If it is never called, those of the `Compact` count.
+        exhausted: Returns a sentence if a limit is reached, so that no more requests may be sent, else an empty text.
     """
 
     tokens: int
     window: int | None
     model: Model
     client: Client
+    scale: float = 1.0
+    spend: Callable[[Usage, float | None], None] = field(default=ignore_cost, compare=False, repr=False)
+    exhausted: Callable[[], str] = field(default=str, compare=False, repr=False)
+
+    @property
+    def overflows(self) -> bool:
+        """Whether the request is longer than the context window."""
+        return self.window is not None and self.tokens > self.window
 
 
 class Compactor(ABC):
@@ -215,7 +231,16 @@ class _Summarising(Compactor):
             return None
         model = self._model or context_usage.model
         window = self._model.context_window if self._model else context_usage.window
-        written = await summarise(messages[:cut], model=model, window=window, client=context_usage.client)
+        if window is not None and model == context_usage.model:
+            window = int(window / context_usage.scale)
+        written = await summarise(
+            messages[:cut],
+            model=model,
+            window=window,
+            client=context_usage.client,
+            spend=context_usage.spend,
+            exhausted=context_usage.exhausted,
+        )
         if not written.text:
             return None
         return Compact(written.text, tuple(messages[cut:]), written.usage, written.cost)
@@ -234,7 +259,7 @@ def _cut(
     """
     sizes = [estimate(message) for message in messages]
     # The request also has the system prompt and the tools, and an estimate may be wrong: its whole size corrects both.
-    weight = min(2.0, max(1.0, context_usage.tokens / max(1, sum(sizes))))
+    weight = max(context_usage.scale, min(2.0, max(1.0, context_usage.tokens / max(1, sum(sizes)))))
 
     def fits(index: int) -> bool:
         return max_tokens is None or sum(sizes[index:]) * weight <= max_tokens
@@ -243,6 +268,8 @@ def _cut(
     newest = len(messages)
     while newest and messages[newest - 1].type == "user":
         newest -= 1
+        if context_usage.overflows:  # then only the newest prompt
+            break
     preferred = len(messages) - keep_recent
     if preferred < oldest and fits(0):
         return None

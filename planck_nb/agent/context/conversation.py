@@ -17,13 +17,18 @@ EXCERPT = 2_000
 def sent(entries: Sequence[Entry]) -> list[Entry]:
     """The entries that a model is sent: the latest summary, the entries that it keeps, and all later ones.
 
-    Without a summary these are all entries.
+    Without a summary these are all entries. Prompts that were set aside are not sent.
     """
+    aside: set[int] = set()
+    found = list(entries)
     for index in range(len(entries) - 1, -1, -1):
         entry = entries[index]
         if entry.message.type == "summary":
-            return [entry, *_kept(entries[:index], entry.message.kept), *entries[index + 1 :]]
-    return list(entries)
+            found = [entry, *_kept(entries[:index], entry.message.kept), *entries[index + 1 :]]
+            break
+        if entry.message.type == "assistant" and entry.message.set_aside:
+            aside.update(entry.message.set_aside, (entry.id,))
+    return [entry for entry in found if entry.id not in aside] if aside else found
 
 
 def _kept(earlier: Sequence[Entry], ids: Iterable[int]) -> list[Entry]:

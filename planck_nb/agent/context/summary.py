@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from planck_nb.agent.context.tokens import estimate_text
+from planck_nb.agent.charges import charged
+from planck_nb.agent.context.tokens import estimate_request, estimate_text
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message, Part, Usage, UserMessage
 from planck_nb.ai.models import Model
@@ -57,7 +58,15 @@ class WrittenSummary:
     cost: float | None = None
 
 
-async def summarise(messages: Sequence[Message], *, model: Model, window: int | None, client: Client) -> WrittenSummary:
+async def summarise(
+    messages: Sequence[Message],
+    *,
+    model: Model,
+    window: int | None,
+    client: Client,
+    spend: Callable[[Usage, float | None], None] | None = None,
+    exhausted: Callable[[], str] = str,
+) -> WrittenSummary:
     """Summarise messages.
 
     A conversation that is too long for the model is summarised in pieces, each with the summary of those before it.
@@ -67,12 +76,14 @@ async def summarise(messages: Sequence[Message], *, model: Model, window: int | 
         model: The model that writes the summary.
         window: The tokens of its context window, None if it is unknown.
         client: Sends the requests.
+        spend: Called with the tokens and US dollars of each request.
+        exhausted: Returns a sentence if a limit is reached, so that no more requests may be sent.
 
     Returns:
         The summary; its text is empty if there is nothing to summarise.
 
     Raises:
-        CompactionError: If the model fails or writes nothing.
+        CompactionError: If the model fails or writes nothing, or a limit is reached.
     """
     max_tokens = (window or ASSUMED_WINDOW) // 2  # the other half is for the answer, and for errors of the estimate
     summary = WrittenSummary("")
@@ -80,21 +91,36 @@ async def summarise(messages: Sequence[Message], *, model: Model, window: int | 
         summary.text, messages = messages[0].text, messages[1:]
     notes = max_tokens // 4
     for chunk in _chunks(map(render, messages), max_tokens - notes):
-        await _write(summary, chunk, notes=notes, model=model, client=client)
+        if reason := exhausted():
+            raise CompactionError(f"No summary was written: {reason}")
+        await _write(summary, chunk, notes=notes, model=model, client=client, spend=spend)
     return summary
 
 
-async def _write(summary: WrittenSummary, chunk: str, *, notes: int, model: Model, client: Client) -> None:
+async def _write(
+    summary: WrittenSummary,
+    chunk: str,
+    *,
+    notes: int,
+    model: Model,
+    client: Client,
+    spend: Callable[[Usage, float | None], None] | None,
+) -> None:
     """Extend the summary by one piece of the conversation."""
     earlier = _marked("earlier notes", _shortened(summary.text, notes)) if summary.text else ""
     words = min(MAX_WORDS, notes * 2 // 3)
     prompt = f"{earlier}{_marked('conversation', chunk)}Write the notes now, in at most {words:,} words."
+    context = Context(_INSTRUCTIONS, [UserMessage(prompt)])
     try:
-        async with client.stream(model, Context(_INSTRUCTIONS, [UserMessage(prompt)])) as stream:
+        async with client.stream(model, context) as stream:
             stream.continues = True  # without the summary the turn would fail
-            async for _ in stream.batches():
-                pass
-        reply = stream.message
+            try:
+                async for _ in stream.batches():
+                    pass
+            finally:
+                reply = charged(stream, Usage(estimate_request(context)))
+                if spend is not None:
+                    spend(reply.usage or Usage(), reply.cost)
     except (ProviderError, ModelError) as error:
         raise CompactionError(f"{model} could not write a summary, so none was made: {error}") from error
     text = reply.text.strip()

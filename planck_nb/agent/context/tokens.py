@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 from planck_nb.ai.messages import AssistantMessage, Message, Part
 from planck_nb.ai.request import Context, ToolSpec
@@ -17,6 +18,12 @@ FILE_TOKENS = 6_000
 
 FRAME_TOKENS = 4
 """The estimate for the markup around each message, tool call and tool result."""
+
+MOST_SCALE = 8.0
+"""The most tokens that a model is believed to count for an estimated one."""
+
+_TELLING = 64
+"""Estimated tokens from which a count says something about the tokenizer."""
 
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
 _UPPER = _LOWER.upper()
@@ -86,7 +93,14 @@ def estimate_request(context: Context) -> int:
     return _estimate_setting(context.system, context.tools) + sum(map(estimate, context.messages))
 
 
-def context_tokens(messages: Sequence[Message], system: str = "", tools: Sequence[ToolSpec] = ()) -> int:
+def context_tokens(
+    messages: Sequence[Message],
+    system: str = "",
+    tools: Sequence[ToolSpec] = (),
+    *,
+    scale: float = 1.0,
+    counted: bool = True,
+) -> int:
     """The tokens of a request with these messages.
 
     Adds an estimate of the newest messages to the provider's count for the latest reply, which includes everything
@@ -98,18 +112,53 @@ def context_tokens(messages: Sequence[Message], system: str = "", tools: Sequenc
             keeps; replies among these were counted in the conversation as it was before, so their counts are ignored.
         system: The system prompt.
         tools: The tools.
+        scale: How many tokens the model counts for an estimated one.
+        counted: Whether these messages are those that were counted, rather than shortened ones.
 
     Returns:
         The number of tokens.
     """
+    if not counted:
+        return ceil(scale * (_estimate_setting(system, tools) + sum(map(estimate, messages))))
     first = 1 + len(messages[0].kept) if messages and messages[0].type == "summary" else 0
     later = 0
     for index in range(len(messages) - 1, first - 1, -1):
         message = messages[index]
-        if message.type == "assistant" and (counted := _counted(message)):
-            return counted + later
+        if message.type == "assistant" and (tokens := _counted(message)):
+            return tokens + ceil(scale * later)
         later += estimate(message)
-    return _estimate_setting(system, tools) + sum(map(estimate, messages[:first])) + later
+    return ceil(scale * (_estimate_setting(system, tools) + sum(map(estimate, messages[:first])) + later))
+
+
+def tokens_per_estimate(messages: Sequence[Message], index: int, system: str, tools: Sequence[ToolSpec]) -> float:
+    """How many tokens the model counted for an estimated one, in what the reply at `index` was the first to read.
+
+    1 if that is unknown or less, because a tokenizer that needs fewer tokens than estimated does no harm.
+    """
+    reply = messages[index]
+    if reply.type != "assistant" or reply.usage is None or not reply.usage.input_tokens:
+        return 1.0
+    first = 1 + len(messages[0].kept) if messages[0].type == "summary" else 0
+    before, start = 0, index
+    while start > first and not before:
+        start -= 1
+        earlier = messages[start]
+        before = _counted(earlier) if earlier.type == "assistant" else 0
+    if not before and first:
+        return 1.0
+    new = messages[start + 1 : index] if before else messages[:index]
+    if any(_has_media(message) for message in new):
+        return 1.0
+    estimated = sum(map(estimate, new)) + (0 if before else _estimate_setting(system, tools))
+    if estimated < _TELLING:
+        return 1.0
+    return min(MOST_SCALE, max(1.0, (reply.usage.input_tokens - before) / estimated))
+
+
+def _has_media(message: Message) -> bool:
+    return any(
+        part.type in ("image", "file") or (part.type == "tool_result" and part.images) for part in message.content
+    )
 
 
 def _counted(reply: AssistantMessage) -> int:

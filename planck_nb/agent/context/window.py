@@ -4,21 +4,43 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import ceil
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, checked
-from planck_nb.agent.context.conversation import cuts, places, sent, without_old_outputs
+from planck_nb.agent.context.conversation import cuts, places, sent
+from planck_nb.agent.context.fitting import fitted, newest_prompts, size
+from planck_nb.agent.context.tokens import MOST_SCALE
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.state import Entry
-from planck_nb.ai.messages import Message, Usage
+from planck_nb.ai.context_windows import cuts_silently
+from planck_nb.ai.messages import AssistantMessage, Message, Usage
 from planck_nb.base.aio import cancel_and_wait, spawn
-from planck_nb.base.errors import AgentError, PlanckError
+from planck_nb.base.errors import AgentError, ContextOverflowError, PlanckError, PromptTooLongError
 
 FULL = 0.95
 """The part of the window from which a turn waits for a compaction in the background."""
 
 TRIMMED = 0.5
-"""The part of a refused conversation that is sent instead, if nothing else made it shorter."""
+"""The part of a refused conversation that is sent instead, if the refusal does not name the sizes."""
+
+LEAST_TRIMMED = 0.25
+"""The least part of it that is sent instead, if the refusal names only the limit: then the rest is an estimate."""
+
+MARGIN = 0.9
+"""The part of a limit that is used, because the size of what is sent instead is an estimate."""
+
+BLAMED = 0.25
+"""The part of the context window from which a prompt counts as too long, rather than the system prompt and tools."""
+
+
+CALIBRATING = 3
+"""How many of the newest replies show how many tokens the model counts for an estimated one."""
+
+TOO_LITTLE = (
+    "No summary would make it short enough; the longest texts are cut in what is sent, and stay in the history."
+)
 
 
 class ContextWindow:
@@ -30,25 +52,38 @@ class ContextWindow:
     Args:
         recorder: The agent's conversation and events.
         compactor: Writes the summaries, None for an agent without one.
-        measure: Returns how much of which model's window the next request would fill.
+        measure: Returns how much of which model's window a request with these messages would fill. Its other arguments
+            are how many tokens the model counts for an estimated one, and whether the messages are those that it
+            counted.
+        ratio: Returns how many tokens the model counted for an estimated one before a reply among the messages.
         spend: Called with the tokens and US dollars that a compaction took.
+        seconds_left: Returns the seconds that a compaction may take, None without a limit.
     """
 
     def __init__(
         self,
         recorder: EventRecorder,
         compactor: Compactor | None,
-        measure: Callable[[], ContextUsage],
+        *,
+        measure: Callable[[Sequence[Message], float, bool], ContextUsage],
+        ratio: Callable[[Sequence[Message], int], float],
         spend: Callable[[Usage, float | None], None],
+        seconds_left: Callable[[], float | None],
     ) -> None:
         self._recorder = recorder
         self.compactor = compactor
         """Writes the summaries from the next request on, None for an agent without one."""
-        self._measure = measure
+        self._measure_messages = measure
+        self._ratio = ratio
         self._spend = spend
+        self._seconds_left = seconds_left
+        self._spent = False
         self._task: asyncio.Task[bool] | None = None
         self._overflowed = False
+        self._failed = False
         self._trim_to: int | None = None
+        self._ratios: dict[int, tuple[Message, float]] = {}
+        self._refused_scale = 1.0
 
     @property
     def compaction(self) -> asyncio.Task[bool] | None:
@@ -56,25 +91,54 @@ class ContextWindow:
         return self._task
 
     def messages(self) -> list[Message]:
-        """The messages that the next request sends: without old tool outputs, if nothing else made them fit."""
-        return self._trimmed([entry.message for entry in sent(self._recorder.settled.messages)])
+        """The messages that the next request sends: with long texts cut, if nothing else made them fit."""
+        return self._trimmed(self._whole())
+
+    def usage(self, added: Sequence[Message] = ()) -> ContextUsage:
+        """How much of which model's window the next request would fill, with further messages."""
+        return self._measure([*self.messages(), *added], counted=self._trim_to is None)
+
+    def start_turn(self) -> None:
+        """Note that a turn starts, in which what failed before is tried anew."""
+        self._overflowed = self._failed = False
+
+    def require_fit(self) -> None:
+        """Refuse a request that its server would not refuse, but cut silently.
+
+        Raises:
+            ContextOverflowError: The request is longer than the window of such a server.
+        """
+        usage = self.usage()
+        if usage.window is None or usage.tokens <= usage.window * FULL or not cuts_silently(usage.model):
+            return
+        error = ContextOverflowError(
+            f"The conversation of about {usage.tokens:,} tokens is too long for the context window of {usage.model}, "
+            f"{usage.window:,} tokens; shorten it or choose a model with a larger context window.",
+            status=400,
+            provider=usage.model.provider,
+            model=usage.model.id,
+        )
+        error.tokens, error.limit = usage.tokens, usage.window
+        raise error
 
     async def prepare(self) -> None:
         """Compact the conversation before a request that would not fit."""
         if self.compactor is None:
             return
-        usage = self._measure()
+        usage = self._measure_whole()
+        if self._trim_to is not None and usage.window is not None and usage.tokens < usage.window * MARGIN:
+            self._trim_to = None  # the model has changed
         if self._task is not None:
             if usage.window is None or usage.tokens >= usage.window * FULL:
                 await asyncio.wait([self._task])
-        elif self._is_due(self.compactor, usage):
+        elif not self._failed and self._is_due(self.compactor, usage):
             await self._finished(self._start(self.compactor, usage))
 
     def prepare_ahead(self) -> None:
         """Compact the conversation in the background, if the next request would need it."""
         if self.compactor is None or self._task is not None or not self.compactor.compacts_ahead:
             return
-        usage = self._measure()
+        usage = self._measure_whole()
         if self._is_due(self.compactor, usage):
             self._start(self.compactor, usage)
 
@@ -89,19 +153,59 @@ class ContextWindow:
         """
         if self.compactor is None:
             raise AgentError("The agent has no compactor; give it `on_compact=Compactor.build()`.")
-        return await self._finished(self._task or self._start(self.compactor, self._measure()))
+        usage = self._measure_whole()
+        shortened = await self._finished(self._task or self._start(self.compactor, usage))
+        if shortened or not usage.overflows or usage.window is None:
+            return shortened
+        return self._trim(MARGIN * usage.window / usage.tokens)
 
-    async def recover_from_overflow(self) -> bool:
-        """Shorten the conversation after the model refused its length; whether it became shorter."""
-        if self.compactor is not None and not self._overflowed:
+    async def recover_from_overflow(self, error: ContextOverflowError) -> bool:
+        """Shorten the conversation after its length was refused; whether it became shorter.
+
+        Compacts it if that was not tried yet in this turn, and otherwise cuts the texts that are sent.
+        """
+        usage = self.usage()
+        limit = self._learn(error, usage)
+        if self.compactor is not None and not self._overflowed and not self._failed:
             self._overflowed = True
-            if await self.compact():
+            before = self._measure_whole()
+            if await self._finished(self._task or self._start(self.compactor, before)):
                 return True
-        if self._trim_to is not None:
-            return False
-        before = [entry.message for entry in sent(self._recorder.settled.messages)]
-        self._trim_to = int(self._measure().tokens * TRIMMED)
-        return self._trimmed(before) != before
+        if limit is None:
+            return self._trim(TRIMMED)
+        if error.tokens is not None and error.tokens > limit:
+            return self._trim(MARGIN * limit / error.tokens)
+        return self._trim(min(MARGIN, max(LEAST_TRIMMED, MARGIN * limit / max(1, usage.tokens))))
+
+    async def set_aside(self, error: ContextOverflowError) -> ContextOverflowError:
+        """Exclude the newest prompts from later requests if they are what does not fit.
+
+        Args:
+            error: The refusal of a request that cannot be made shorter.
+
+        Returns:
+            The error to raise.
+        """
+        entries = sent(self._recorder.settled.messages)
+        messages = [entry.message for entry in entries]
+        first, end = newest_prompts(messages)
+        usage = self.usage()
+        tokens = ceil(usage.scale * size(messages[first:end]))
+        if end < len(messages) or first == end or tokens < BLAMED * (usage.window or 0):
+            return error
+        model, ids = usage.model, tuple(entry.id for entry in entries[first:end])
+        window = "" if usage.window is None else f", {usage.window:,} tokens"
+        text = (
+            f"The prompt has about {tokens:,} tokens and does not fit into the context window of {model}{window}, so "
+            "it was set aside: it stays in the history and is not sent again; send a shorter one, choose a model with "
+            f"a larger window, or take it back with `agent.rewind_to_message({ids[0]})` or `%planck rewind {ids[0]}`."
+        )
+        await self._recorder.append(
+            AssistantMessage((), "error", provider=model.provider, model=model.id, error=text, set_aside=ids)
+        )
+        aside = PromptTooLongError(text, status=error.status, provider=error.provider, model=error.model)
+        aside.tokens, aside.limit = error.tokens or tokens, usage.window
+        return aside
 
     def answered(self) -> None:
         """Note that a request was answered, so that the next overflow may be compacted again."""
@@ -112,8 +216,56 @@ class ContextWindow:
         if self._task is not None:
             await cancel_and_wait(self._task)
 
+    def _whole(self) -> list[Message]:
+        return [entry.message for entry in sent(self._recorder.settled.messages)]
+
     def _trimmed(self, messages: Sequence[Message]) -> list[Message]:
-        return list(messages) if self._trim_to is None else without_old_outputs(messages, self._trim_to)
+        return list(messages) if self._trim_to is None else fitted(messages, self._trim_to)
+
+    def _trim(self, part: float) -> bool:
+        """Send only about this part of what would be sent now; whether that is less."""
+        before = self.messages()
+        setting = self._measure_messages((), 1.0, False).tokens
+        self._trim_to = max(0, int(part * (setting + size(before))) - setting)
+        return size(self.messages()) < size(before)
+
+    def _measure_whole(self) -> ContextUsage:
+        # If long texts were cut, the newest counts are those of what was sent instead.
+        return self._measure(self._whole(), counted=self._trim_to is None)
+
+    def _measure(self, messages: Sequence[Message], *, counted: bool = True) -> ContextUsage:
+        usage = self._measure_messages(messages, self._scale(messages if counted else self._whole()), counted)
+        return replace(usage, spend=self._count)
+
+    def _scale(self, messages: Sequence[Message]) -> float:
+        """How many tokens the model counts for an estimated one, by its newest counts and refusals."""
+        scale, seen = self._refused_scale, 0
+        for index in range(len(messages) - 1, -1, -1):
+            message = messages[index]
+            if message.type != "assistant" or message.usage is None or message.estimated:
+                continue
+            known = self._ratios.get(id(message))
+            if known is None or known[0] is not message:
+                known = self._ratios[id(message)] = message, self._ratio(messages, index)
+            scale, seen = max(scale, known[1]), seen + 1
+            if seen == CALIBRATING:
+                break
+        return scale
+
+    def _learn(self, error: ContextOverflowError, usage: ContextUsage) -> int | None:
+        """Remember what a refusal says about the window and the tokenizer. Returns the limit that it names."""
+        if cuts_silently(usage.model) and error.limit == usage.window:  # our own refusal
+            return error.limit
+        setting = self._measure_messages((), 1.0, False).tokens
+        if error.tokens is not None:
+            ratio = error.tokens / max(1, setting + size(self.messages()))
+            self._refused_scale = min(MOST_SCALE, max(self._refused_scale, ratio))
+        usage.client.refused(usage.model, error.limit or max(1, usage.tokens - 1))
+        return error.limit
+
+    def _count(self, usage: Usage, cost: float | None) -> None:
+        self._spent = True
+        self._spend(usage, cost)
 
     def _is_due(self, compactor: Compactor, usage: ContextUsage) -> bool:
         try:
@@ -136,23 +288,29 @@ class ContextWindow:
         return not task.cancelled() and task.result()
 
     async def _compact(self, compactor: Compactor, usage: ContextUsage) -> bool:
+        self._spent = False
         entries = _without_open_calls(sent(self._recorder.settled.messages))
         if compactor.compacts_ahead:
             self._recorder.emit(ev.Compacting, len(entries), usage.tokens)
         messages = [entry.message for entry in entries]
         try:
-            found = checked(await compactor.compact(messages, usage), messages)
+            async with asyncio.timeout(self._seconds_left()) as limit:
+                found = checked(await compactor.compact(messages, usage), messages)
             if found is None and not compactor.compacts_ahead:
                 return False
             if found is None:
-                return self._unchanged(usage, "There is nothing to shorten.")
+                return self._unchanged(usage, TOO_LITTLE if usage.overflows else "There is nothing to shorten.")
             return await self._replace(compactor, entries, messages, found, usage)
         except asyncio.CancelledError:
             self._unchanged(usage, "It was stopped.")
             raise
         except PlanckError as error:
+            self._failed = True
             return self._unchanged(usage, str(error))
         except Exception as error:  # noqa: BLE001 - the user's own compactor: the conversation goes on without it
+            self._failed = True
+            if isinstance(error, TimeoutError) and limit.expired():
+                return self._unchanged(usage, "The time was up before there was a summary.")
             return self._unchanged(usage, f"The compactor failed: {type(error).__name__}: {error}")
 
     async def _replace(
@@ -167,12 +325,13 @@ class ContextWindow:
             self._recorder.emit(ev.Compacting, len(entries), usage.tokens)
         kept = [entries[place].id for place in places(found.kept, messages) or ()]
         newest = max((entry.id for entry in entries), default=0)
-        self._spend(found.usage, found.cost)
+        if not self._spent:
+            self._spend(found.usage, found.cost)
         summary_id = await self._recorder.append_summary(
             found.summary, lambda now: [*kept, *(entry.id for entry in sent(now) if entry.id > newest)]
         )
         self._trim_to = None
-        self._recorder.emit(ev.Compacted, summary_id, usage.tokens, self._measure().tokens)
+        self._recorder.emit(ev.Compacted, summary_id, usage.tokens, self.usage().tokens)
         return True
 
     def _unchanged(self, usage: ContextUsage, reason: str) -> bool:

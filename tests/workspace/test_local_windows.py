@@ -1,0 +1,106 @@
+"""Long conversations with local servers: all prompts are answered, and no request is longer than the window."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.llama import llama_server
+from support.loopback import Exchange, Handler, serving
+
+from planck_nb import Config, Workspace
+from planck_nb.base.errors import PromptTooLongError
+
+WINDOW = 8_192
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llama_server(tmp_path_factory.mktemp("llama"), window=4_096) as url:
+        yield url
+
+
+def workspace(folder: Path) -> Workspace:
+    return Workspace(Config.load(environment={}, directory=folder, trust=True))
+
+
+def ollama(sizes: list[int], characters_per_token: float, *, counts: bool) -> Handler:
+    """A server of Ollama that measures each request, and writes no summaries that are shorter than asked for."""
+
+    async def answer(exchange: Exchange) -> None:
+        if exchange.path == "/api/show":
+            facts = {"model_info": {"general.architecture": "x", "x.context_length": WINDOW}}
+            await exchange.answer("200 OK", json.dumps(facts))
+            return
+        assert exchange.body["options"]["num_ctx"] == WINDOW
+        messages = exchange.body["messages"]
+        size = int(sum(len(message["content"]) for message in messages) / characters_per_token)
+        sizes.append(size)
+        last = {"message": {"role": "assistant", "content": "Noted."}, "done": True, "done_reason": "stop"}
+        if counts:
+            last |= {"prompt_eval_count": size, "eval_count": 2}
+        await exchange.answer("200 OK", json.dumps(last) + "\n", "application/x-ndjson")
+
+    return answer
+
+
+@pytest.mark.parametrize(("characters_per_token", "counts"), [(4.0, False), (3.6, False), (1.0, True), (2.0, True)])
+async def test_no_request_is_longer_than_the_window_of_ollama(
+    tmp_path: Path, characters_per_token: float, counts: bool
+) -> None:
+    sizes: list[int] = []
+    dice = random.Random(7)
+    async with serving(ollama(sizes, characters_per_token, counts=counts)) as host, workspace(tmp_path) as space:
+        agent = space.add_agent("main", model=await space.find_model("ollama:qwen", base_url=host.url))
+        for turn in range(24):
+            if turn == 12:
+                await space.fork()
+                agent = space.agent("main")
+            length = int(dice.uniform(0.05, 0.5) * WINDOW * characters_per_token)
+            prompt = f"Prompt {turn} tells about the weather in many words. " * (length // 50 + 1)
+            assert (await agent.prompt(prompt[:length])).text == "Noted."
+        assert agent.model.context_window == WINDOW
+        session = space.session.id
+        await space.resume()  # another session, so that this one can be resumed
+        await space.resume(session)
+        assert (await space.agent("main").prompt("and now?")).text == "Noted."
+    assert max(sizes) <= WINDOW
+
+
+async def test_a_prompt_that_ollama_would_cut_is_set_aside_without_being_sent(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    async with serving(ollama(sizes, 4.0, counts=True)) as host, workspace(tmp_path) as space:
+        agent = space.add_agent("main", model=await space.find_model("ollama:qwen", base_url=host.url))
+        with pytest.raises(PromptTooLongError, match="8,192 tokens"):
+            await agent.prompt("far too long " * 5_000)
+        assert sizes == []
+        assert (await agent.prompt("and now?")).text == "Noted."
+
+
+async def test_every_prompt_to_llama_cpp_is_answered_also_after_fork_and_resume(tmp_path: Path, llama: str) -> None:
+    """Its tokenizer needs one token for each character, four times as many as estimated; its summaries are empty."""
+    dice = random.Random(3)
+
+    def prompt() -> str:
+        return ("The weather in Paris matters. " * 100)[: dice.randint(500, 2_800)]
+
+    async with workspace(tmp_path) as space:
+        agent = space.add_agent("main", model=await space.find_model("llama_cpp:default", base_url=llama))
+        assert agent.model.context_window == 4_096
+        for _ in range(5):
+            assert "get_weather" in (await agent.prompt(prompt())).text
+        await space.fork()
+        assert space.agent("main").model.context_window == 4_096
+        assert "get_weather" in (await space.agent("main").prompt(prompt())).text
+        session = space.session.id
+    async with workspace(tmp_path) as space:
+        await space.resume(session)
+        agent = space.agent("main")
+        assert agent.model.context_window == 4_096
+        assert "get_weather" in (await agent.prompt(prompt())).text
+        with pytest.raises(PromptTooLongError, match="4,096"):
+            await agent.prompt("The weather in Paris matters. " * 200)
+        assert "get_weather" in (await agent.prompt(prompt())).text
