@@ -168,9 +168,11 @@ export interface Spent {
   /** US dollars; null until a reply was counted, and from the first reply without a price. */
   readonly cost: number | null;
   readonly counted: boolean;
+  /** Whether these are the least that was taken, because a reply was stopped before it was counted. */
+  readonly estimated: boolean;
 }
 
-const NOTHING_SPENT: Spent = { input: 0, output: 0, cost: null, counted: false };
+const NOTHING_SPENT: Spent = { input: 0, output: 0, cost: null, counted: false, estimated: false };
 
 const NO_USAGE: ev.Usage = {
   input_tokens: 0,
@@ -535,7 +537,7 @@ function toolResults(agent: AgentState, { content }: ev.ToolResultMessage, time:
 }
 
 function usageCounted(agent: AgentState, event: ev.UsageDelta): AgentState {
-  const { input, output, cost, counted } = agent.spent;
+  const { input, output, cost, counted, estimated } = agent.spent;
   return {
     ...agent,
     usage: event.total,
@@ -546,6 +548,7 @@ function usageCounted(agent: AgentState, event: ev.UsageDelta): AgentState {
       output: output + event.delta.output_tokens,
       cost: event.cost === null || (counted && cost === null) ? null : (cost ?? 0) + event.cost,
       counted: true,
+      estimated: estimated || event.estimated === true,
     },
   };
 }

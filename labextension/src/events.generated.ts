@@ -106,6 +106,7 @@ export interface UsageDelta extends EventBase {
   readonly total_cost: number | null;
   readonly context_tokens: number;
   readonly type: 'usage_delta';
+  readonly estimated: boolean;
 }
 
 export interface ToolStart extends EventBase {
@@ -279,6 +280,8 @@ export interface AssistantMessage {
   readonly error?: string | null;
   readonly api?: string;
   readonly type: 'assistant';
+  readonly estimated: boolean | null;
+  readonly set_aside: readonly number[] | null;
 }
 
 export interface CallDisplay {

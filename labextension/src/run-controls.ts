@@ -79,7 +79,7 @@ export class RunControls {
     setText(this.step, approvals > 0 ? `${approvals} ${approvals === 1 ? 'approval' : 'approvals'}` : step === 0 ? '' : `step ${step}`);
     setText(this.input, spent.counted ? `${count(spent.input)} in` : '');
     setText(this.output, spent.counted ? `${count(spent.output)} out` : '');
-    setText(this.cost, spent.cost === null ? '' : dollars(spent.cost));
+    setText(this.cost, spent.cost === null ? '' : `${spent.estimated ? 'at least ' : ''}${dollars(spent.cost)}`);
   }
 
   tick(run: Run, now: number): void {

@@ -84,6 +84,7 @@ export function spentOf(run: Run): Spent {
     output: sum((spent) => spent.output),
     cost: priced ? sum((spent) => spent.cost ?? 0) : null,
     counted: counted.length > 0,
+    estimated: counted.some((spent) => spent.estimated),
   };
 }
 

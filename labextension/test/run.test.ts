@@ -44,7 +44,7 @@ test('agents keep their own state, and their items stand in the order in which t
     ['a', 'The text so far is kept.'],
   ]);
   assert.deepEqual([...run.agents.values()].map((agent) => agent.status), ['idle', 'streaming']);
-  assert.deepEqual(spentOf(run), { input: 20, output: 4, cost: 0.75, counted: true });
+  assert.deepEqual(spentOf(run), { input: 20, output: 4, cost: 0.75, counted: true, estimated: false });
   assert.deepEqual([stepOf(run), timesOf(run)], [2, { since: 0, until: null }]);
   assert.equal(statusOf(run), 'b: Writing');
   assert.equal(statusOf(foldAll(run, [start('a')])), '2 agents running');

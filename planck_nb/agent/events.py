@@ -246,6 +246,8 @@ class UsageDelta(EventBase):
         cost: US dollars for the reply, None if its price is unknown.
         total_cost: US dollars for the agent so far, None until a price was known.
         context_tokens: Tokens of the model's context window that the conversation fills now.
+        estimated: Whether `delta` and `cost` are the least that the reply took, partly estimated, because it was
+            stopped before its provider had counted it.
     """
 
     delta: Usage
@@ -254,6 +256,7 @@ class UsageDelta(EventBase):
     total_cost: float | None
     context_tokens: int = 0
     type: Literal["usage_delta"] = "usage_delta"
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,11 +84,14 @@ class EventRecorder:
         """Like `emit`, and return once the event is durable."""
         await self._log.keep(self._publish(kind(*self._next(kind), *payload, **named)))
 
-    def add_usage(self, usage: Usage, cost: float | None, context_tokens: int) -> None:
+    def add_usage(
+        self, usage: Usage, cost: float | None, context_tokens: int, *, estimated: bool | None = False
+    ) -> None:
         """Add tokens and US dollars to the agent's totals."""
         state = self.settled
         total_cost = state.cost if cost is None else (state.cost or 0.0) + cost
-        self.emit(ev.UsageDelta, usage, state.usage + usage, cost, total_cost, context_tokens)
+        total = state.usage + usage
+        self.emit(ev.UsageDelta, usage, total, cost, total_cost, context_tokens, estimated=bool(estimated))
 
     async def append(self, message: Message) -> None:
         """Make the message durable, then part of the conversation."""

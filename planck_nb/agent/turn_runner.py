@@ -157,7 +157,7 @@ class TurnRunner:
         """Count a reply that was stopped before anything of it arrived, and is not part of the conversation."""
         usage = partial.usage or Usage()
         self._budget.spend(usage.total_tokens, partial.cost or 0.0)
-        self._recorder.add_usage(usage, partial.cost, self._recorder.settled.context_tokens)
+        self._recorder.add_usage(usage, partial.cost, self._recorder.settled.context_tokens, estimated=True)
 
     def count(self, reply: AssistantMessage) -> None:
         """Count a reply, complete or partial; one without usage adds an estimate to the limits only."""
@@ -170,7 +170,8 @@ class TurnRunner:
             self._cost = (self._cost or 0.0) + reply.cost
         if reply.usage is not None:
             self.usage += reply.usage
-            self._recorder.add_usage(reply.usage, reply.cost, reply.usage.total_tokens)
+            tokens = reply.usage.total_tokens
+            self._recorder.add_usage(reply.usage, reply.cost, tokens, estimated=reply.estimated)
 
     def seconds_left(self) -> float | None:
         """How long the turn may still take, None without a limit."""

@@ -35,7 +35,8 @@ kept AS (
     SELECT agent_id, turn, CASE WHEN provider = '' THEN model ELSE provider || ':' || model END AS model,
         count(*) AS replies, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
         sum(cache_read_tokens) AS cache_read_tokens, sum(cache_write_tokens) AS cache_write_tokens,
-        sum(thinking_tokens) AS thinking_tokens, sum(cost_usd) AS cost_usd
+        sum(thinking_tokens) AS thinking_tokens, sum(cost_usd) AS cost_usd,
+        count(*) FILTER (data->>'$.estimated' = 'true') AS estimated
     FROM messages WHERE session_id = $session AND role = 'assistant' AND id > $copied GROUP BY ALL
 ),
 sums AS (SELECT agent_id, model, sum(columns(* EXCLUDE (agent_id, model, turn))) FROM kept GROUP BY agent_id, model),
@@ -54,7 +55,7 @@ gone AS (
 said AS (SELECT agent_id, turn, prompt FROM turns WHERE session_id = $session),
 known AS (SELECT agent_id, name FROM agents WHERE session_id = $session)
 SELECT coalesce(name, agent_id) AS agent, agent_id, model, turn, prompt, replies::bigint AS replies,
-    columns('_tokens$')::bigint, cost_usd
+    columns('_tokens$')::bigint, cost_usd, coalesce(estimated, 0) > 0 AS estimated
 FROM (SELECT * FROM kept UNION ALL BY NAME SELECT * FROM gone)
     LEFT JOIN known USING (agent_id) LEFT JOIN said USING (agent_id, turn)
 ORDER BY turn NULLS LAST, agent, model, agent_id
@@ -128,7 +129,7 @@ class _Figure:
     tokens: int | None = None
     cost: float | None = None
     complete: bool = True
-    """Whether the cost of every reply is known."""
+    """Whether the cost of every reply is known, rather than the least that it was."""
     bar: bool = field(default=True)
 
 
@@ -142,9 +143,9 @@ def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _F
             figure.fresh += (read or 0) - cached
             figure.output += written or 0
             figure.tokens = figure.cached + figure.fresh + figure.output
-        if row["cost_usd"] is None:
+        if row["cost_usd"] is None or row["estimated"]:
             figure.complete = False
-        else:
+        if row["cost_usd"] is not None:
             figure.cost = (figure.cost or 0.0) + row["cost_usd"]
     return figure
 

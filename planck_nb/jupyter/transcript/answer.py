@@ -35,11 +35,13 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, promp
     ending = _Ending()
     usage: Usage | None = None
     cost: float | None = None
+    estimated = False
     for event in events:
         ending.follow(event)
         if event.type == "usage_delta":
             usage = (usage or Usage()) + event.delta
             cost = cost if event.cost is None else (cost or 0.0) + event.cost
+            estimated = estimated or event.estimated
     return Transcript(
         agent,
         model,
@@ -52,6 +54,7 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, promp
         tuple(ending.warnings),
         ending.warning,
         tuple(_returned(events)),
+        estimated,
     )
 
 

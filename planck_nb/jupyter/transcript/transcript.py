@@ -52,6 +52,7 @@ class Transcript:
         warnings: Sentences on what could not be sent to the model as requested.
         warning: The sentence about an answer that was cut off, refused or is missing.
         returned: Prompts that were not sent, because the run was stopped.
+        estimated: Whether usage and cost are the least that the run took, because a reply was stopped.
     """
 
     agent: str
@@ -65,6 +66,7 @@ class Transcript:
     warnings: tuple[str, ...] = ()
     warning: str = ""
     returned: tuple[str, ...] = ()
+    estimated: bool = False
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -92,7 +94,7 @@ class Transcript:
     def figures(self) -> str:
         """The outcome, the tokens, the cost and the model, as one line."""
         tokens = None if self.usage is None else f"{count(self.usage.total_tokens)} tokens"
-        cost = None if self.cost is None else dollars(self.cost)
+        cost = None if self.cost is None else f"{'at least ' if self.estimated else ''}{dollars(self.cost)}"
         return " · ".join(encodable(figure) for figure in (self.outcome, tokens, cost, self.model) if figure)
 
     @property
