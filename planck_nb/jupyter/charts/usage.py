@@ -36,7 +36,7 @@ kept AS (
         count(*) AS replies, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
         sum(cache_read_tokens) AS cache_read_tokens, sum(cache_write_tokens) AS cache_write_tokens,
         sum(thinking_tokens) AS thinking_tokens, sum(cost_usd) AS cost_usd,
-        count(*) FILTER (data->>'$.estimated' = 'true') AS estimated
+        count(*) FILTER (stop_reason IN ('aborted', 'error')) AS estimated
     FROM messages WHERE session_id = $session AND role = 'assistant' AND id > $copied GROUP BY ALL
 ),
 sums AS (SELECT agent_id, model, sum(columns(* EXCLUDE (agent_id, model, turn))) FROM kept GROUP BY agent_id, model),
@@ -143,7 +143,7 @@ def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _F
             figure.fresh += (read or 0) - cached
             figure.output += written or 0
             figure.tokens = figure.cached + figure.fresh + figure.output
-        if row["cost_usd"] is None or row["estimated"]:
+        if row["cost_usd"] is None or row.get("estimated"):
             figure.complete = False
         if row["cost_usd"] is not None:
             figure.cost = (figure.cost or 0.0) + row["cost_usd"]
