@@ -78,12 +78,8 @@ class AgentSettings:
     def context(self, messages: Sequence[Message], model: Model | None = None) -> Context:
         """The request for these messages: the whole system prompt, the tools, and what the model can read of them."""
         messages = self.sendable.fit(messages, model or self.model)
-        identity = self.identity
-        prompt = full_system_prompt(
-            identity.name, identity.type, self.system_prompt, self.tools.values(), self.prompt_parts
-        )
         return Context(
-            system=prompt,
+            system=self._full_system_prompt(),
             messages=messages,
             tools=tool_specs(self.tools),
             cache=self.history_cache,
@@ -95,10 +91,17 @@ class AgentSettings:
 
         See `planck_nb.agent.context.tokens.context_tokens`.
         """
-        context = self.context(messages)
-        return context_tokens(context.messages, context.system, context.tools, scale=scale, counted=counted)
+        if counted:
+            messages = self.context(messages).messages
+        system, tools = self._full_system_prompt(), tool_specs(self.tools)
+        return context_tokens(messages, system, tools, scale=scale, counted=counted)
 
     def tokens_per_estimate(self, messages: Sequence[Message], index: int) -> float:
         """How many tokens the model counted for an estimated one before the reply at `index`."""
-        context = self.context(())
-        return tokens_per_estimate(messages, index, context.system, context.tools)
+        return tokens_per_estimate(messages, index, self._full_system_prompt(), tool_specs(self.tools))
+
+    def _full_system_prompt(self) -> str:
+        identity = self.identity
+        return full_system_prompt(
+            identity.name, identity.type, self.system_prompt, self.tools.values(), self.prompt_parts
+        )
