@@ -337,6 +337,13 @@ def test_nobody_is_asked_without_a_terminal(tmp_path: Path) -> None:
     assert not (tmp_path / "mark").exists()
 
 
+def test_a_background_run_says_when_it_goes_on(terminal: Terminal) -> None:
+    shown = terminal.run("%planck --background hello")
+    assert "In a terminal a background run goes on only while a cell runs" in shown
+    assert "I am the demo model" not in shown
+    assert "I am the demo model" in terminal.run("await _.wait()")
+
+
 def test_the_usual_prompt_works_as_well(folder: Path, tmp_path: Path) -> None:
     settings = {"PLANCK_NB_MODEL": "demo", "PLANCK_NB_DEMO_PACE": "0.02", "HOME": str(tmp_path)}
     with running_terminal(folder, **settings) as terminal:
