@@ -217,13 +217,13 @@ class _NetworkTransport(AiohttpTransport):
                 request.method,
                 request.url,
                 headers=request.headers,
-                stream=_Pieces(body),
+                stream=_PiecewiseBody(body),
                 extensions=request.extensions,
             )
         return await super().handle_async_request(request)
 
 
-class _Pieces(httpx.AsyncByteStream):
+class _PiecewiseBody(httpx.AsyncByteStream):
     """A body in pieces, which may be sent again."""
 
     def __init__(self, body: bytes) -> None:

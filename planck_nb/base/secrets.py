@@ -237,7 +237,7 @@ def _begun(text: str, value: str) -> int:
     return next((len(end) - at for at in range(len(end) - 1) if value.startswith(end[at:])), 0)
 
 
-class _Environment:
+class _EnvironmentSecrets:
     """The secrets of the environment, which are looked for again only when a variable has changed."""
 
     def __init__(self) -> None:
@@ -253,7 +253,7 @@ class _Environment:
         return found
 
 
-_environment = _Environment()
+_environment = _EnvironmentSecrets()
 
 
 def _passwords(value: str) -> Iterator[str]:
