@@ -50,7 +50,7 @@ export interface Queued extends EventBase {
   readonly prompt_id: string;
   readonly text: string;
   readonly steer: boolean;
-  readonly content?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly content?: readonly (TextPart | ImagePart | FilePart | VideoPart)[];
   readonly output?: Readonly<Record<string, unknown>> | null;
   readonly join: boolean;
   readonly type: 'queued';
@@ -374,8 +374,15 @@ export interface Usage {
 }
 
 export interface UserMessage {
-  readonly content?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly content?: readonly (TextPart | ImagePart | FilePart | VideoPart)[];
   readonly type: 'user';
   readonly sender_id: string | null;
   readonly sender_name: string | null;
+}
+
+export interface VideoPart {
+  readonly data: string | null;
+  readonly mime: string;
+  readonly url: string | null;
+  readonly type: 'video';
 }

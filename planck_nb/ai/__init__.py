@@ -37,6 +37,7 @@ from planck_nb.ai.messages import (
     Usage,
     UserMessage,
     UserPart,
+    VideoPart,
     decode_message,
     encode_message,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "UsageUpdate",
     "UserMessage",
     "UserPart",
+    "VideoPart",
     "WireRequest",
     "add_models",
     "complete",

@@ -88,7 +88,7 @@ def _characters_of_part(part: Part) -> int:
     match part.type:
         case "text" | "thinking":
             return len(part.text)
-        case "image" | "file":
+        case "image" | "file" | "video":
             return len(part.data or "")
         case "tool_call":
             return sum(len(value) for value in part.args.values() if isinstance(value, str))

@@ -122,6 +122,32 @@ class FilePart:
         _set(self, data=_as_base64(data), mime=mime, name=name, url=url, type=type)
 
 
+@dataclass(frozen=True, slots=True)
+class VideoPart:
+    """A video, by its bytes or by its address. Gemini models accept videos; others refuse them with a sentence.
+
+    Args:
+        data: The bytes, or their base64 text, which is what the attribute holds.
+        mime: The media type.
+        url: An address that the provider may fetch the video from, in place of `data`, such as that of a file that was
+            uploaded, or of a public YouTube video.
+    """
+
+    data: str | None = None
+    mime: str = "video/mp4"
+    url: str | None = None
+    type: Literal["video"] = "video"
+
+    def __init__(
+        self,
+        data: str | bytes | None = None,
+        mime: str = "video/mp4",
+        url: str | None = None,
+        type: Literal["video"] = "video",  # noqa: A002 - the tag
+    ) -> None:
+        _set(self, data=_as_base64(data), mime=mime, url=url, type=type)
+
+
 def _set(part: object, **values: object) -> None:
     """Fill a frozen value from its own constructor."""
     for name, value in values.items():
@@ -152,13 +178,13 @@ class ToolResultPart:
     type: Literal["tool_result"] = "tool_result"
 
 
-UserPart: TypeAlias = TextPart | ImagePart | FilePart
+UserPart: TypeAlias = TextPart | ImagePart | FilePart | VideoPart
 """A part of a user's message."""
 
 AssistantPart: TypeAlias = TextPart | ThinkingPart | ToolCallPart
 """A part of a model's message."""
 
-Part: TypeAlias = TextPart | ImagePart | FilePart | ThinkingPart | ToolCallPart | ToolResultPart
+Part: TypeAlias = TextPart | ImagePart | FilePart | VideoPart | ThinkingPart | ToolCallPart | ToolResultPart
 """Any part of any message."""
 
 
@@ -208,7 +234,7 @@ def as_parts(content: str | Sequence[UserPart]) -> tuple[UserPart, ...]:
         raise _no_content(content)
     parts = tuple(content)
     for part in parts:
-        if not isinstance(part, (TextPart, ImagePart, FilePart)):
+        if not isinstance(part, (TextPart, ImagePart, FilePart, VideoPart)):
             raise _no_content(part)
     return parts
 
@@ -216,7 +242,7 @@ def as_parts(content: str | Sequence[UserPart]) -> tuple[UserPart, ...]:
 def _no_content(found: object) -> UsageError:
     return UsageError(
         f"A user's message cannot hold a value of type {type(found).__name__}; "
-        "write text, or a list of TextPart, ImagePart and FilePart."
+        "write text, or a list of TextPart, ImagePart, FilePart and VideoPart."
     )
 
 
@@ -230,7 +256,7 @@ class UserMessage:
         sender_name: The name of that agent.
 
     Raises:
-        UsageError: The content is neither text nor a sequence of text, image and file parts.
+        UsageError: The content is neither text nor a sequence of text, image, file and video parts.
     """
 
     content: tuple[UserPart, ...]

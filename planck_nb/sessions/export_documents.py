@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from html import escape
 
-from planck_nb.ai.messages import FilePart, ImagePart, Message, Part
+from planck_nb.ai.messages import FilePart, ImagePart, Message, Part, VideoPart
 from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
@@ -41,7 +41,7 @@ class _ExportBlock:
     kind: str
     text: str
     label: str = ""
-    media: ImagePart | FilePart | None = None
+    media: ImagePart | FilePart | VideoPart | None = None
 
     @property
     def image(self) -> str:
@@ -73,6 +73,8 @@ def _part_blocks(part: Part) -> Iterator[_ExportBlock]:
                 yield from _part_blocks(image)
         case "image":
             yield _ExportBlock("media", part.url or "image", media=part)
+        case "video":
+            yield _ExportBlock("media", part.url or "video", media=part)
         case "file":
             yield _ExportBlock("media", part.url or part.name, media=part)
 

@@ -82,6 +82,8 @@ def _short_part(part: UserPart) -> UserPart:
             return replace(part, text=head_and_tail(part.text, characters=EXCERPT))
         case "image":
             return TextPart("[An image was left out to make room.]")
+        case "video":
+            return TextPart("[A video was left out to make room.]")
         case "file":
             return TextPart(f"[The file {part.name} was left out to make room.]")
 

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planck_nb.agent.calling.image_check import checked, placeholder, unreadable_by
-from planck_nb.ai.messages import ImagePart, Message, TextPart, ToolResultMessage, ToolResultPart, UserMessage, UserPart
+from planck_nb.ai.dialects.request_checks import watches
+from planck_nb.ai.messages import (
+    ImagePart,
+    Message,
+    TextPart,
+    ToolResultMessage,
+    ToolResultPart,
+    UserMessage,
+    UserPart,
+    VideoPart,
+)
 from planck_nb.ai.models import Model
 
 
@@ -65,6 +75,8 @@ class SendableHistory:
                 return TextPart(self._left_out(part, model, "because the model cannot look at images"))
             problem = unreadable_by(part, model.provider)
             return TextPart(self._left_out(part, model, problem)) if problem else checked(part)[0]
+        if isinstance(part, VideoPart) and answered and not watches(model):
+            return TextPart(f"[video {part.url or part.mime}: left out, because the model cannot watch videos]")
         return part
 
     def _result(self, result: ToolResultPart, model: Model) -> ToolResultPart:

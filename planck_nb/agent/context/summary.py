@@ -157,6 +157,8 @@ def _rendered(parts: Iterable[Part]) -> Iterator[str]:
                 yield f"Tool result ({part.name}{failed}): {_bounded(part.text, MAX_RESULT)}{pictures}"
             case "image":
                 yield "[image]"
+            case "video":
+                yield "[video]"
             case "file":
                 yield f"[file {part.name}]"
             case "thinking":

@@ -16,6 +16,9 @@ IMAGE_TOKENS = 1_500
 FILE_TOKENS = 6_000
 """The estimate for a document: two or three pages of a PDF, each read as text and as an image."""
 
+VIDEO_TOKENS = 18_000
+"""The estimate for a video: a minute of it, as Gemini counts it, with its sound."""
+
 FRAME_TOKENS = 4
 """The estimate for the markup around each message, tool call and tool result."""
 
@@ -191,6 +194,8 @@ def _estimate_part(part: Part) -> int:
             return IMAGE_TOKENS
         case "file":
             return FILE_TOKENS
+        case "video":
+            return VIDEO_TOKENS
 
 
 def _json(data: JsonObject) -> str:

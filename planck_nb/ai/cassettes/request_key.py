@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from planck_nb.ai.messages import AssistantPart, FilePart, ImagePart, Message, ToolResultPart, UserPart
+from planck_nb.ai.messages import AssistantPart, FilePart, ImagePart, Message, ToolResultPart, UserPart, VideoPart
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.json_types import JsonObject
@@ -76,7 +76,7 @@ def _part(part: UserPart | AssistantPart | ToolResultPart, ordinals: _Ordinals) 
     match part.type:
         case "text" | "thinking":
             return {"type": part.type, "text": part.text} if part.text else None
-        case "image" | "file":
+        case "image" | "file" | "video":
             return _media(part)
         case "tool_call":
             call: JsonObject = {"type": part.type, "id": ordinals.begin(part.id), "name": part.name, "args": part.args}
@@ -92,7 +92,7 @@ def _part(part: UserPart | AssistantPart | ToolResultPart, ordinals: _Ordinals) 
             return {**result, "images": [_media(image) for image in part.images]} if part.images else result
 
 
-def _media(part: ImagePart | FilePart) -> JsonObject:
+def _media(part: ImagePart | FilePart | VideoPart) -> JsonObject:
     data: JsonObject = {"type": part.type, "mime": part.mime}
     if part.type == "file":
         data["name"] = part.name

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from planck_nb.ai.dialect import Decoder, Pause, WireRequest
 from planck_nb.ai.dialects.anthropic_options import add_options, binds_to_tools, is_vendor, version_for
 from planck_nb.ai.dialects.json_wire import index_of, read_object, text_of, write_json
-from planck_nb.ai.dialects.request_checks import check_media, unreadable
+from planck_nb.ai.dialects.request_checks import check_media, no_video, unreadable
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.dialects.tool_fields import wire_tools
 from planck_nb.ai.encoded_history import encode_history
@@ -170,6 +170,8 @@ def _block(part: Part, model: Model) -> JsonObject | None:
     match part.type:
         case "image":
             return _image(part, model)
+        case "video":
+            raise no_video(model)
         case "file":
             return _document(part, model)
         case "tool_result":

@@ -39,6 +39,7 @@ from planck_nb.ai.messages import (
     ToolCallPart,
     ToolResultMessage,
     UserPart,
+    VideoPart,
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import PreparedMessage
@@ -203,7 +204,7 @@ def _user_part(model: Model, part: UserPart) -> JsonObject:
     return _media(part)
 
 
-def _media(part: ImagePart | FilePart) -> JsonObject:
+def _media(part: ImagePart | FilePart | VideoPart) -> JsonObject:
     if part.data is not None:
         return {"inlineData": {"mimeType": part.mime, "data": part.data}}
     return {"fileData": {"mimeType": part.mime, "fileUri": part.url}}

@@ -30,6 +30,7 @@ from planck_nb.ai.messages import (
     StopReason,
     ToolResultPart,
     UserPart,
+    VideoPart,
 )
 from planck_nb.ai.models import Model
 from planck_nb.ai.portable_history import PreparedMessage
@@ -166,8 +167,8 @@ def _content(model: Model, part: UserPart) -> JsonObject:
     return _media(part)
 
 
-def _media(part: ImagePart | FilePart) -> JsonObject:
-    kind = "image" if part.type == "image" else "document"
+def _media(part: ImagePart | FilePart | VideoPart) -> JsonObject:
+    kind = "document" if part.type == "file" else part.type
     place = {"uri": part.url} if part.data is None else {"data": part.data}
     return {"type": kind, "mime_type": part.mime, **place}
 

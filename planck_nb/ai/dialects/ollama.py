@@ -13,6 +13,7 @@ from typing import Literal
 
 from planck_nb.ai.dialect import Decoder, WireRequest
 from planck_nb.ai.dialects.json_wire import read_object, text_of, write_json
+from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts
 from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
 from planck_nb.ai.encoded_history import encode_history
@@ -117,6 +118,8 @@ def _messages(
 def _user(message: UserMessage, model: Model) -> JsonObject:
     images: list[ImagePart] = []
     for part in message.content:
+        if part.type == "video":
+            raise no_video(model)
         if part.type == "file":
             raise UnsupportedFeatureError(
                 f"Ollama does not accept files, so {part.name} cannot be sent to {model}; send its text instead."

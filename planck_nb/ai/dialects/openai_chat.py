@@ -24,6 +24,7 @@ from planck_nb.ai.dialects.openai_common import (
     output_format,
     reasons,
 )
+from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
 from planck_nb.ai.encoded_history import encode_history
@@ -130,6 +131,8 @@ def _content(model: Model, part: UserPart) -> JsonObject:
             return {"type": "text", "text": part.text}
         case "image":
             return {"type": "image_url", "image_url": {"url": address(model, part)}}
+        case "video":
+            raise no_video(model)
         case "file":
             if part.url:
                 raise UnsupportedFeatureError(

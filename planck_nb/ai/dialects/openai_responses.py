@@ -26,6 +26,7 @@ from planck_nb.ai.dialects.openai_common import (
     output_format,
     reasons,
 )
+from planck_nb.ai.dialects.request_checks import no_video
 from planck_nb.ai.dialects.token_counts import TokenCounts, table
 from planck_nb.ai.dialects.tool_fields import add_extra, wire_tools
 from planck_nb.ai.encoded_history import encode_history
@@ -134,6 +135,8 @@ def _input(model: Model, part: UserPart) -> JsonObject:
             return {"type": "input_text", "text": part.text}
         case "image":
             return {"type": "input_image", "image_url": address(model, part), "detail": "auto"}
+        case "video":
+            raise no_video(model)
         case "file" if part.url:
             return {"type": "input_file", "file_url": address(model, part)}
         case "file":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planck_nb.ai.messages import FilePart, ImagePart
+from planck_nb.ai.messages import FilePart, ImagePart, VideoPart
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import ToolSpec
 from planck_nb.base.errors import UnsupportedFeatureError, did_you_mean
@@ -13,14 +13,28 @@ TOOL_CHOICES = frozenset({"auto", "none", "required"})
 """The values of `tool_choice` other than the name of a tool."""
 
 
-def check_media(model: Model, part: ImagePart | FilePart) -> None:
-    """Raise `UnsupportedFeatureError` for an image or a file that the model does not accept, or that is empty."""
+def check_media(model: Model, part: ImagePart | FilePart | VideoPart) -> None:
+    """Raise `UnsupportedFeatureError` for media that the model does not accept, and for empty media."""
     if part.type == "image" and not model.takes("image"):
         raise UnsupportedFeatureError(f"{model} cannot look at images; leave them out or choose another model.")
     if part.type == "file" and part.mime == "application/pdf" and not model.takes("pdf"):
         raise unreadable(model, part)
+    if part.type == "video" and not watches(model):
+        raise no_video(model)
     if not part.url and part.data is None:
         raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; pass one of them.")
+
+
+def watches(model: Model) -> bool:
+    """Whether videos can be sent to the model: only Google's formats have them."""
+    return model.provider == "google"
+
+
+def no_video(model: Model) -> UnsupportedFeatureError:
+    """The error for a video that the model's wire format cannot send."""
+    return UnsupportedFeatureError(
+        f"{model} cannot watch videos; choose a Gemini model, or send some of the frames as images."
+    )
 
 
 def unreadable(model: Model, part: FilePart) -> UnsupportedFeatureError:
