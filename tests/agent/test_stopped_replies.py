@@ -62,11 +62,7 @@ async def test_a_reply_that_is_stopped_while_a_call_is_written_is_charged() -> N
     assert reply.usage is not None
     assert reply.usage.input_tokens == INPUT
     assert reply.usage.output_tokens > 1
-    assert [event.estimated for event in await events(run) if event.type == "usage_delta"] == [True]
-
-
-async def events(run: object) -> list[object]:
-    return [event async for event in run]  # type: ignore[attr-defined]
+    assert [event.estimated async for event in run if event.type == "usage_delta"] == [True]
 
 
 async def test_a_session_is_never_over_its_limit_by_more_than_one_request() -> None:
