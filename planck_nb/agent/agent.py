@@ -279,18 +279,6 @@ class Agent:
         self._runner.emit_changed()
 
     @property
-    def on_compact(self) -> Compactor | None:
-        """What shortens the conversation from the next request on; set it to a `Compactor`, a function or None.
-
-        A session stores the name of the one that the agent was created with.
-        """
-        return self._runner.window.compactor
-
-    @on_compact.setter
-    def on_compact(self, compactor: Compactor | Callable[..., object] | None) -> None:
-        self._runner.window.compactor = None if compactor is None else as_compactor(compactor)
-
-    @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that the model can call."""
         return tuple(self._setup.tools.values())
@@ -657,7 +645,12 @@ def forget_queued(agent: Agent, prompt_id: str) -> None:
 
 def compactor_of(agent: Agent) -> Compactor | None:
     """The agent's compactor, for an agent that continues in another session."""
-    return agent.on_compact
+    return agent._runner.window.compactor  # noqa: SLF001 - as above
+
+
+def use_compactor(agent: Agent, compactor: Compactor) -> None:
+    """Let the agent use another compactor from its next request on."""
+    agent._runner.window.compactor = compactor  # noqa: SLF001 - as above
 
 
 def _prompt_of(content: str | Sequence[UserPart]) -> UserMessage:

@@ -17,6 +17,7 @@ from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, HistoryCache, Options
 from planck_nb.ai.shortcuts import default_client
+from planck_nb.base.aio import has_running_loop
 
 
 @dataclass
@@ -52,7 +53,9 @@ class AgentSettings:
 
     @property
     def client(self) -> Client:
-        """The client to ask models with."""
+        """The client to ask models with; outside an event loop one that can look up what is known of a model."""
+        if self.own_client is None and not has_running_loop():
+            return Client()
         return self.own_client or default_client()
 
     def add_tool(self, tool: Tool) -> bool:

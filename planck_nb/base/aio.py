@@ -50,6 +50,15 @@ class LoopLock:
         self._lock.release()
 
 
+def has_running_loop() -> bool:
+    """Whether this thread runs an event loop now."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether this thread runs the event loop now."""
     try:

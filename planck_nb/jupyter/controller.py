@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from planck_nb.agent.agent import Agent, compactor_of
+from planck_nb.agent.agent import Agent, compactor_of, use_compactor
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.jupyter import namespace as notebook
@@ -180,7 +180,7 @@ class Controller:
         else:
             agent = before
         if before is not None and "compactor" in options:
-            agent.on_compact = self.workspace.compactor(options["compactor"])
+            use_compactor(agent, self.workspace.compactor(options["compactor"]))
         if model is not None and agent.model != model:
             agent.model = model
         self.current = name

@@ -26,6 +26,9 @@ def last_used_first(sessions: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
 
     Args:
         sessions: The sessions.
+
+    Returns:
+        The same sessions in that order, each when the iterator reaches it.
     """
     files = sorted(((_modified(session), session) for session in sessions), key=lambda pair: -pair[0])
     read: list[tuple[float, float, str, SessionInfo]] = []

@@ -19,11 +19,11 @@ from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.session_settings import KEY, SessionSettings
-from planck_nb.workspace.session_store import SessionStore
 from planck_nb.workspace.stored_agents import LiveAgent
 from planck_nb.workspace.toolbox import Toolbox
 from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.unanswered_prompts import UnansweredPrompts
+from planck_nb.workspace.workspace_sessions import WorkspaceSessions
 
 REPLAY = 10_000
 """Events of the session that are kept for late subscribers."""
@@ -39,7 +39,7 @@ class CurrentSession:
         client: Sends the requests to the models.
     """
 
-    def __init__(self, config: TrustedConfig, store: SessionStore, approvals: Approvals, client: Client) -> None:
+    def __init__(self, config: TrustedConfig, store: WorkspaceSessions, approvals: Approvals, client: Client) -> None:
         self._config = config
         self._store = store
         self._factory: AgentFactory | None = None

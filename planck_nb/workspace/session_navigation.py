@@ -26,10 +26,10 @@ from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.damage_notice import damage_notice
 from planck_nb.workspace.default_model import paced
-from planck_nb.workspace.session_store import SessionStore
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
 from planck_nb.workspace.stored_power import WAITING, StoredPower, left_out_sentence, read_power
 from planck_nb.workspace.trusted_config import TrustedConfig
+from planck_nb.workspace.workspace_sessions import WorkspaceSessions
 
 
 class SessionNavigation:
@@ -43,7 +43,7 @@ class SessionNavigation:
     """
 
     def __init__(
-        self, current: CurrentSession, config: TrustedConfig, store: SessionStore, compactors: Compactors
+        self, current: CurrentSession, config: TrustedConfig, store: WorkspaceSessions, compactors: Compactors
     ) -> None:
         self._compactors = compactors
         self._current = current

@@ -38,9 +38,9 @@ from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.folder_files import TrustedFile, directory_notice
 from planck_nb.workspace.session_navigation import SessionNavigation
-from planck_nb.workspace.session_store import SessionStore
 from planck_nb.workspace.toolbox import Toolbox
 from planck_nb.workspace.trusted_config import TrustedConfig, with_pace
+from planck_nb.workspace.workspace_sessions import WorkspaceSessions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class Workspace:
         if trust is not None and config is not None:
             loaded = with_pace(config.reload(trust=trust), config)
         self._config = TrustedConfig(loaded)
-        self._store = SessionStore(self._config, owner)
+        self._store = WorkspaceSessions(self._config, owner)
         approvals = Approvals(default_policy(loaded), loaded.approval_deadline, attendance=asyncio.Event())
         _remember_secrets(loaded)
         self._owns_client = client is None

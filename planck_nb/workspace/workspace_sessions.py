@@ -15,7 +15,7 @@ from planck_nb.tools.private_folders import make_private_folder
 from planck_nb.workspace.trusted_config import TrustedConfig
 
 
-class SessionStore:
+class WorkspaceSessions:
     """The directory of a workspace's sessions.
 
     Args:
