@@ -235,6 +235,12 @@ async def compact(notebook: Notebook, agent: Agent | None) -> Text:
     agent = agent or notebook.controller.agent()
     before = agent.estimate_tokens()
     if not await agent.compact():
+        window = agent.model.context_window
+        if window is not None and before > window:
+            return Text(
+                f"{agent.name} could not shorten its conversation of about {before:,} tokens to its context window of "
+                f"{window:,}; take prompts back with `%planck rewind`, or choose a model with a larger window."
+            )
         return Text(f"{agent.name} has nothing to shorten, or could not; the conversation stays as it was.")
     after = agent.estimate_tokens()
     return Text(f"{agent.name} continues from a summary: about {after:,} tokens instead of {before:,}.")
