@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -598,7 +599,12 @@ class Agent:
             True
         """
         added = () if content is None else (UserMessage(content),)
-        return self._runner.window.usage(added).tokens
+        window = self._runner.window
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # there is no client yet that knows more about the model
+            return self._setup.estimate_tokens([*window.messages(), *added])
+        return window.usage(added).tokens
 
 
 async def append_message(agent: Agent, message: UserMessage) -> None:
