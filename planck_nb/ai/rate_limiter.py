@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from bisect import insort
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -40,6 +39,12 @@ _CATCH_UP = 0.1
 _POLL = 0.5
 """The longest sleep in seconds of a waiting request, because the rate may rise while it sleeps."""
 
+_SHORTEST = 0.005
+"""The shortest one, because the rate grows faster than the time until a request passes when others are stuck."""
+
+_STUCK = 3 * _POLL
+"""Seconds after which a request that has not tried again, because its event loop is blocked, delays no other."""
+
 _REMEMBERED = 512
 
 
@@ -59,7 +64,7 @@ class RateLimiter:
         self._lock = threading.Lock()
         self._tickets = itertools.count()
         self._active: set[int] = set()
-        self._waiting: list[int] = []
+        self._waiting: dict[int, float] = {}  # when each last tried
         self._sent: deque[float] = deque(maxlen=_REMEMBERED)
         self._rate: float | None = None
         self._learned = 0.0
@@ -101,10 +106,10 @@ class RateLimiter:
         """Wait until the request may be sent. A caller that is cancelled leaves the queue."""
         try:
             while (seconds := self._claim(ticket)) > 0:
-                await sleep(min(seconds, _POLL))
+                await sleep(max(_SHORTEST, min(seconds, _POLL)))
         finally:
             with self._lock:
-                self._leave(ticket)
+                self._waiting.pop(ticket, None)
 
     def sent(self) -> float:
         """Count a request that is being sent; returns the time, to report its outcome with."""
@@ -178,20 +183,15 @@ class RateLimiter:
         blocked = max(0.0, self._blocked - now)
         if len(self._active) <= 1:  # a request that is alone waits for itself only
             return blocked
-        ahead = sum(other < ticket for other in self._waiting)
+        ahead = sum(other < ticket and now - tried < _STUCK for other, tried in self._waiting.items())
         return max(blocked, self._next - now) + ahead / rate
 
     def _claim(self, ticket: int) -> float:
         """The seconds to wait before the next try, 0 if the request may be sent now."""
         with self._lock:
             now = self._clock()
-            if ticket not in self._waiting:
-                insort(self._waiting, ticket)
+            self._waiting[ticket] = now
             wait = self._wait(ticket, now)
             if wait <= 0 and (rate := self._rate_at(now)) is not None:
                 self._next = max(self._next, now - _CATCH_UP) + 1 / rate
             return wait
-
-    def _leave(self, ticket: int) -> None:
-        if ticket in self._waiting:
-            self._waiting.remove(ticket)

@@ -52,6 +52,7 @@ class RequestAttempts:
         self._seconds = 0.0
         self._end: float | None = None
         self._sent = 0.0
+        self._answered = False
 
     def begin(self, *, continues: bool) -> None:
         """Begin a request, which continues a turn or does not, or the request for the rest of a message."""
@@ -78,9 +79,11 @@ class RequestAttempts:
             if self._end is not None:  # what it waits for others is not its own failure
                 self._end += self._policy.clock() - began
         self._sent = self._limiter.sent()
+        self._answered = False
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """The server has begun to answer."""
+        self._answered = True
         if self._request_info.replayed:
             return
         self._servers.reached(self._url)
@@ -107,8 +110,8 @@ class RequestAttempts:
     def _seconds_left(self, error: ProviderError) -> float:
         now = self._policy.clock()
         if self._end is None:
-            # An answer may have taken long. Not to reach the server has used up time already.
-            began = self._sent if isinstance(error, ProviderConnectionError) else now
+            # An answer may have taken long before it broke off. Not to reach the server has used up time already.
+            began = self._sent if isinstance(error, ProviderConnectionError) and not self._answered else now
             self._end = began + self._seconds
         return self._end - now
 

@@ -31,8 +31,9 @@ from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
 from planck_nb.ai.retry import Timeouts
 from planck_nb.ai.server_address import is_loopback, shown_url
-from planck_nb.base.aio import IdleTimer, within
+from planck_nb.base.aio import IdleTimer, is_running_here, within
 from planck_nb.base.errors import ConfigError
+from planck_nb.base.forks import call_in_forks
 from planck_nb.base.json_types import JsonObject
 
 _ENOUGH = 256 * 1024
@@ -196,15 +197,8 @@ class Transport:
 
     def __del__(self) -> None:
         # A loop that runs in another thread closes the connections there, through the guard.
-        if self._loop is not None and (not self._loop.is_running() or _is_running_here(self._loop)):
+        if self._loop is not None and (not self._loop.is_running() or is_running_here(self._loop)):
             self.discard()
-
-
-def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
 
 
 class _NetworkTransport(AiohttpTransport):
@@ -345,6 +339,5 @@ def _discard_all() -> None:
             transport.discard()
 
 
-if hasattr(os, "register_at_fork"):
-    # To close a connection in a forked process would end that of its parent.
-    os.register_at_fork(after_in_child=_transports.clear)
+# To close a connection in a forked process would end that of its parent.
+call_in_forks(_transports.clear)

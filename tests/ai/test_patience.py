@@ -6,7 +6,7 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -110,6 +110,22 @@ def test_a_request_is_sent_again_for_ten_seconds_and_within_a_turn_for_a_minute(
     assert waits == pytest.approx([retry.delay for retry in told])
     assert max(waits) <= 8.0
     assert len(server.times) < 16, "it does not flood the server"
+
+
+def test_an_answer_that_breaks_off_after_a_long_silence_is_requested_again() -> None:
+    class Silent(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            await asyncio.sleep(90)
+            raise httpx.ReadError("connection reset")
+            yield b""
+
+    def thinking(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Silent())
+
+    result, told, took = ask(Outage(1.0, thinking), AFTER_TOOLS)
+    assert result == "Hello"
+    assert len(told) == 1
+    assert 90 < took < 100
 
 
 def test_delays_are_not_the_same_for_all() -> None:

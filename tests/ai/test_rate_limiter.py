@@ -212,6 +212,37 @@ def test_cancelled_requests_do_not_hold_up_the_others() -> None:
     assert virtually(main) < 5
 
 
+def test_a_request_whose_event_loop_is_blocked_does_not_hold_up_the_others() -> None:
+    async def main() -> tuple[float, int]:
+        clock = asyncio.get_running_loop().time
+        limiter = RateLimiter(clock)
+        stuck, other = limiter.ticket(), limiter.ticket()
+        limiter.refused(limiter.sent(), None)
+        sleeping = asyncio.Event()
+
+        async def blocked(_seconds: float) -> None:
+            sleeping.set()
+            await asyncio.Event().wait()
+
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            await asyncio.sleep(seconds)
+
+        await limiter.wait(limiter.ticket(), asyncio.sleep)  # the next ones have to wait
+        holding = asyncio.create_task(limiter.wait(stuck, blocked))
+        await sleeping.wait()
+        start = clock()
+        await limiter.wait(other, sleep)
+        holding.cancel()
+        return clock() - start, len(waits)
+
+    took, tries = virtually(main)
+    assert took < 5
+    assert tries < 100
+
+
 def test_threads_and_loops_share_one_limiter() -> None:
     limiter = RateLimiter(time.monotonic)
     tickets = [limiter.ticket() for _ in range(60)]
