@@ -115,9 +115,10 @@ def test_a_request_is_sent_again_for_ten_seconds_and_within_a_turn_for_a_minute(
 def test_an_answer_that_breaks_off_after_a_long_silence_is_requested_again() -> None:
     class Silent(httpx.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            await asyncio.sleep(90)
+            for piece in (b": thinking\n\n",) * 2:
+                yield piece
+                await asyncio.sleep(45)
             raise httpx.ReadError("connection reset")
-            yield b""
 
     def thinking(_request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Silent())
