@@ -517,7 +517,7 @@ class Agent:
         Raises:
             AgentError: If the agent has no compactor.
         """
-        return await self._runner.window.compact()
+        return await self._runner.compact()
 
     async def checkpoint(self, summary: str) -> None:
         """Start a new chapter: from now on the model is sent the summary and what follows it.
@@ -531,7 +531,7 @@ class Agent:
         """
         if not isinstance(summary, str) or not summary.strip():
             raise UsageError("A checkpoint without a summary would lose the conversation; say what it was about.")
-        await self._runner.window.close()
+        await self._runner.close_window()
         await self._recorder.append_summary(summary, lambda _: ())
 
     async def abort(self) -> None:

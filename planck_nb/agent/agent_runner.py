@@ -193,6 +193,29 @@ class AgentRunner:
         self._removed = self._removed or removed
         await self._where_it_runs(self._stop)
 
+    async def compact(self) -> bool:
+        """Compact the conversation now, on the event loop that uses the agent.
+
+        Returns:
+            Whether it became shorter.
+
+        Raises:
+            AgentError: If the agent has no compactor.
+        """
+        here = asyncio.get_running_loop()
+        owner = self._ownership.acquire(here)
+        if owner is not here and owner.is_running():
+            return await await_in_loop(owner, self.compact)  # that loop may have released it by then
+        try:
+            return await self.window.compact()
+        finally:
+            if self._ownership.loop is here and not self.is_busy:
+                self._release()
+
+    async def close_window(self) -> None:
+        """Stop a running compaction and return when it has ended; the conversation stays as it was."""
+        await self._where_it_runs(self.window.close)
+
     async def _abort(self) -> None:
         runs = list(self._turn.runs) if self._turn else []
         if runs:
@@ -238,24 +261,32 @@ class AgentRunner:
     async def rewinding(self) -> None:
         """Stop the running turn and empty the queue; prompts wait until `rewound`."""
         self._rewinding = True
+        # Prompts from other loops wait in line for an idle agent; a loop that uses the agent keeps it.
+        self._ownership.acquire(asyncio.get_running_loop())
         self.in_loop(self._empty_queue)
         await self.abort()
-        await self.window.close()
-        self._ownership.take(asyncio.get_running_loop())
+        await self.close_window()
 
     def rewound(self, message_id: int | None) -> None:
         """Continue from what is left in the log."""
-        self._rewinding = False
-        if self._stopping:  # another agent may have its id now
-            return
-        if message_id is not None:
-            self._recorder.reload(message_id)
-            self.emit_changed()
-        if self._task is not None:  # a turn may still run if nothing was taken back
-            return
+        try:
+            if message_id is not None and not self._stopping:  # after a stop, another agent may have its id
+                self._recorder.reload(message_id)
+                self.emit_changed()
+        finally:
+            self._rewinding = False
+            owner = self._ownership.loop
+            if owner is None or is_running_here(owner):
+                self._answer_queue_or_release()
+            else:  # the prompts that wait were sent there
+                with suppress(RuntimeError):
+                    owner.call_soon_threadsafe(self._answer_queue_or_release)
+
+    def _answer_queue_or_release(self) -> None:
+        """Continue after a rewind, unless a turn still runs because nothing was taken back."""
         if self._queue:
-            self._start_next_turn()
-        else:
+            self.answer_queue()
+        elif not self.is_busy:
             self._release()
 
     def _require_loop(self, *, steer: bool = False) -> asyncio.AbstractEventLoop:
@@ -293,6 +324,8 @@ class AgentRunner:
         self._forget_lost_turn()
         if self._stopping:
             _settle_unanswered(run)
+            if not self.is_busy:
+                self._release()
         elif self.is_busy:
             run.steer = run.steer and not self._rewinding  # else there is no turn that it could enter
             self._queue.put(run)
@@ -314,10 +347,9 @@ class AgentRunner:
 
     def _answer_after_release(self, run: Run[Any]) -> None:
         """Answer a prompt that waited for the event loop of another thread. Called on its own loop."""
-        if run.status == "queued" and not self._stopping:
-            self._start_turn([run])
-        else:
-            _settle_unanswered(run)
+        if run.status == "queued":
+            self._admit(run)  # a later prompt of this loop may have started a turn already
+        elif not self.is_busy:
             self._release()
 
     def _call_soon(self, run: Run[Any], function: Callable[[Run[Any]], None]) -> None:
@@ -325,13 +357,12 @@ class AgentRunner:
         with suppress(RuntimeError):
             run.loop.call_soon_threadsafe(function, run)
 
-    async def _where_it_runs(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _where_it_runs(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await the function on the event loop that uses the agent."""
         loop = self._ownership.loop
         if loop is None or is_running_here(loop) or not loop.is_running():
-            await function()
-        else:
-            await await_in_loop(loop, function)
+            return await function()
+        return await await_in_loop(loop, function)
 
     def _forget_lost_turn(self) -> None:
         """Drop a turn whose event loop was closed before it had ended."""

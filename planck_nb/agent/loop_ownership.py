@@ -48,10 +48,11 @@ class LoopOwnership:
             self._waiting.append(run)
             return False
 
-    def take(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give the agent to an event loop while no turn runs."""
+    def acquire(self, loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+        """Give the agent to an event loop if no other uses it. Returns the loop that uses it now."""
         with self._lock:
-            self._loop = loop
+            self._loop = self.loop or loop
+            return self._loop
 
     def release(self) -> Run[Any] | None:
         """Give the agent to the event loop of the run that has waited longest. Returns it, None if none waits."""

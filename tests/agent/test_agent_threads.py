@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agents import Hold, calling, prompts, until
+from support.agents import Hold, calling, prompts, said, until
 from support.wire import CHAT_HELLO
 
 from planck_nb import Agent, Session, ai
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.run import Run
 from planck_nb.base.aio import call_in_loop
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, WrongLoopError
@@ -364,3 +365,163 @@ async def test_prompts_of_threads_are_stored_in_one_session(tmp_path: Path) -> N
         rows = session.messages(agent.id)
         assert [row.message.type for row in rows] == ["user", "assistant"] * 6
         assert [row.db_id for row in rows] == sorted(row.db_id for row in rows)
+
+
+async def test_a_loop_that_is_given_the_agent_runs_one_turn_at_a_time() -> None:
+    agent, hold = held("first", "second", "third")
+    first = agent.prompt("A")
+    await hold.entered.wait()
+    in_line, given = threading.Event(), threading.Event()
+
+    async def two() -> list[str]:
+        waiting = agent.prompt("B1")
+        in_line.set()
+        assert given.wait(SOON)  # blocks the loop, which is given the agent meanwhile
+        later = agent.prompt("B2")
+        return [(await asyncio.wait_for(run.wait(), 5)).text for run in (later, waiting)]
+
+    both = asyncio.ensure_future(elsewhere(two))
+    assert await asyncio.to_thread(in_line.wait, SOON)
+    hold.release()
+    await first
+    given.set()
+    assert await both == ["second", "third"]
+    assert said(agent)[4:] == ["user: B2", "assistant: second", "user: B1", "assistant: third"]
+    log = [event.type for event in agent.events.since(0) if event.type in ("turn_start", "turn_end")]
+    assert log == ["turn_start", "turn_end"] * 3
+
+
+async def test_a_prompt_that_is_aborted_when_its_loop_is_given_the_agent_passes_it_on() -> None:
+    agent, hold = held("first", "last")
+    first = agent.prompt("A")
+    await hold.entered.wait()
+    in_line, given = threading.Event(), threading.Event()
+
+    async def give_up() -> bool:
+        waiting = agent.prompt("B")
+        in_line.set()
+        assert given.wait(SOON)
+        waiting.abort()
+        return (await waiting.wait()).aborted
+
+    aborted = asyncio.ensure_future(elsewhere(give_up))
+    assert await asyncio.to_thread(in_line.wait, SOON)
+    hold.release()
+    await first
+    last = agent.prompt("C")
+    given.set()
+    assert await aborted
+    assert (await asyncio.wait_for(last.wait(), SOON)).text == "last"
+    assert prompts(agent) == ["A", "C"]
+
+
+async def test_prompts_sent_during_a_rewind_of_another_loop_are_answered_in_their_own(tmp_path: Path) -> None:
+    stopping, released = asyncio.Event(), asyncio.Event()
+    entered = asyncio.Event()
+    threads: list[threading.Thread] = []
+
+    async def stubborn() -> None:
+        entered.set()
+        try:
+            await released.wait()
+        finally:
+            stopping.set()
+            await released.wait()
+
+    def parts() -> SystemPromptParts:
+        threads.append(threading.current_thread())
+        return SystemPromptParts()
+
+    with Session.create(tmp_path) as session:
+        idle = Agent(model=scripted_model(numbered()), session=session, prompt_parts=parts)
+        await idle.prompt("1")
+        script = [*calling(("stubborn", {})), "after"]
+        busy = Agent(model=scripted_model(script), tools=[stubborn], session=session, prompt_parts=parts)
+        run = busy.prompt("2")
+        await entered.wait()
+        message_id = busy.state.messages[0].id
+        rewind = asyncio.ensure_future(elsewhere(lambda: busy.rewind_to_message(message_id)))
+        await stopping.wait()  # the idle agent has been stopped by now
+        sent = [agent.prompt("sent while it rewinds") for agent in (idle, busy)]
+        assert [prompt.status for prompt in sent] == ["queued", "queued"]
+        released.set()
+        await rewind
+        results = await asyncio.wait_for(asyncio.gather(*(prompt.wait() for prompt in sent)), SOON)
+        assert [result.aborted for result in results] == [False, False]
+        assert (await run.wait()).aborted
+        assert set(threads) == {threading.current_thread()}
+        assert prompts(idle) == ["1", "sent while it rewinds"]
+        assert prompts(busy) == ["sent while it rewinds"]
+        assert (await elsewhere(lambda: idle.prompt("3"))).text  # no loop keeps an agent that rests
+
+
+async def test_a_busy_agent_is_compacted_in_the_loop_of_its_turn() -> None:
+    threads: list[threading.Thread] = []
+
+    async def compactor(_: object) -> None:
+        threads.append(threading.current_thread())
+
+    hold = Hold()
+    agent = Agent(model=scripted_model(calling(("hold", {}))), tools=[hold.hold], on_compact=compactor)
+    run = agent.prompt("A")
+    await hold.entered.wait()
+    threads.clear()
+    assert await elsewhere(agent.compact) is False
+    assert threads == [threading.current_thread()]
+    hold.release()
+    assert (await run).text == "done"
+    other, hold = held("-")
+    other.prompt("A")
+    await hold.entered.wait()
+    with pytest.raises(AgentError, match="has no compactor"):
+        await elsewhere(other.compact)
+    await other.abort()
+
+
+async def test_an_idle_agent_is_compacted_in_the_loop_of_the_caller_and_prompts_of_others_wait() -> None:
+    begun, shortened = threading.Event(), threading.Event()
+    compacted: list[threading.Thread] = []
+    answered: list[threading.Thread] = []
+    shortened.set()
+
+    async def compactor(_: object) -> None:
+        compacted.append(threading.current_thread())
+        begun.set()
+        await asyncio.to_thread(shortened.wait, SOON)
+
+    def parts() -> SystemPromptParts:
+        answered.append(threading.current_thread())
+        return SystemPromptParts()
+
+    agent = Agent(model=scripted_model(numbered()), on_compact=compactor, prompt_parts=parts)
+    await agent.prompt("1")
+    begun.clear()
+    shortened.clear()
+    compacted.clear()
+    compacting = asyncio.ensure_future(elsewhere(agent.compact))
+    assert await asyncio.to_thread(begun.wait, SOON)
+    run = agent.prompt("2")
+    assert (run.status, agent._runner.is_busy) == ("queued", False)
+    shortened.set()
+    assert await compacting is False
+    assert (await asyncio.wait_for(run.wait(), SOON)).text == "answer 2"
+    assert compacted[0] is not threading.current_thread()
+    assert set(compacted[1:]) == set(answered) == {threading.current_thread()}
+    with pytest.raises(AgentError, match="has no compactor"):  # and the loop does not keep the agent
+        await elsewhere((other := Agent(model=scripted_model(numbered()))).compact)
+    assert (await other.prompt("1")).text == "answer 1"
+
+
+async def test_a_checkpoint_from_another_loop_stops_a_compaction() -> None:
+    begun = asyncio.Event()
+
+    async def compactor(_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    agent = Agent(model=scripted_model(numbered()), on_compact=compactor)
+    compacting = asyncio.ensure_future(agent.compact())
+    await begun.wait()
+    await elsewhere(lambda: agent.checkpoint("What matters."))
+    assert await asyncio.wait_for(compacting, SOON) is False
+    assert "What matters." in said(agent)[-1]

@@ -113,6 +113,7 @@ async def test_a_model_goes_on_after_its_own_reply_because_a_message_asks_it_to(
     assert run is not None
     assert (await run).text == "two"
     assert client.texts() == ["user: go", "assistant: one", "user: Go on."]
+    assert said(agent) == ["user: go", "assistant: one", "user: Go on.", "assistant: two"]
     assert agent.state.turn == 1
 
 
