@@ -128,6 +128,8 @@ class TurnBudget:
     def start_request(self, estimated: Usage) -> None:
         """Note that a request is sent, with its estimated tokens: they count until its usage is reported."""
         self._request = estimated
+        self._written = self._unchecked = 0  # of a reply that broke off, which is counted by now
+        self._reported = None
 
     def crossed_by(self, estimated: Usage, model: Model) -> ReachedLimit | None:
         """The limit that a request would cross with its input alone, None if there is none.

@@ -154,7 +154,7 @@ class TurnRunner:
         return "" if reached is None else reached[1]
 
     def count_lost(self, partial: AssistantMessage) -> None:
-        """Count a reply that was stopped before anything of it arrived, and is not part of the conversation."""
+        """Count a reply that broke off or was stopped, and of which nothing is kept."""
         usage = partial.usage or Usage()
         self._budget.spend(usage.total_tokens, partial.cost or 0.0)
         self._recorder.add_usage(usage, partial.cost, self._recorder.settled.context_tokens, estimated=True)

@@ -32,7 +32,7 @@ _LIMITS = tuple(
 _SIZES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"\brequested (?:about )?{_NUMBER}",
+        rf"\brequested (?:about |a total of )?{_NUMBER}",
         rf"\b(?:resulted in|contains|given:|has) {_NUMBER}",
         rf"\b(?:request|input|count|length|prompt)(?: of)? \({_NUMBER}",
         rf"\bkeep the first {_NUMBER}",
@@ -40,6 +40,11 @@ _SIZES = tuple(
         rf"{_NUMBER} (?:input tokens|tokens) (?:>|exceed)",
     )
 )
+_INPUT = re.compile(
+    rf"[(:] ?{_NUMBER} (?:tokens )?(?:in|from|of) (?:the |your )?(?:(?:input )?messages|prompt|(?:text )?input)",
+    re.IGNORECASE,
+)
+_PER_TIME = re.compile(r"\b(?:per|/) ?(?:min(?:ute)?|hour|day)\b|\b[TR]P[MD]\b", re.IGNORECASE)
 _SUM = re.compile(rf"{_NUMBER} \+ {_NUMBER} > {_NUMBER}")
 
 
@@ -50,21 +55,33 @@ class Refusal:
     Args:
         tokens: The tokens of the request, None if the sentence does not name them.
         limit: The tokens that a request may have, None if the sentence does not name them.
+        input_tokens: The tokens of the request without those of the reply, None if the sentence does not name them.
     """
 
     tokens: int | None = None
     limit: int | None = None
+    input_tokens: int | None = None
 
 
 def read_refusal(words: str) -> Refusal:
-    """Read the sizes in a server's sentence about a request that is too long."""
+    """Read the sizes in a server's sentence about a request that is too long.
+
+    What an account may send in a minute is no limit of the model, and what counts against it no size of the request.
+    """
     words = words[:_LOOKED_AT]
+    if _PER_TIME.search(words) is not None:
+        return Refusal()
     if (found := _SUM.search(words)) is not None:  # input, output and limit
         read, written, limit = map(_tokens, found.groups())
-        return Refusal(None if read is None or written is None else read + written, context_length(limit))
+        if read is None or written is None:
+            return Refusal(limit=context_length(limit))
+        return Refusal(read + written, context_length(limit), read)
     limit = min(filter(None, _found(_LIMITS, words)), default=None)
     sizes = [size for size in _found(_SIZES, words) if size is not None and (limit is None or size > limit)]
-    return Refusal(max(sizes, default=None), context_length(limit))
+    tokens = max(sizes, default=None)
+    named = _INPUT.search(words)
+    read = None if named is None or tokens is None else _tokens(named[1])
+    return Refusal(tokens, context_length(limit), read if read is not None and 0 < read <= (tokens or 0) else None)
 
 
 def _found(patterns: Iterable[re.Pattern[str]], words: str) -> Iterator[int | None]:

@@ -119,7 +119,7 @@ def status_error(
     )
     if isinstance(error, ContextOverflowError):
         refusal = read_refusal(words)
-        error.tokens, error.limit = refusal.tokens, refusal.limit
+        error.tokens, error.input_tokens, error.limit = refusal.tokens, refusal.input_tokens, refusal.limit
     return error
 
 

@@ -159,10 +159,12 @@ class BadRequestError(ProviderStatusError):
 class ContextOverflowError(BadRequestError):
     """The conversation is longer than the model's context window.
 
-    `tokens` is the size of the request and `limit` the size that it may have, None where the server named none.
+    `tokens` is the size of the request, `input_tokens` what it has without the reply that may be written, and `limit`
+    the size that it may have; None where the server named none.
     """
 
     tokens: int | None = None
+    input_tokens: int | None = None
     limit: int | None = None
 
 

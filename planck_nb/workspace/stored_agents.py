@@ -257,15 +257,24 @@ class AgentFinder:
             return live.compactor
         if not stored or not self.trusts(record):
             return None
-        if (name := stored.get("name")) and (found := self.find_compactor(str(name))) is not None:
-            return found
+        return self._built(stored, record, live)
+
+    def _built(self, stored: JsonObject, record: AgentRecord, live: LiveAgent) -> Compactor:
+        """The compactor that is described so. Raises `PlanckError` with a clause."""
+        first = None
+        if name := stored.get("name"):
+            first = self.find_compactor(str(name))
+            if first is not None and "ratio" not in stored:
+                return first
+        elif isinstance(inner := stored.get("first"), dict):
+            first = self._built(inner, record, live)
         model = None
         if reference := stored.get("model"):
             try:
                 model = self._model(str(reference), dict(stored.get("model_source") or {}), record, live)
             except PlanckError as error:
                 raise ConfigError(f"the model {reference} of its compactor: {error}") from error
-        return restored_compactor(stored, model)
+        return restored_compactor(stored, model, first)
 
 
 def _without_place(source: JsonObject) -> JsonObject:

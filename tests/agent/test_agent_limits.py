@@ -247,6 +247,16 @@ def test_what_nobody_counted_is_guessed() -> None:
     assert (session_spend.tokens, session_spend.cost) == (107, 100.5)
 
 
+def test_a_reply_that_broke_off_is_not_counted_again_with_the_next_one() -> None:
+    budget, model = TurnBudget(replace(NONE, tokens=2_500), SessionSpend()), scripted_model([])
+    budget.start_request(Usage(500))
+    assert not budget.count_streamed(4_000, model, Usage(500))
+    budget.spend(1_500, 0.0)  # it broke off and nothing of it is kept
+    budget.start_request(Usage(500))
+    assert not budget.count_streamed(CHECKED_CHARACTERS, model)
+    assert budget.reached_limit(model) is None
+
+
 async def test_a_reply_that_was_aborted_is_counted() -> None:
     session_spend = SessionSpend()
     agent = Agent(model=scripted_model(["word " * 2_000], pace=0.0001), session_spend=session_spend)

@@ -34,7 +34,39 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("words", "tokens", "limit"), SENTENCES)
 def test_the_sizes_in_a_refusal_are_read(words: str, tokens: int | None, limit: int | None) -> None:
-    assert read_refusal(words) == Refusal(tokens, limit)
+    refusal = read_refusal(words)
+    assert (refusal.tokens, refusal.limit) == (tokens, limit)
+
+
+@pytest.mark.parametrize(
+    ("words", "total", "read"),
+    [
+        ("4097 tokens. However, you requested 16000 tokens (2000 in the messages, 14000 in the reply)", 16_000, 2_000),
+        ("4097 tokens. You requested about 40,000 tokens (8,000 of text input, 32,000 in the output)", 40_000, 8_000),
+        ("4097 tokens, however you requested 17000 tokens (16000 in your prompt; 1000 for the reply).", 17_000, 16_000),
+        ("4097 tokens. You requested a total of 40000 tokens: 1000 tokens from the input messages.", 40_000, 1_000),
+        ("4097 tokens, however you requested 9001 tokens", 9_001, None),
+    ],
+)
+def test_the_input_is_told_from_the_reply_that_was_requested(words: str, total: int, read: int | None) -> None:
+    assert read_refusal(f"The maximum context length is {words}") == Refusal(total, 4_097, read)
+
+
+def test_the_input_of_a_sum_is_its_first_number() -> None:
+    words = "input length and `max_tokens` exceed context limit: 4000 + 1000 > 4097"
+    assert read_refusal(words) == Refusal(5_000, 4_097, 4_000)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 45000.",
+        "Request too large: 45000 tokens per minute exceeds the limit of 30000.",
+        "Request too large on tokens per minute (TPM): maximum input size: 6000, requested 8123",
+    ],
+)
+def test_what_an_account_may_send_in_a_minute_is_no_size_of_a_window(words: str) -> None:
+    assert read_refusal(words) == Refusal()
 
 
 def test_the_smallest_size_that_was_refused_is_the_window_until_the_server_reports_another() -> None:

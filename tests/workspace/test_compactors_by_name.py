@@ -71,6 +71,25 @@ async def test_a_package_offers_compactors_that_a_resume_finds_again(
         assert stored_compactor(found) == {"name": "squeeze"}
 
 
+async def test_a_compactor_with_another_one_before_it_is_found_again_with_both(tmp_path: Path) -> None:
+    built = Compactor.build("demo:demo", ratio=0.4, keep_recent=3, first=last_two, timeout=7)
+    nested = Compactor.build(ratio=0.3, first=Compactor.build("demo:demo", ratio=0.6), timeout=9)
+    async with place(tmp_path) as here:
+        here.add_agent("ann", model=scripted_model([]), on_compact=built)
+        here.add_agent("bob", model=scripted_model([]), on_compact=nested)
+        session = here.session.id
+    stored = stored_compactor(built)
+    assert stored["name"] == "last_two"
+    async with place(tmp_path) as here:
+        here.compactors.own = {"last_two": last_two}
+        assert not any("compactor" in problem for problem in await here.resume(session, model="demo:demo"))
+        found = compactor_of(here.agent("ann"))
+        assert found is not None
+        assert stored_compactor(found) == stored == {**stored, "ratio": 0.4, "keep_recent": 3, "timeout": 7}
+        assert stored["model"] == "demo:demo"
+        assert stored_compactor(compactor_of(here.agent("bob")) or Ahead()) == stored_compactor(nested)
+
+
 async def test_the_magics_use_a_function_of_the_notebook(tmp_path: Path) -> None:
     names: dict[str, object] = {"last_two": last_two, "Ahead": Ahead, "number": 3}
     async with place(tmp_path) as here:

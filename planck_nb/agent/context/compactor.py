@@ -281,10 +281,16 @@ def _cut(
 class _WithFallback(Compactor):
     """Uses one compactor, and a second one if the first fails; the second one decides when to compact."""
 
-    def __init__(self, first: Compactor, second: Compactor, timeout: float) -> None:
-        self.first = first
+    def __init__(self, first: Compactor, second: _Summarising, timeout: float) -> None:
+        self._first = first
         self._second = second
         self._timeout = timeout
+
+    def stored(self) -> JsonObject:
+        first = stored_compactor(self._first)
+        # By its name alone versions that do not know of a second compactor find the first one, or say that it is lost.
+        own: JsonObject = first if first.keys() == {"name"} else {"first": first}
+        return {**self._second.stored(), **own, "timeout": self._timeout}
 
     def should(self, context_usage: ContextUsage) -> bool:
         return self._second.should(context_usage)
@@ -292,7 +298,7 @@ class _WithFallback(Compactor):
     async def compact(self, messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
         try:
             async with asyncio.timeout(self._timeout):
-                return checked(await self.first.compact(messages, context_usage), messages)
+                return checked(await self._first.compact(messages, context_usage), messages)
         except Exception:  # noqa: BLE001 - the user's own code may fail in any way
             return await self._second.compact(messages, context_usage)
 
@@ -380,7 +386,7 @@ def stored_compactor(compactor: Compactor) -> JsonObject:
     """
     match compactor:
         case _WithFallback():
-            return stored_compactor(compactor.first)
+            return compactor.stored()
         case _Summarising():
             return compactor.stored()
         case _FromFunction() | _Named():
@@ -389,12 +395,15 @@ def stored_compactor(compactor: Compactor) -> JsonObject:
             return {"name": type(compactor).__qualname__}
 
 
-def restored_compactor(stored: Mapping[str, Any], model: Model | None = None) -> Compactor:
+def restored_compactor(
+    stored: Mapping[str, Any], model: Model | None = None, first: Compactor | None = None
+) -> Compactor:
     """Make a compactor that `Compactor.build` made before.
 
     Args:
         stored: What `stored_compactor` returned for that compactor.
         model: The model that writes the summary, None for the agent's own.
+        first: The compactor to use instead, for which that name or `first` was stored; None if there is none.
 
     Returns:
         The compactor.
@@ -402,11 +411,17 @@ def restored_compactor(stored: Mapping[str, Any], model: Model | None = None) ->
     Raises:
         ConfigError: It was made by the user's own code, or what was stored is damaged.
     """
-    if name := stored.get("name"):
+    if (name := stored.get("name")) and first is None:
         raise ConfigError(f"its compactor {name} is a function or class that is not stored")
     try:
-        return Compactor.build(model, ratio=stored["ratio"], keep_recent=stored["keep_recent"])
-    except (KeyError, TypeError, ConfigError):
+        return Compactor.build(
+            model,
+            ratio=stored["ratio"],
+            keep_recent=stored["keep_recent"],
+            first=first,
+            timeout=float(stored.get("timeout", TIMEOUT)),
+        )
+    except (KeyError, TypeError, ValueError, ConfigError):
         raise ConfigError("what the session stored about its compactor is damaged") from None
 
 

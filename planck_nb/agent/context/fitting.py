@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from planck_nb.agent.context.conversation import cuts, without_old_outputs
 from planck_nb.agent.context.tokens import estimate
@@ -96,17 +97,21 @@ def _without_old_messages(messages: list[Message], tokens: int) -> list[Message]
     first, end = newest_prompts(rest)
     boundaries = [index for index in cuts(rest) if index < len(rest)]
     earlier = [index for index in boundaries if 0 < index <= first]
-    short = rest
+    left = [*accumulate(map(estimate, reversed(rest)), initial=0)][::-1]
+    """The tokens from each message on."""
+    room = tokens - size(head)
     for index in earlier:
-        short = [_note(index), *rest[index:]]
-        if size(head) + size(short) <= tokens:
-            return [*head, *short]
+        if estimate(_note(index)) + left[index] <= room:
+            return [*head, _note(index), *rest[index:]]
     before, prompts = ([_note(first)] if first else []), rest[first:end]
-    for index in (index for index in boundaries if index > end):
-        short = [*before, *prompts, _note(index - end), *rest[index:]]
-        if size(head) + size(short) <= tokens:
-            break
-    return [*head, *short]
+    room -= size(before) + left[first] - left[end]
+    later = [index for index in boundaries if index > end]
+    for index in later:
+        if estimate(_note(index - end)) + left[index] <= room:
+            return [*head, *before, *prompts, _note(index - end), *rest[index:]]
+    if later:
+        return [*head, *before, *prompts, _note(later[-1] - end), *rest[later[-1] :]]
+    return [*head, _note(earlier[-1]), *rest[earlier[-1] :]] if earlier else messages
 
 
 def _note(left_out: int) -> Message:

@@ -160,7 +160,8 @@ def tokens_per_estimate(messages: Sequence[Message], index: int, system: str, to
 
 def _has_media(message: Message) -> bool:
     return any(
-        part.type in ("image", "file") or (part.type == "tool_result" and part.images) for part in message.content
+        part.type in ("image", "file", "video") or (part.type == "tool_result" and part.images)
+        for part in message.content
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
+from operator import is_
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, checked
@@ -16,6 +17,7 @@ from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.state import Entry
 from planck_nb.ai.context_windows import cuts_silently
 from planck_nb.ai.messages import AssistantMessage, Message, Usage
+from planck_nb.ai.models import Model
 from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, ContextOverflowError, PlanckError, PromptTooLongError
 
@@ -82,6 +84,9 @@ class ContextWindow:
         self._overflowed = False
         self._failed = False
         self._trim_to: int | None = None
+        self._trimmed_size = 0
+        self._trimmed_messages: tuple[int, list[Message], list[Message]] | None = None
+        self._learned_from: Model | None = None
         self._ratios: dict[int, tuple[Message, float]] = {}
         self._refused_scale = 1.0
 
@@ -92,6 +97,7 @@ class ContextWindow:
 
     def messages(self) -> list[Message]:
         """The messages that the next request sends: with long texts cut, if nothing else made them fit."""
+        self._forget_other_model()
         return self._trimmed(self._whole())
 
     def usage(self, added: Sequence[Message] = ()) -> ContextUsage:
@@ -123,11 +129,13 @@ class ContextWindow:
 
     async def prepare(self) -> None:
         """Compact the conversation before a request that would not fit."""
-        if self.compactor is None:
+        if self.compactor is None and self._trim_to is None:
             return
         usage = self._measure_whole()
-        if self._trim_to is not None and usage.window is not None and usage.tokens < usage.window * MARGIN:
-            self._trim_to = None  # the model has changed
+        if self._fits_again(usage):
+            self._trim_to = None
+        if self.compactor is None:
+            return
         if self._task is not None:
             if usage.window is None or usage.tokens >= usage.window * FULL:
                 await asyncio.wait([self._task])
@@ -166,6 +174,8 @@ class ContextWindow:
         """
         usage = self.usage()
         limit = self._learn(error, usage)
+        if _writes_too_much(error):
+            return False
         if self.compactor is not None and not self._overflowed and not self._failed:
             self._overflowed = True
             before = self._measure_whole()
@@ -174,7 +184,8 @@ class ContextWindow:
         if limit is None:
             return self._trim(TRIMMED)
         if error.tokens is not None and error.tokens > limit:
-            return self._trim(MARGIN * limit / error.tokens)
+            read = error.input_tokens or error.tokens
+            return self._trim(MARGIN * (limit - (error.tokens - read)) / read)
         return self._trim(min(MARGIN, max(LEAST_TRIMMED, MARGIN * limit / max(1, usage.tokens))))
 
     async def set_aside(self, error: ContextOverflowError) -> ContextOverflowError:
@@ -191,7 +202,7 @@ class ContextWindow:
         first, end = newest_prompts(messages)
         usage = self.usage()
         tokens = ceil(usage.scale * size(messages[first:end]))
-        if end < len(messages) or first == end or tokens < BLAMED * (usage.window or 0):
+        if end < len(messages) or first == end or tokens < BLAMED * (usage.window or 0) or _writes_too_much(error):
             return error
         model, ids = usage.model, tuple(entry.id for entry in entries[first:end])
         window = "" if usage.window is None else f", {usage.window:,} tokens"
@@ -220,16 +231,43 @@ class ContextWindow:
         return [entry.message for entry in sent(self._recorder.settled.messages)]
 
     def _trimmed(self, messages: Sequence[Message]) -> list[Message]:
-        return list(messages) if self._trim_to is None else fitted(messages, self._trim_to)
+        if self._trim_to is None:
+            self._trimmed_messages = None
+            return list(messages)
+        if self._trimmed_messages is not None:  # each request needs them several times
+            trim_to, whole, short = self._trimmed_messages
+            if trim_to == self._trim_to and len(whole) == len(messages) and all(map(is_, whole, messages)):
+                return list(short)
+        short = fitted(messages, self._trim_to)
+        self._trimmed_messages = self._trim_to, list(messages), short
+        return list(short)
 
     def _trim(self, part: float) -> bool:
         """Send only about this part of what would be sent now; whether that is less."""
         before = self.messages()
-        setting = self._measure_messages((), 1.0, False).tokens
-        self._trim_to = max(0, int(part * (setting + size(before))) - setting)
+        empty = self._measure_messages((), 1.0, False)
+        self._trim_to = max(0, int(part * (empty.tokens + size(before))) - empty.tokens)
+        self._trimmed_size = size(self._whole())
+        self._learned_from = empty.model
         return size(self.messages()) < size(before)
 
+    def _fits_again(self, usage: ContextUsage) -> bool:
+        """Whether a conversation whose texts were cut has become short enough to be sent whole.
+
+        A refusal need not be about the window, so that one that fits into it is not sent as it was refused.
+        """
+        if self._trim_to is None or usage.window is None or usage.tokens >= usage.window * MARGIN:
+            return False
+        return size(self._whole()) < self._trimmed_size * MARGIN
+
+    def _forget_other_model(self) -> None:
+        """Forget what refusals have shown if another model answers now."""
+        if self._learned_from is None or self._measure_messages((), 1.0, False).model == self._learned_from:
+            return
+        self._trim_to, self._refused_scale, self._learned_from = None, 1.0, None
+
     def _measure_whole(self) -> ContextUsage:
+        self._forget_other_model()
         # If long texts were cut, the newest counts are those of what was sent instead.
         return self._measure(self._whole(), counted=self._trim_to is None)
 
@@ -257,10 +295,14 @@ class ContextWindow:
         if cuts_silently(usage.model) and error.limit == usage.window:  # our own refusal
             return error.limit
         setting = self._measure_messages((), 1.0, False).tokens
-        if error.tokens is not None:
-            ratio = error.tokens / max(1, setting + size(self.messages()))
+        read = error.tokens if error.input_tokens is None else error.input_tokens
+        if read is not None:
+            ratio = read / max(1, setting + size(self.messages()))
             self._refused_scale = min(MOST_SCALE, max(self._refused_scale, ratio))
-        usage.client.refused(usage.model, error.limit or max(1, usage.tokens - 1))
+            self._learned_from = usage.model
+        # Without a limit the refusal may be about bytes or tokens per minute, which says nothing about a known window.
+        if error.limit is not None or usage.model.context_window is None:
+            usage.client.refused(usage.model, error.limit or max(1, usage.tokens - 1))
         return error.limit
 
     def _count(self, usage: Usage, cost: float | None) -> None:
@@ -340,6 +382,13 @@ class ContextWindow:
 
     def _forget(self, _task: asyncio.Task[bool]) -> None:
         self._task = None
+
+
+def _writes_too_much(error: ContextOverflowError) -> bool:
+    """Whether the reply that was requested is longer than the window by itself, so that nothing else matters."""
+    if error.tokens is None or error.input_tokens is None or error.limit is None:
+        return False
+    return error.tokens - error.input_tokens >= error.limit
 
 
 def _without_open_calls(entries: Sequence[Entry]) -> Sequence[Entry]:
