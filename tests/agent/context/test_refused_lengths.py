@@ -13,6 +13,7 @@ from support.wire import CHAT, CHAT_HELLO, client
 from planck_nb import Agent
 from planck_nb.agent.context import fitting
 from planck_nb.agent.context.fitting import fitted, size
+from planck_nb.agent.context.tokens import estimate
 from planck_nb.ai.messages import AssistantMessage, Message, TextPart, UserMessage
 from planck_nb.base.errors import ContextOverflowError
 
@@ -126,7 +127,6 @@ async def test_a_requested_reply_is_not_taken_for_the_conversation(requested: in
 @pytest.mark.parametrize("prompts", [True, False])
 def test_shortening_estimates_each_message_a_few_times(prompts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = 0
-    estimate = fitting.estimate
 
     def counting(message: Message) -> int:
         nonlocal counted
