@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import reduce
@@ -215,7 +216,9 @@ def test_an_open_session_is_refused_and_everything_stays(place: Place) -> None:
     mine = value(other, "(workspace().session.name, agent().id, len(texts()))")
     error = other.run(f"%planck resume {name}").error
     assert error.startswith(f"SessionLockedError: Session {name!r} is open in process ")
-    assert "(analysis.ipynb); close it there, or query it with SQL from here." in error
+    assert re.search(
+        r" \(analysis\.ipynb\), started [-\d]+ [\d:]+ UTC; close it there, or query it with SQL from here\.$", error
+    )
     refused = other.run(f"%planck resume {name} --take-over").error
     assert refused == f"{error} It cannot be taken over while that process is running."
     assert "UsageError: --take-over needs the name of the session." in other.run("%planck resume --take-over").error

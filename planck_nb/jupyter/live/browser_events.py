@@ -94,7 +94,9 @@ OMITTED: Mapping[type[object], frozenset[str]] = {
     ev.ApprovalDecision: frozenset({"args"}),
     ev.TurnEnd: frozenset({"message"}),
     ai.UserMessage: frozenset({"content"}),
-    ai.AssistantMessage: frozenset({"content", "usage", "cost", "provider", "model", "error", "api"}),
+    ai.AssistantMessage: frozenset(
+        {"content", "usage", "cost", "provider", "model", "error", "api", "estimated", "set_aside"}
+    ),
     ai.SummaryMessage: frozenset({"content", "kept"}),
     ai.ToolResultPart: frozenset({"images"}),
 }

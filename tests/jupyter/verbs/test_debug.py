@@ -19,6 +19,7 @@ FAILING = {
     "remove": "nobody",
     "steer": "faster",
     "abort": "nobody",
+    "continue": "nobody",
     "approve": "nothing",
     "pending": "nothing",
     "deny": "nothing",

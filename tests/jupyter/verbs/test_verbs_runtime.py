@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -615,9 +617,23 @@ async def test_the_request_that_is_shown_is_the_one_that_is_sent(tmp_path: Path)
     assert yaml.safe_load(empty.split("\n\n", 2)[2])["system"] == sent["messages"][0]["content"]
 
 
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+LARGE_PICTURE = b"".join(
+    (
+        b"\x89PNG\r\n\x1a\n",
+        _chunk(b"IHDR", struct.pack(">IIBBBBB", 90, 90, 8, 0, 0, 0, 0)),
+        _chunk(b"IDAT", zlib.compress(bytes(91 * 90), 0)),
+        _chunk(b"IEND", b""),
+    )
+)
+
+
 async def test_the_request_is_shown_with_its_options_and_without_what_is_left_out() -> None:
     model = ai.get_model("openai:gpt-5")
-    image = ai.ImagePart(data="A" * 10_000, mime="image/png")
+    image = ai.ImagePart(LARGE_PICTURE)
     async with (
         ai.Client(credentials={"OPENAI_API_KEY": "sk-0123456789"}) as asking,
         Agent(model=model, client=asking, options=ai.Options(max_tokens=77, temperature=0.5)) as agent,
