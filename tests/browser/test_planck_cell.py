@@ -142,7 +142,7 @@ def test_what_was_steered_into_a_run_that_is_aborted_is_given_back(lab: Lab, ope
     notebook.run_first(5)
     output = notebook.output(2)
     expect(output.locator(".pk-bar")).to_contain_text("Stopped", timeout=20_000)
-    expect(output.locator(".pk-bar")).to_contain_text('Not sent: And for "Rome" use @wait_for_sun.')
+    expect(output).to_contain_text('Not sent: And for "Rome" use @wait_for_sun.')
     notebook.run_only(5)
     notebook.wait_idle()
     [shown] = [
