@@ -9,8 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
+
+from planck_nb.agent.calling.tool import CALL_CODE
 
 T = TypeVar("T")
 
@@ -83,7 +86,7 @@ def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.
 
         nest_asyncio2.apply(loop)
     task = loop.create_task(coroutine)
-    with interrupts_cancel(task, loop) as interrupted:
+    with interrupts_cancel(task, loop, blocking=True) as interrupted:
         while True:
             try:
                 return loop.run_until_complete(task)
@@ -97,16 +100,42 @@ def wait_for(coroutine: Coroutine[Any, Any, T], idle_loop: Callable[[], asyncio.
                 task.cancel()
 
 
+@dataclass(eq=False)
+class _Block:
+    """A block of `interrupts_cancel` that runs; `before` is the handler to restore, `last` the time of an interrupt."""
+
+    task: asyncio.Task[Any]
+    loop: asyncio.AbstractEventLoop
+    blocking: bool
+    before: Any
+    last: float | None = None
+
+    def interrupt(self) -> None:
+        now = time.monotonic()
+        if self.last is None or now - self.last > _ENDING:
+            self.last = now
+            self.loop.call_soon_threadsafe(self.task.cancel)
+
+
+_blocks: list[_Block] = []
+"""The blocks that run, in the order in which they began; tasks end theirs in any order."""
+
+
 @contextmanager
-def interrupts_cancel(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> Iterator[Callable[[], bool]]:
+def interrupts_cancel(
+    task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop, *, blocking: bool = False
+) -> Iterator[Callable[[], bool]]:
     """While the block runs, SIGINT cancels the task instead of raising wherever the loop happens to be.
 
-    More interrupts do nothing while the task ends, since a second cancellation would cut that short; after a few
-    seconds they cancel it again. A tool that blocks the event loop is interrupted itself.
+    If several blocks run, as in `asyncio.gather`, it cancels the tasks of all of them; of those that block only the
+    newest, which raises `KeyboardInterrupt` in the others. More interrupts do nothing while a task ends, since a second
+    cancellation would cut that short; after a few seconds they cancel it again. A tool that blocks the event loop is
+    interrupted itself. While the event loop does not run, SIGINT does what it did before the first block.
 
     Args:
         task: The task to cancel.
         loop: Its event loop, which runs in this thread.
+        blocking: Whether the block itself runs the loop, instead of awaiting.
 
     Yields:
         A function that returns whether there was an interrupt.
@@ -114,22 +143,31 @@ def interrupts_cancel(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) 
     if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
         yield lambda: False
         return
-    last: float | None = None
-
-    def on_interrupt(_number: int, frame: FrameType | None) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if last is None or now - last > _ENDING:
-            last = now
-            loop.call_soon_threadsafe(task.cancel)
-        if _in_code_of_a_tool(frame):
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    block = _Block(task, loop, blocking, signal.getsignal(signal.SIGINT))
+    _blocks.append(block)
+    signal.signal(signal.SIGINT, _on_interrupt)
     try:
-        yield lambda: last is not None
+        yield lambda: block.last is not None
     finally:
-        signal.signal(signal.SIGINT, before)
+        index = _blocks.index(block)
+        if block is _blocks[-1]:
+            signal.signal(signal.SIGINT, block.before)
+        else:
+            _blocks[index + 1].before = block.before
+        del _blocks[index]
+
+
+def _on_interrupt(number: int, frame: FrameType | None) -> None:
+    awaiting = [block for block in _blocks if not block.blocking and block.loop.is_running()]
+    blocking = [block for block in _blocks if block.blocking][-1:]
+    for block in awaiting + blocking:
+        block.interrupt()
+    if not (awaiting or blocking):  # what was left suspended when its cell ended does not handle later interrupts
+        before = _blocks[0].before if _blocks else signal.default_int_handler
+        if callable(before):
+            before(number, frame)
+    elif _in_code_of_a_tool(frame):
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -152,8 +190,10 @@ def _in_code_of_a_tool(frame: FrameType | None) -> bool:
     because it may be about to note what it has changed.
     """
     while frame is not None:
+        if frame.f_code is CALL_CODE:
+            return True
         module = str(frame.f_globals.get("__name__", ""))
-        if module.startswith(_PACKAGE):
-            return module.startswith(_CALLING)
+        if module.startswith(_PACKAGE) and not module.startswith(_CALLING):
+            return False
         frame = frame.f_back
     return False

@@ -46,8 +46,8 @@ class Controller:
         self.workspace = workspace
         self.current = DEFAULT_AGENT
         """Name of the agent that was prompted last."""
-        self.shown_calls: set[tuple[str, str]] = set()
-        """The waiting calls that were shown as text: the id of the agent, and all of the text."""
+        self.shown_calls: set[tuple[str, str, float]] = set()
+        """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
         self._making = asyncio.Lock()
         self._cells: list[tuple[Agent, list[Run]]] = []
 

@@ -260,6 +260,22 @@ def test_an_interrupt_at_once_ends_everything(terminal: Terminal, folder: Path, 
     nothing_goes_on(terminal, folder)
 
 
+def test_an_interrupt_ends_all_prompts_that_are_gathered_and_works_again(terminal: Terminal, folder: Path) -> None:
+    magic = "get_ipython().run_line_magic('planck_awaited', f'--agent {name} hello')"
+    since = terminal.start(f"await asyncio.gather(*({magic} for name in ('ann', 'bob')))")
+    terminal.read("demo demo", since=since)
+    began = time.monotonic()
+    terminal.send(CTRL_C)
+    assert "Out[" not in terminal.finish(since)
+    assert time.monotonic() - began < SOON
+    nothing_goes_on(terminal, folder)
+    since = terminal.start("pathlib.Path('begun').touch(); time.sleep(30)")
+    appears(folder / "begun")
+    terminal.send(CTRL_C)
+    assert "KeyboardInterrupt" in terminal.finish(since)
+    assert time.monotonic() - began < 30
+
+
 def nothing_goes_on(terminal: Terminal, folder: Path) -> None:
     assert "idle" in terminal.run("%planck agents")
     assert "Nothing is running." in terminal.run("%planck abort")

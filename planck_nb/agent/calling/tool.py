@@ -198,22 +198,13 @@ class Tool:
         Raises:
             ToolError: If the arguments are not valid, the tool failed, or it took longer than `timeout`.
         """
-        self.check(args)
-        count = self._required_count
-        positional = (agent_id, call_id, args)[-count:] if count in {1, 2, 3} else (args,)
-        call = partial(self.execute_fn, *positional)
-        if self._context_name is not None:
-            touches, versions = (approved.touches, approved.versions) if approved else (None, {})
-            context = ToolContext(agent_id, call_id, progress, touches, versions)
-            call = partial(call, **{self._context_name: context})
+        touches, versions = (approved.touches, approved.versions) if approved else (None, {})
+        context = ToolContext(agent_id, call_id, progress, touches, versions)
         stopped = threading.Event()
         limit = asyncio.timeout(self.timeout)
-        # Tools of the package are not interrupted: they note what they have changed, and end soon.
-        in_thread = partial(run_in_thread, interruptible=self.function is not None)
         try:
             async with limit:
-                value = call() if self._is_async else await in_thread(lambda: _finished(call(), progress, stopped))
-                return await _output(value, progress, stopped)
+                return await self._execute(args, context, stopped)
         except (ToolError, asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:  # SystemExit or KeyboardInterrupt from a task would end the kernel
@@ -224,6 +215,20 @@ class Tool:
             raise ToolError(_failure(error)) from error
         finally:
             stopped.set()
+
+    async def _execute(self, args: JsonObject, context: ToolContext, stopped: threading.Event) -> ToolOutput:
+        """Check the arguments, call the function and convert what it returns; `run` handles whatever this raises."""
+        self.check(args)
+        count = self._required_count
+        positional = (context.agent_id, context.call_id, args)[-count:] if count in {1, 2, 3} else (args,)
+        call = partial(self.execute_fn, *positional)
+        if self._context_name is not None:
+            call = partial(call, **{self._context_name: context})
+        progress = context.progress
+        # Tools of the package are not interrupted: they note what they have changed, and end soon.
+        in_thread = partial(run_in_thread, interruptible=self.function is not None)
+        value = call() if self._is_async else await in_thread(lambda: _finished(call(), progress, stopped))
+        return await _output(value, progress, stopped)
 
     def touched(self, args: JsonObject) -> tuple[Effect, ...]:
         """Return the effects that a call would have. Never raises.
@@ -243,6 +248,9 @@ class Tool:
             return _ANYTHING
         return found if all(isinstance(item, Effect) for item in found) else _ANYTHING
 
+
+CALL_CODE = Tool._execute.__code__  # noqa: SLF001 - of the class above
+"""The code of every call: whatever is raised in a frame of it, or below one, becomes a failure of that call."""
 
 _FAILED = "error"
 """The first item of a pair `("error", reason)`, by which a tool of Planck reports a failure."""

@@ -142,22 +142,35 @@ async def continue_(notebook: Notebook, agent: Agent | None) -> Started:
 )
 async def approve(notebook: Notebook, call: tuple[Agent, PendingApproval] | None, always: RuleScope | None) -> object:
     """Allow the call if all of it was shown before, else show it; without a call, return a table of those that wait."""
+    shown = _shown_calls(notebook)
     call = call or _only_call(notebook)
     if call is None:
         return _calls(notebook)
     agent, pending = call
-    whole = pending_text(agent.name, pending)
-    shown = notebook.controller.shown_calls
-    if (agent.id, whole) not in shown:
-        shown.add((agent.id, whole))
+    this = _shown_as(agent, pending)
+    _, whole, _ = this
+    if this not in shown:
+        shown.add(this)
         return Text(f"{whole}\n\nNothing runs yet: look at the call, then run this command again to allow it.")
     _allow(agent, pending, always)
-    shown.remove((agent.id, whole))  # an equal call that follows is shown again
+    shown.discard(this)
     if always is None:
         return Text(f"{pending.name} runs.")
     allowed = f" The rule allows {rule_sentence(pending.rule)}." if pending.rule else ""
     of = {"agent": agent.name, "role": f"all {agent.role}s"}.get(always, "all agents")
     return Text(f"{pending.name} runs. Such calls of {of} need no approval for the rest of this session.{allowed}")
+
+
+def _shown_as(agent: Agent, pending: PendingApproval) -> tuple[str, str, float]:
+    """What identifies a call that was shown; an equal call that follows has a later deadline."""
+    return agent.id, pending_text(agent.name, pending), pending.deadline
+
+
+def _shown_calls(notebook: Notebook) -> set[tuple[str, str, float]]:
+    """The calls that were shown, after those that no longer wait are removed."""
+    shown = notebook.controller.shown_calls
+    shown.intersection_update([_shown_as(agent, pending) for agent, pending in waiting_calls(notebook)])
+    return shown
 
 
 def _allow(agent: Agent, pending: PendingApproval, always: RuleScope | None) -> None:
@@ -177,9 +190,9 @@ def _allow(agent: Agent, pending: PendingApproval, always: RuleScope | None) -> 
 async def pending(notebook: Notebook, call: tuple[Agent, PendingApproval] | None) -> Text:
     """Return the whole of the call, or of all calls that wait."""
     calls = waiting_calls(notebook) if call is None else [call]
-    shown = [(agent.id, pending_text(agent.name, waiting)) for agent, waiting in calls]
-    notebook.controller.shown_calls.update(shown)
-    return Text("\n\n".join(whole for _, whole in shown) or "Nothing waits for approval.")
+    shown = [_shown_as(agent, waiting) for agent, waiting in calls]
+    _shown_calls(notebook).update(shown)
+    return Text("\n\n".join(whole for _, whole, _ in shown) or "Nothing waits for approval.")
 
 
 @verb(

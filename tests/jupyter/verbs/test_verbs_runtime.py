@@ -269,6 +269,24 @@ def test_no_call_is_approved_before_it_was_shown(kernel: Kernel, tmp_path: Path)
     assert not (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.parametrize("verb", ["approve", "pending"])
+def test_a_call_equal_to_one_that_was_shown_is_shown_as_well(kernel: Kernel, tmp_path: Path, verb: str) -> None:
+    said(kernel, "workspace().attend()\nshown = next(iter(_loaded.values()))._controller.shown_calls")
+    prompt = 'run = %planck --agent ann --background --tools write write "a.txt" with content "same"\n'
+    texts = []
+    for number in (1, 2):
+        said(kernel, f"{prompt}await until('approval_request', {number})")
+        texts.append(said(kernel, "%planck approve"))
+        assert texts[-1].endswith("run this command again to allow it.")
+        if verb == "pending":
+            said(kernel, "%planck pending")
+        said(kernel, "%planck deny\nawait run\n%planck rewind last")
+    assert texts[0] == texts[1]
+    assert not (tmp_path / "a.txt").exists()
+    assert said(kernel, f"%planck {verb}") == "Nothing waits for approval."
+    assert value(kernel, "len(shown)") == 0
+
+
 def test_where_several_calls_wait_they_are_listed_and_named(kernel: Kernel, tmp_path: Path) -> None:
     said(kernel, "workspace().attend()")
     for name in ("ann", "bob"):
