@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from planck_nb import ai
+from planck_nb.ai.registry import REGISTRY
+
 ROOT = Path(__file__).parents[2]
 MODULES = [
     file for file in sorted((ROOT / "planck_nb").rglob("*.py")) if re.search(r"^ *>>> ", file.read_text(), re.MULTILINE)
@@ -22,7 +25,10 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(),
 def test_examples_in_docstrings(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     name = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    before = set(ai.list_providers())
     failed, tried = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    for provider in set(ai.list_providers()) - before:
+        REGISTRY.unregister(provider)
     assert tried, "the docstring with the example is not reached"
     assert failed == 0
 
