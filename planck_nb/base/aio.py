@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
+import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -23,6 +25,12 @@ IDLE = 2.0
 
 MOMENT = 0.0002
 """Seconds that the event loop blocks for a function in a thread before it awaits it."""
+
+PENDING = 0.005
+"""Seconds that an interruption stays pending at a time in a process whose other threads it stops meanwhile."""
+
+LONGEST_PAUSE = 1.0
+"""Seconds between two such times at most."""
 
 HAND_OVER = 5.0
 """Seconds that a thread waits for the event loop of another thread to take a call."""
@@ -318,15 +326,39 @@ class _ThreadCall(Generic[T]):
         with self._running:
             thread, self._thread = self._thread, None
         if self._interrupted:  # too late for the function, and not meant for the next one in this thread
-            _raise_in_thread(thread, None)
+            _take_back(thread)
         return self._hand_over
 
     def interrupt(self) -> None:
         """Raise `KeyboardInterrupt` in the function if it runs."""
         with self._running:
-            if self._thread is not None:
-                self._interrupted = True
+            if self._thread is None:
+                return
+            self._interrupted = True
+            if not _stalls_while_pending():
                 _raise_in_thread(self._thread, KeyboardInterrupt)
+                return
+        threading.Thread(target=self._interrupt_in_moments, name="planck-interrupt", daemon=True).start()
+
+    def _interrupt_in_moments(self) -> None:
+        """Raise `KeyboardInterrupt` in the function once it executes Python code, without leaving it pending."""
+        sys.settrace(None)  # else this thread would be stopped too
+        raised = threading.Event()
+        interruption = type("KeyboardInterrupt", (KeyboardInterrupt,), {"__init__": lambda _: raised.set()})
+        pause = PENDING
+        while True:
+            with self._running:
+                if self._thread is None:
+                    return
+                _raise_in_thread(self._thread, interruption)
+            time.sleep(PENDING)
+            with self._running:
+                if self._thread is None or raised.is_set():
+                    return
+                _take_back(self._thread)
+            if raised.wait(pause):
+                return
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def outcome(self) -> T:
         """Wait on the event loop for the function. Returns its result, or raises its exception."""
@@ -403,13 +435,40 @@ class _Threads:
             del hand_over  # an idle thread keeps no result alive
 
 
+def _stalls_while_pending() -> bool:
+    """Whether an exception that is pending in one thread stops all others.
+
+    CPython 3.11 enters a traced function again and again as long as one is pending, so that an interrupted function
+    that is blocked would stop the event loop until it returns. Debuggers and coverage trace.
+    """
+    return sys.version_info < (3, 12) and (sys.gettrace() is not None or threading.gettrace() is not None)
+
+
 def _raise_in_thread(thread: int | None, exception: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next Python instruction; None takes back one that it has not raised yet."""
+    """Raise an exception in a thread at its next Python instruction; None for no exception any more."""
     import ctypes  # noqa: PLC0415 - 13 ms, paid with the first function that is interrupted
 
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread or 0), ctypes.py_object() if exception is None else ctypes.py_object(exception)
     )
+
+
+class _TakenBackError(BaseException):
+    """Raised and handled in `_take_back` only."""
+
+
+def _take_back(thread: int | None) -> None:
+    """Take back an exception that a thread has not raised yet.
+
+    The flag by which all threads of the interpreter look for an exception is reset only when one raises its own.
+    """
+    here = threading.get_ident()
+    with suppress(_TakenBackError):
+        if thread != here:
+            _raise_in_thread(thread, None)
+        _raise_in_thread(here, _TakenBackError)  # in place of what is pending here
+        while True:
+            pass
 
 
 _threads = _Threads()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -181,25 +182,47 @@ async def test_the_outcome_arrives_whoever_is_first() -> None:
         assert (found.args == (share,)) if isinstance(found, KeyError) else (found == share <= 1)
 
 
-async def test_a_cancelled_function_is_interrupted_before_what_comes_next() -> None:
-    sleeping, ended = threading.Event(), threading.Event()
-    done: list[str] = []
+INTERRUPTED = """
+import asyncio, sys, threading, time
+from planck_nb.base.aio import run_in_thread
 
-    def write_later() -> None:
-        try:
-            sleeping.set()
-            time.sleep(0.3)
-            done.append("written")
-        finally:
-            ended.set()
+blocked, go_on, done, ended = threading.Event(), threading.Event(), [], threading.Event()
 
-    call = asyncio.create_task(run_in_thread(write_later, interruptible=True))
-    await asyncio.to_thread(sleeping.wait)
+def write_later(steps):
+    try:
+        blocked.set()
+        go_on.wait()
+        for _ in range(steps):
+            time.sleep(0.001)
+        done.append("written")
+    finally:
+        ended.set()
+
+async def main(steps):
+    call = asyncio.create_task(run_in_thread(lambda: write_later(steps), interruptible=True))
+    await asyncio.to_thread(blocked.wait)
     call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert await asyncio.to_thread(ended.wait, 20)
+    assert isinstance((await asyncio.gather(call, return_exceptions=True))[0], asyncio.CancelledError)
+    assert await asyncio.to_thread(lambda: not ended.is_set())  # it is blocked, and the event loop is not
+    go_on.set()
+    assert await asyncio.to_thread(ended.wait, 30)
     assert done == []
+"""
+
+
+def run_apart(code: str) -> None:
+    """Run the code in a process of its own, which nothing traces unless the code says so."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COV_CORE_")}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
+
+
+def test_a_cancelled_function_is_interrupted_before_what_comes_next() -> None:
+    run_apart(f"{INTERRUPTED}asyncio.run(main(0))")
+
+
+def test_an_interrupted_function_stops_no_traced_code() -> None:
+    traced = "def trace(frame, event, value): return trace\nthreading.settrace(trace)\nsys.settrace(trace)\n"
+    run_apart(f"{INTERRUPTED}{traced}asyncio.run(main(20_000))")
 
 
 async def test_an_interrupt_that_comes_too_late_meets_no_other_function() -> None:
