@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compact, Compactor
     from planck_nb.agent.effect import Effect
     from planck_nb.agent.limits import Limits
-    from planck_nb.agent.run import Run, RunResult
+    from planck_nb.agent.run import Run
+    from planck_nb.agent.run_result import RunResult
     from planck_nb.base.errors import PlanckError, ToolError
     from planck_nb.base.sync import run_sync
     from planck_nb.config import Config
@@ -81,7 +82,7 @@ _HOME = {
     "Policy": "planck_nb.agent.approval",
     "Rule": "planck_nb.agent.approval",
     "Run": "planck_nb.agent.run",
-    "RunResult": "planck_nb.agent.run",
+    "RunResult": "planck_nb.agent.run_result",
     "Session": "planck_nb.sessions",
     "Tool": "planck_nb.agent.calling.tool",
     "ToolContext": "planck_nb.agent.calling.tool",

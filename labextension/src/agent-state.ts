@@ -120,6 +120,28 @@ export interface PendingApproval {
   readonly display: ev.ApprovalDisplay;
 }
 
+/** A worker of the team that the agent leads. */
+export interface Worker {
+  readonly id: string;
+  readonly name: string;
+  readonly type: string;
+  readonly model: string;
+}
+
+/** A task that the agent gave to another one, with the response once there is one. */
+export interface Task {
+  readonly id: string;
+  readonly kind: ev.Delegated['kind'];
+  readonly target: string;
+  readonly targetName: string;
+  readonly text: string;
+  readonly since: number;
+  readonly until: number | null;
+  readonly response: string;
+  readonly failed: boolean;
+  readonly automatic: boolean;
+}
+
 export type Role = ev.AgentStarted['role'];
 
 /** The agents that a remembered decision is for. */
@@ -138,6 +160,10 @@ export interface AgentState {
   readonly returned: readonly string[];
   readonly running: readonly { readonly id: string; readonly name: string }[];
   readonly approvals: readonly PendingApproval[];
+  /** The workers of its team, if it is the orchestrator. */
+  readonly workers: readonly Worker[];
+  /** The tasks that it gave to other agents, oldest first; those without `until` have no response yet. */
+  readonly tasks: readonly Task[];
   readonly compacting: boolean;
   readonly contextTokens: number;
   /** Tokens and cost in US dollars of the agent's life; `spent` is of the events folded here. */
@@ -209,6 +235,8 @@ export function newAgent(id: string): AgentState {
     returned: [],
     running: [],
     approvals: [],
+    workers: [],
+    tasks: [],
     compacting: false,
     contextTokens: 0,
     usage: NO_USAGE,
@@ -231,7 +259,16 @@ export function newAgent(id: string): AgentState {
 export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
   switch (event.type) {
     case 'agent_started':
-      return { ...agent, ...AT_REST, ...RESET, name: event.name, role: event.role, model: event.model, stopped: false };
+      return {
+        ...withoutOpenTasks(agent, event.time),
+        ...AT_REST,
+        ...RESET,
+        workers: [],
+        name: event.name,
+        role: event.role,
+        model: event.model,
+        stopped: false,
+      };
     case 'agent_changed':
       return { ...agent, model: event.model };
     case 'agent_stopped':
@@ -297,6 +334,14 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
         title: event.text,
         text: '',
       });
+    case 'worker_spawned':
+      return workerSpawned(agent, event);
+    case 'worker_exit':
+      return { ...agent, workers: agent.workers.filter((worker) => worker.id !== event.worker_id) };
+    case 'delegated':
+      return delegated(agent, event);
+    case 'responded':
+      return responded(agent, event);
     case 'turn_end':
       return turnOver(agent, event.time, agent.ending || 'Done');
     case 'aborted':
@@ -381,6 +426,43 @@ function turnStarted(agent: AgentState, event: ev.TurnStart): AgentState {
 
 function turnOver(agent: AgentState, time: number, activity: string): AgentState {
   return { ...closeAll(agent, time), activity, until: time };
+}
+
+function workerSpawned(agent: AgentState, event: ev.WorkerSpawned): AgentState {
+  const worker = { id: event.worker_id, name: event.name, type: event.worker_type, model: event.model };
+  return { ...agent, workers: [...agent.workers.filter((other) => other.id !== worker.id), worker] };
+}
+
+function delegated(agent: AgentState, event: ev.Delegated): AgentState {
+  const task = {
+    id: event.task_id,
+    kind: event.kind,
+    target: event.target_id,
+    targetName: event.target_name,
+    text: event.text,
+    since: event.time,
+    until: null,
+    response: '',
+    failed: false,
+    automatic: false,
+  };
+  return { ...agent, tasks: [...agent.tasks, task] };
+}
+
+function responded(agent: AgentState, event: ev.Responded): AgentState {
+  const answer = {
+    until: event.time,
+    response: event.text,
+    failed: event.error,
+    automatic: event.automatic,
+  };
+  return { ...agent, tasks: agent.tasks.map((task) => (task.id === event.task_id ? { ...task, ...answer } : task)) };
+}
+
+/** The tasks that still wait for a response count as ended, because nobody works on them any more. */
+function withoutOpenTasks(agent: AgentState, time: number): AgentState {
+  const tasks = agent.tasks.map((task) => (task.until === null ? { ...task, until: time, failed: true } : task));
+  return { ...agent, tasks };
 }
 
 /** A prompt with a known id was edited. */
@@ -629,7 +711,7 @@ function compacted(agent: AgentState, event: ev.Compacted): AgentState {
 
 function rewound(agent: AgentState, event: ev.Rewound): AgentState {
   const next: AgentState = {
-    ...closeAll(agent, event.time),
+    ...withoutOpenTasks(closeAll(agent, event.time), event.time),
     ...RESET,
     messages: agent.messages.filter((entry) => entry.id < event.message_id),
     turn: event.turn,

@@ -53,6 +53,9 @@ export interface Queued extends EventBase {
   readonly content?: readonly (TextPart | ImagePart | FilePart | VideoPart)[];
   readonly output?: Readonly<Record<string, unknown>> | null;
   readonly join: boolean;
+  readonly sender_id: string | null;
+  readonly sender_name: string | null;
+  readonly purpose: 'question' | 'task' | 'response' | null;
   readonly type: 'queued';
   readonly display?: QueuedDisplay;
 }
@@ -206,6 +209,45 @@ export interface Warned extends EventBase {
   readonly type: 'warning';
 }
 
+export interface WorkerSpawned extends EventBase {
+  readonly worker_id: string;
+  readonly name: string;
+  readonly role: '' | 'orchestrator' | 'worker';
+  readonly worker_type: string;
+  readonly model: string;
+  readonly type: 'worker_spawned';
+}
+
+export interface WorkerExit extends EventBase {
+  readonly worker_id: string;
+  readonly name: string;
+  readonly reason: string;
+  readonly normal: boolean;
+  readonly type: 'worker_exit';
+}
+
+export interface Delegated extends EventBase {
+  readonly task_id: string;
+  readonly kind: 'ask' | 'delegate';
+  readonly target_id: string;
+  readonly target_name: string;
+  readonly text: string;
+  readonly call_id: string;
+  readonly type: 'delegated';
+}
+
+export interface Responded extends EventBase {
+  readonly task_id: string;
+  readonly kind: 'ask' | 'delegate';
+  readonly target_id: string;
+  readonly target_name: string;
+  readonly text: string;
+  readonly error: boolean;
+  readonly automatic: boolean;
+  readonly task_turn: number | null;
+  readonly type: 'responded';
+}
+
 export interface TurnEnd extends EventBase {
   readonly message?: AssistantMessage;
   readonly usage: Usage;
@@ -248,6 +290,10 @@ export type AgentEvent =
   | Rewound
   | Retry
   | Warned
+  | WorkerSpawned
+  | WorkerExit
+  | Delegated
+  | Responded
   | TurnEnd
   | Aborted
   | Error;
@@ -280,8 +326,8 @@ export interface AssistantMessage {
   readonly error?: string | null;
   readonly api?: string;
   readonly type: 'assistant';
-  readonly estimated: boolean | null;
-  readonly set_aside: readonly number[] | null;
+  readonly estimated?: boolean | null;
+  readonly set_aside?: readonly number[] | null;
 }
 
 export interface CallDisplay {
@@ -378,6 +424,7 @@ export interface UserMessage {
   readonly type: 'user';
   readonly sender_id: string | null;
   readonly sender_name: string | null;
+  readonly purpose: 'question' | 'task' | 'response' | null;
 }
 
 export interface VideoPart {

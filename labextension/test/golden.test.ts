@@ -31,6 +31,8 @@ function projection(agent: AgentState): Record<string, unknown> {
     queue: agent.queue.map(({ id, text, steer }) => [id, text, steer]),
     running: agent.running.map(({ id, name }) => [id, name]),
     approvals: agent.approvals.map(({ id, name, deadline }) => [id, name, deadline]),
+    workers: agent.workers.map(({ id, name, type, model }) => [id, name, type, model]),
+    open_tasks: agent.tasks.flatMap((task) => (task.until === null ? [[task.id, task.kind, task.target]] : [])),
     compacting: agent.compacting,
     context_tokens: agent.contextTokens,
     usage: agent.usage,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.agent_runner import AgentRunner
+from planck_nb.agent.agent_runner import NEW_TASK, AgentRunner
 from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.answers import request_to_continue
 from planck_nb.agent.approval.gate import Approvals
@@ -22,27 +22,30 @@ from planck_nb.agent.calling.tool import Tool, stored_names
 from planck_nb.agent.context.compactor import Compactor, as_compactor, stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.events import RuleScope
-from planck_nb.agent.identity import AgentIdentity, Grants, Role
+from planck_nb.agent.identity import AgentIdentity, Grants, Role, decide_role
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.agent.message_log import MemoryLog, SessionStore
 from planck_nb.agent.output import output_spec
-from planck_nb.agent.recorder import EventRecorder
-from planck_nb.agent.run import Run, RunResult
+from planck_nb.agent.recorder import EventRecorder, EventType
+from planck_nb.agent.run import Run
+from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import AgentState, Status
+from planck_nb.agent.team_members import STOPPED, join_team
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
-from planck_nb.ai.messages import Usage, UserMessage, UserPart
+from planck_nb.ai.messages import Purpose, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.stored_options import stored_options
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
-from planck_nb.base.ids import new_id
+from planck_nb.base.ids import NewId, new_id
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.sync import run_sync
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _FIXED = frozenset({"id", "name", "type", "description", "role", "team_id", "parent_id", "grants", "cwd"})
 """Attributes that events and rules have told to others."""
@@ -99,7 +102,8 @@ class Agent:
         team_id: The team that the agent belongs to.
         available_models: Models that it may give to the agents that it starts.
         cwd: The working directory for tools that have none of their own; the process's if None.
-        role: Its role in the team.
+        role: Its role in the team. By default, an agent of a team that has the tool `spawn_agent` or is of type
+            "orchestrator" is the orchestrator, and any other a worker. It stays what it is then.
         parent_id: The agent that started it.
         grants: What it may give to the agents that it starts; the models are those of `available_models`.
 
@@ -148,6 +152,8 @@ class Agent:
         self.name = name or ""
         self.type = type or ""
         self.description = description
+        given = by_name(tools)
+        role = role if team_id is None else decide_role(role, self.type, given)
         self.role: Role = role
         self.team_id = team_id
         self.parent_id = parent_id
@@ -169,7 +175,7 @@ class Agent:
             own_client=client,
             cwd=cwd,
         )
-        setup.add_tools(by_name(tools).values())
+        setup.add_tools(given.values())
         self._setup = setup
         self._recorder = EventRecorder(
             self.id,
@@ -177,7 +183,7 @@ class Agent:
             session.log(self.id) if session else MemoryLog(),
             AgentState(turn=turn, usage=usage or Usage(), cost=cost),
             observers,
-            new=id is None,
+            new=id is None or isinstance(id, NewId),
         )
         compactor = as_compactor(on_compact) if on_compact else None
         self._runner = AgentRunner(
@@ -204,6 +210,10 @@ class Agent:
             tuple(map(model_source, self.available_models)),
             {} if compactor is None else stored_compactor(compactor),
         )
+        self._team = (
+            None if team_id is None else join_team(self, session.id if session else None, team_id, self._recorder.emit)
+        )
+        self._runner.team = self._team
 
     async def __aenter__(self) -> Self:
         return self
@@ -538,13 +548,18 @@ class Agent:
         """Stop the running turn and return when it has ended; then waiting prompts are answered."""
         await self._runner.abort()
 
-    async def stop(self, *, removed: bool = False) -> None:
+    async def stop(self, *, removed: bool = False, reason: str = STOPPED) -> None:
         """Accept no more prompts, drop those that are waiting, and return when the running turn has ended.
+
+        The workers of a team stop with its orchestrator.
 
         Args:
             removed: Whether the agent is to be left out when its session is resumed.
+            reason: Why a worker stops, in a few words, for the orchestrator of its team.
         """
         await self._runner.stop(removed=removed)
+        if self._team is not None:
+            await self._team.leave(self, removed=removed, reason=reason)
 
     async def rewind_to_message(self, message_id: int) -> None:
         """Go back to just before a message.
@@ -647,6 +662,52 @@ def send_again(agent: Agent, prompts: Iterable[tuple[str, UserMessage, JsonObjec
 def forget_queued(agent: Agent, prompt_id: str) -> None:
     """Record that a prompt that waited for the agent in an earlier process was removed."""
     agent._runner.forget_queued(prompt_id)  # noqa: SLF001 - as above
+
+
+def prompt_from(
+    sender: Agent,
+    agent: Agent,
+    content: str,
+    purpose: Purpose,
+    *,
+    output: JsonObject | None = None,
+    fresh: bool = False,
+) -> Run[Any]:
+    """Send what one agent says to another one of its team.
+
+    Args:
+        sender: Who says it.
+        agent: The agent that answers.
+        content: The text.
+        purpose: What it is for. Responses that wait are answered together.
+        output: The JSON Schema of a structured answer, None for text.
+        fresh: Whether the model is sent nothing of the agent's conversation before it.
+
+    Returns:
+        The run.
+
+    Raises:
+        AgentStoppedError: The agent was stopped.
+        UsageError: The text is empty, or `output` is not a JSON Schema.
+    """
+    message = message_from(sender, content, purpose)
+    spec = None if output is None else output_spec(output)
+    return agent._runner.accept(message, output=spec, join=purpose == "response", fresh=fresh)  # noqa: SLF001 - as above
+
+
+def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:
+    """What one agent says to another one. Raises `UsageError` if it is empty."""
+    return replace(_prompt_of(content), sender_id=sender.id, sender_name=sender.name or sender.id, purpose=purpose)
+
+
+def emit_for(agent: Agent, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
+    """Publish and store an event of the agent."""
+    agent._recorder.emit(kind, *payload, **named)  # noqa: SLF001 - as above
+
+
+async def start_afresh(agent: Agent) -> None:
+    """Send the model nothing of the agent's conversation so far from now on."""
+    await agent.checkpoint(NEW_TASK)
 
 
 def compactor_of(agent: Agent) -> Compactor | None:

@@ -19,7 +19,9 @@ from planck_nb.agent.loop_ownership import LoopOwnership
 from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
-from planck_nb.agent.run import Run, RunResult, RunStatus
+from planck_nb.agent.run import Run, logs_of
+from planck_nb.agent.run_result import RunResult, RunStatus
+from planck_nb.agent.team_members import TeamMembers, enter_team
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.agent.wait_graph import Participant, within
 from planck_nb.ai.context_windows import cuts_silently, is_reported
@@ -35,6 +37,9 @@ T = TypeVar("T")
 
 SAFE_SCALE = 1.25
 """At least so many tokens count for an estimated one if the server cuts conversations that are too long silently."""
+
+NEW_TASK = "Starting new task."
+"""The summary that stands for a conversation of which the model is to be sent nothing any more."""
 
 _busy: set[AgentRunner] = set()
 """Runners with a turn under way: the event loop keeps only weak references to tasks."""
@@ -82,6 +87,8 @@ class AgentRunner:
         self._aborting = False
         """The running turn was cancelled by us."""
         self._stopping = self._removed = False
+        self.team: TeamMembers[Any] | None = None
+        """The agent's team."""
         self._rewinding = False
         recorder.follow(self)
 
@@ -91,7 +98,13 @@ class AgentRunner:
         return self._task is not None or self._rewinding
 
     def accept(
-        self, prompt: UserMessage, *, output: OutputSpec | None = None, steer: bool = False, join: bool = False
+        self,
+        prompt: UserMessage,
+        *,
+        output: OutputSpec | None = None,
+        steer: bool = False,
+        join: bool = False,
+        fresh: bool = False,
     ) -> Run[Any]:
         """Answer the prompt now, or queue it while a turn is running.
 
@@ -100,6 +113,7 @@ class AgentRunner:
             output: What the answer must be, None for plain text.
             steer: Whether the prompt may enter the running turn.
             join: Whether one turn may answer it together with others that wait.
+            fresh: Whether the model is sent nothing of the conversation before it.
 
         Returns:
             The run of the prompt.
@@ -109,7 +123,7 @@ class AgentRunner:
             AgentStoppedError: After `stop`.
         """
         loop = self._require_loop(steer=steer)
-        run = self._new_run(new_id(), prompt, output, loop, steer=steer, join=join or steer)
+        run = self._new_run(new_id(), prompt, output, loop, steer=steer, join=join or steer, fresh=fresh)
         if is_running_here(loop):
             self._admit(run)
         else:
@@ -175,7 +189,7 @@ class AgentRunner:
         """
         if run in self._queue:
             self._queue.remove(run)
-            self._recorder.emit_to([run.events], ev.Unqueued, run.id, removed=True, returned=returned)
+            self._recorder.emit_to(run.logs, ev.Unqueued, run.id, removed=True, returned=returned)
             _settle_unanswered(run)
         elif self._turn is not None and run in self._turn.runs:
             self._cancel_turn()
@@ -313,9 +327,12 @@ class AgentRunner:
         *,
         steer: bool = False,
         join: bool,
+        fresh: bool = False,
     ) -> Run[Any]:
         agent = self._participant
-        return Run(prompt_id, prompt, self.stop_run, output, steer=steer, join=join, agent=agent, loop=loop)
+        return Run(
+            prompt_id, prompt, self.stop_run, output, steer=steer, join=join, fresh=fresh, agent=agent, loop=loop
+        )
 
     def _admit(self, run: Run[Any]) -> None:
         """Answer or queue a prompt. Called on its event loop."""
@@ -380,7 +397,19 @@ class AgentRunner:
         prompt = run.prompt
         content = () if prompt.content == UserMessage(prompt.text).content else prompt.content
         schema = None if run.output_spec is None else run.output_spec.schema
-        self._recorder.emit_to([run.events], ev.Queued, run.id, prompt.text, run.steer, content, schema, run.join)
+        self._recorder.emit_to(
+            run.logs,
+            ev.Queued,
+            run.id,
+            prompt.text,
+            run.steer,
+            content,
+            schema,
+            run.join,
+            prompt.sender_id,
+            prompt.sender_name,
+            prompt.purpose,
+        )
 
     def _measure(self, messages: Sequence[Message], scale: float, counted: bool) -> ContextUsage:
         setup = self._setup
@@ -421,7 +450,8 @@ class AgentRunner:
     def _start_turn(self, runs: list[Run[Any]]) -> None:
         self._aborting = False
         setup = self._setup
-        budget = TurnBudget(setup.limits(), self._session_spend)
+        group = runs[0].group
+        budget = TurnBudget(setup.limits(), self._session_spend, run_spend=None if group is None else group.spend)
         turn = TurnRunner(
             runs,
             setup=setup,
@@ -434,7 +464,7 @@ class AgentRunner:
         )
         self._turn = turn
         self.window.start_turn()
-        self._recorder.audience = [run.events for run in runs]
+        self._recorder.audience = logs_of(runs)
         self._recorder.emit(ev.TurnStart, self._recorder.settled.turn + 1, str(setup.model))
         # What a tool prints shows under the cell whose prompt is answered: the turn runs in that prompt's context.
         name, context = f"planck-agent-{setup.identity.name or setup.identity.id}", runs[0].context
@@ -446,13 +476,16 @@ class AgentRunner:
         """Answer what is waiting."""
         runs = self._queue.take_turn()
         for run in runs:
-            self._recorder.emit_to([run.events], ev.Unqueued, run.id)
+            self._recorder.emit_to(run.logs, ev.Unqueued, run.id)
         self._start_turn(runs)
 
     async def _answer(self, turn: TurnRunner) -> None:
         """The task of one turn. A turn that was cancelled or failed is ended by `_answered`."""
+        enter_team(self.team)
         self._load_prompt_parts()
         await self._look_up_window(turn)
+        if any(run.fresh for run in turn.runs):
+            await self._recorder.append_summary(NEW_TASK, lambda _: ())
         with within(self._participant):
             reply = await run_turn(turn, turn.prompts)
         task = asyncio.current_task()

@@ -5,7 +5,7 @@ stored, and folding the stored events gives the same state as folding all of the
 
 Names and payloads follow Planck's README (turn_start, text_delta, tool_start, …). `message`, `aborted`, `queued`,
 `unqueued`, `steered`, `retry`, `fallback`, `limit_reached`, `tool_args_delta`, `tool_progress`, `approval_request`,
-`approval_decision`, `rewound` and `agent_started|changed|stopped` are additions.
+`approval_decision`, `rewound`, `delegated`, `responded` and `agent_started|changed|stopped` are additions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from planck_nb.agent.answers import Shortcoming
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.identity import Grants, Role
-from planck_nb.ai.messages import AssistantMessage, Usage, UserPart
+from planck_nb.ai.messages import AssistantMessage, Purpose, Usage, UserPart
 from planck_nb.ai.messages import Message as ConversationMessage
 from planck_nb.ai.numbers import (
     MOST_TOKENS_TOGETHER,
@@ -129,6 +129,9 @@ class Queued(EventBase):
         content: The whole prompt if it is more than its text, such as a picture; otherwise empty.
         output: The JSON Schema that the answer must match, None for text.
         join: Whether it is answered together with others that wait.
+        sender_id: The id of the agent that sent it, None if a person or a program did.
+        sender_name: The name of that agent.
+        purpose: What that agent sent it for.
     """
 
     prompt_id: str
@@ -137,6 +140,9 @@ class Queued(EventBase):
     content: tuple[UserPart, ...] = ()
     output: JsonObject | None = None
     join: bool = False
+    sender_id: str | None = None
+    sender_name: str | None = None
+    purpose: Purpose | None = None
     type: Literal["queued"] = "queued"
 
 
@@ -477,6 +483,96 @@ class Warned(EventBase):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerSpawned(EventBase):
+    """A worker joined the team of this agent, the orchestrator.
+
+    Args:
+        worker_id: The id of the worker.
+        name: Its name.
+        role: Its role.
+        worker_type: What kind of agent it is, such as "builder".
+        model: Its model as "provider:model".
+    """
+
+    worker_id: str
+    name: str
+    role: Role
+    worker_type: str = ""
+    model: str = ""
+    type: Literal["worker_spawned"] = "worker_spawned"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExit(EventBase):
+    """A worker left the team of this agent, the orchestrator.
+
+    Args:
+        worker_id: The id of the worker.
+        name: Its name.
+        reason: Why, in a few words.
+        normal: Whether that was intended.
+    """
+
+    worker_id: str
+    name: str
+    reason: str
+    normal: bool
+    type: Literal["worker_exit"] = "worker_exit"
+
+
+TaskKind: TypeAlias = Literal["ask", "delegate"]
+"""How an agent gives a task to another one: it waits for the answer, or goes on until the response comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated(EventBase):
+    """This agent gave a task to another one of its team; `responded` follows.
+
+    Args:
+        task_id: The id of the task, which is that of the prompt to the other agent.
+        kind: Whether this agent waits for the answer.
+        target_id: The id of the other agent.
+        target_name: Its name.
+        text: The task.
+        call_id: The id of the tool call by which this agent gave it.
+    """
+
+    task_id: str
+    kind: TaskKind
+    target_id: str
+    target_name: str
+    text: str
+    call_id: str = ""
+    type: Literal["delegated"] = "delegated"
+
+
+@dataclass(frozen=True, slots=True)
+class Responded(EventBase):
+    """Another agent answered a task that this agent gave it.
+
+    Args:
+        task_id: The id of the task.
+        kind: Whether this agent waited for the answer.
+        target_id: The id of the other agent.
+        target_name: Its name.
+        text: The response, or the reason if there is none.
+        error: Whether the task failed.
+        automatic: Whether the other agent did not send it itself: its final text was sent, or the reason of a failure.
+        task_turn: The index of the turn in which the other agent worked on it, None if there was none.
+    """
+
+    task_id: str
+    kind: TaskKind
+    target_id: str
+    target_name: str
+    text: str
+    error: bool = False
+    automatic: bool = False
+    task_turn: int | None = None
+    type: Literal["responded"] = "responded"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnd(EventBase):
     """The turn is complete.
 
@@ -536,6 +632,10 @@ AgentEvent: TypeAlias = (
     | Rewound
     | Retry
     | Warned
+    | WorkerSpawned
+    | WorkerExit
+    | Delegated
+    | Responded
     | TurnEnd
     | Aborted
     | Error

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Role: TypeAlias = Literal["", "orchestrator", "worker"]
 """An agent's role in its team; empty for an agent that is in no team."""
+
+
+SPAWN_AGENT = "spawn_agent"
+"""The name of the tool that makes an agent without a given role the orchestrator of its team."""
+
+
+def decide_role(role: Role, agent_type: str, tools: Collection[str]) -> Role:
+    """The role of an agent in a team: the given one, or else that of its tools and type.
+
+    Args:
+        role: The given role, empty for none.
+        agent_type: What kind of agent it is.
+        tools: The names of its tools.
+    """
+    if role:
+        return role
+    return "orchestrator" if SPAWN_AGENT in tools or agent_type == "orchestrator" else "worker"
 
 
 @dataclass(frozen=True, slots=True)

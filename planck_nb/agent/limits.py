@@ -99,6 +99,62 @@ ReachedLimit: TypeAlias = tuple[str, str]
 """The name of a limit that is reached, and a sentence that says so."""
 
 
+class RunSpend:
+    """What the turns of several agents that work on one prompt have used together.
+
+    The limits of tokens, cost and seconds hold for all of them together; the other limits for each turn and session.
+
+    Args:
+        limits: The limits.
+        clock: Returns seconds.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._started = clock()
+        self._tokens = 0
+        self._cost = 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the turns may go on, None without a limit; 0 or less once the time is up."""
+        seconds = self._limits.seconds
+        return None if seconds is None else seconds - (self._clock() - self._started)
+
+    def spend(self, tokens: int, cost: float) -> None:
+        """Add tokens and US dollars."""
+        self._tokens += tokens
+        self._cost += cost
+
+    def reached_limit(self, tokens: int = 0, cost: float = 0.0) -> ReachedLimit | None:
+        """The limit that is reached with what one turn uses at the moment, None if there is none."""
+        limits = self._limits
+        used = (
+            ("tokens", limits.tokens, self._tokens + tokens, "tokens"),
+            ("cost", limits.cost, self._cost + cost, "US dollars"),
+            ("seconds", limits.seconds, self._clock() - self._started, "seconds"),
+        )
+        for name, bound, value, unit in used:
+            if bound is not None and value >= bound:
+                return name, (
+                    f"The run of the team has used up its {bound:,g} {unit}; prompt again to go on, or raise `{name}` "
+                    "in the limits."
+                )
+        return None
+
+    def crossed_by(self, tokens: int, cost: float) -> ReachedLimit | None:
+        """The limit that a request would cross with its input alone, None if there is none."""
+        limits = self._limits
+        for name, bound, used, more in (
+            ("tokens", limits.tokens, self._tokens, tokens),
+            ("cost", limits.cost, self._cost, cost),
+        ):
+            if bound is not None and used + more > bound:
+                return name, _refusal(name, used, more, bound, "The run of the team")
+        return None
+
+
 class TurnBudget:
     """Counts one turn against its limits.
 
@@ -107,10 +163,15 @@ class TurnBudget:
     """
 
     def __init__(
-        self, limits: Limits, session_spend: SessionSpend, clock: Callable[[], float] = time.monotonic
+        self,
+        limits: Limits,
+        session_spend: SessionSpend,
+        clock: Callable[[], float] = time.monotonic,
+        run_spend: RunSpend | None = None,
     ) -> None:
         self._limits = limits
         self._session_spend = session_spend
+        self._run_spend = run_spend
         self._clock = clock
         self._started = clock()
         self._tokens = 0
@@ -147,7 +208,7 @@ class TurnBudget:
         for name, bound, used, more in would_use if self.rounds else would_use[:2]:
             if bound is not None and used + more > bound:
                 return name, _refusal(name, used, more, bound)
-        return None
+        return self._run_spend.crossed_by(tokens, cost) if self._run_spend is not None and self.rounds else None
 
     def count_streamed(self, characters: int, model: Model, usage: Usage | None = None) -> bool:
         """Count characters of the reply that is being streamed; whether a limit is reached, checked now and then.
@@ -168,7 +229,9 @@ class TurnBudget:
     def seconds_left(self) -> float | None:
         """How long the turn may go on, None without a limit; 0 or less once the time is up."""
         seconds = self._limits.seconds
-        return None if seconds is None else seconds - (self._clock() - self._started)
+        left = None if seconds is None else seconds - (self._clock() - self._started)
+        together = None if self._run_spend is None else self._run_spend.seconds_left
+        return min((each for each in (left, together) if each is not None), default=None)
 
     def count_reply(self, reply: AssistantMessage, model: Model) -> None:
         """Count a reply, complete or partial; without usage its tokens are estimated."""
@@ -220,13 +283,15 @@ class TurnBudget:
                 f"The model called {tool} {repeated} times with the same arguments and the same result; prompt it in "
                 "other words, or raise `repeated_calls` in the limits."
             )
-        return None
+        return None if self._run_spend is None else self._run_spend.reached_limit(estimate, cost)
 
     def spend(self, tokens: int, cost: float) -> None:
         """Count tokens and US dollars."""
         self._tokens += tokens
         self._cost += cost
         self._session_spend.spend(tokens, cost)
+        if self._run_spend is not None:
+            self._run_spend.spend(tokens, cost)
 
     def _running_reply(self) -> Usage:
         """What the reply that is being streamed has taken so far: as reported, and estimated for the rest."""
@@ -234,8 +299,8 @@ class TurnBudget:
         return replace(known, output_tokens=max(known.output_tokens, self._written // CHARACTERS_PER_TOKEN))
 
 
-def _refusal(name: str, used: float, more: float, bound: float) -> str:
-    which, how = ("The session", "in its limits") if name.startswith("session_") else ("The turn", "in the limits")
+def _refusal(name: str, used: float, more: float, bound: float, whose: str = "The turn") -> str:
+    which, how = ("The session", "in its limits") if name.startswith("session_") else (whose, "in the limits")
     if name.endswith("cost"):
         has, needs = f"{bound:,g} US dollars but for ${bound - used:,.4f}", f"take about ${more:,.4f}"
     else:

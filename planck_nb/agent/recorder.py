@@ -140,7 +140,7 @@ class EventRecorder:
             self.settled = fold(self.settled, event)
             if self._deltas and ev.supersedes_deltas(event):
                 self._deltas.clear()
-        for observers in (self.audience, also, self._observers):
+        for observers in (self.audience, (log for log in also if log not in self.audience), self._observers):
             for observer in observers:
                 observer.append(event)
         self.events.append(event)

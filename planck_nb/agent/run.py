@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic
 
-from planck_nb.agent.answers import ENDINGS, shortcoming
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.partial_output import PARTIAL_INTERVAL, PartialOutput
+from planck_nb.agent.run_group import current_group
+from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.wait_graph import Participant, is_within_turn, waiting_for
-from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
+from planck_nb.ai.messages import UserMessage
 from planck_nb.base.aio import await_in_loop, is_running_here
 from planck_nb.base.errors import DeadlockError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
-from planck_nb.base.text import one_line
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -28,66 +27,6 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
-
-RunStatus: TypeAlias = Literal["queued", "running", "done", "aborted", "failed"]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RunResult(Generic[T]):
-    """The result of a prompt.
-
-    Args:
-        messages: The messages of the turn, the prompt included.
-        usage: The tokens of all replies of the turn.
-        cost: Their cost in US dollars, None if a price is unknown.
-        aborted: Whether the turn was stopped; `text` is then what was written so far.
-        output: The structured answer if the prompt had an `output`, otherwise the text of the answer. None if the turn
-            was stopped before there was a structured answer.
-        limit: The sentence about the limit that ended the turn early, empty if none did.
-        warning: The sentence about an answer that is cut off, was refused, or is missing, because the model only
-            thought; empty otherwise.
-    """
-
-    messages: tuple[Message, ...]
-    usage: Usage
-    cost: float | None
-    aborted: bool = False
-    output: T = None  # type: ignore[assignment]  # the agent sets it; None only if a turn was stopped
-    limit: str = ""
-    warning: str = ""
-
-    @property
-    def stop_reason(self) -> StopReason:
-        """Why the last reply ended: "stop" if it is complete, "length" if it was cut off, or "refusal".
-
-        Also "tool_use" if a limit ended the turn after tool calls, "aborted" if the turn was stopped.
-        """
-        if self.aborted:
-            return "aborted"
-        replies = [message for message in self.messages if isinstance(message, AssistantMessage)]
-        return replies[-1].stop_reason if replies else "stop"
-
-    @property
-    def text(self) -> str:
-        """The text of the last reply."""
-        for message in reversed(self.messages):
-            if isinstance(message, AssistantMessage):
-                return message.text
-        return ""
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        words = ENDINGS[shortcoming(self.messages[-1])] if self.warning else ""
-        ended = "aborted " if self.aborted else "limited " if self.limit else f"{words} ".lstrip()
-        return f"<RunResult {ended}{one_line(self.text)!r}>"
-
-    def _repr_markdown_(self) -> str:
-        """What a notebook shows for a result: its text, or the data of a structured answer."""
-        structured = self.output is not None and not isinstance(self.output, str)
-        text = f"```json\n{self.text}\n```" if structured else self.text
-        return f"{text}\n\n> {self.warning}".lstrip() if self.warning else text
 
 
 class Run(Generic[T]):
@@ -110,6 +49,7 @@ class Run(Generic[T]):
         output_spec: The structured output that the answer must have, None for text.
         steer: Whether the prompt may enter the running turn.
         join: Whether one turn may answer it together with others that wait.
+        fresh: Whether the model is sent nothing of the conversation before it.
         agent: The agent that answers, as those see it that wait for it.
         loop: The event loop of the turn; by default the running one.
     """
@@ -123,6 +63,7 @@ class Run(Generic[T]):
         *,
         steer: bool = False,
         join: bool = False,
+        fresh: bool = False,
         agent: Participant | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
@@ -131,6 +72,7 @@ class Run(Generic[T]):
         self.output_spec = output_spec
         self.steer = steer
         self.join = join
+        self.fresh = fresh
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()
         """All events of the turn, from its start."""
@@ -141,6 +83,10 @@ class Run(Generic[T]):
         self._stop = stop
         self._agents = () if agent is None else (agent,)
         self._done: asyncio.Future[RunResult[T]] = self.loop.create_future()
+        self.group = current_group()
+        """The runs that are caused by one prompt together with this one, None for a run of its own."""
+        if self.group is not None:
+            self.group.add(self)
 
     def __await__(self) -> Generator[object, None, RunResult[T]]:
         return self._own().__await__()
@@ -153,6 +99,11 @@ class Run(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Run {self.status}>"
+
+    @property
+    def logs(self) -> tuple[EventLog[AgentEvent], ...]:
+        """Where the events of its turn go: its own log, and that of its group."""
+        return (self.events,) if self.group is None else (self.events, self.group.events)
 
     @property
     def turn(self) -> int | None:
@@ -246,6 +197,8 @@ class Run(Generic[T]):
         else:
             self._done.set_result(outcome)
         self.events.close()
+        if self.group is not None:
+            self.group.remove(self)
 
     def _abort_here(self) -> None:
         if not self._done.done():
@@ -269,6 +222,11 @@ class Run(Generic[T]):
             await asyncio.wait([self._done])
         else:
             await await_in_loop(self.loop, self._settled)
+
+
+def logs_of(runs: Iterable[Run[Any]]) -> list[EventLog[AgentEvent]]:
+    """The logs that get the events of a turn that answers these runs, each once."""
+    return list(dict.fromkeys(log for run in runs for log in run.logs))
 
 
 class _RunEvents:

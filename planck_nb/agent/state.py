@@ -47,6 +47,27 @@ class RunningTool:
 
 
 @dataclass(frozen=True, slots=True)
+class Teammate:
+    """A worker of the agent's team, for the state of an orchestrator."""
+
+    id: str
+    name: str
+    type: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTask:
+    """A task that the agent gave to another one and that has no response yet."""
+
+    id: str
+    kind: ev.TaskKind
+    target_id: str
+    target_name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PendingApproval:
     """A call that is waiting for approval; `deadline` is in seconds since the epoch.
 
@@ -102,6 +123,8 @@ class AgentState:
         queue: Prompts that are waiting.
         running: Tool calls that have started and not ended.
         pending_approvals: Calls that are waiting for approval.
+        workers: The workers of its team, if it is the orchestrator.
+        open_tasks: The tasks that it gave to other agents and that have no response yet.
         context_tokens: Tokens of the model's context window that the conversation filled after the last reply.
         cost: US dollars so far, None until a price was known.
         error: Why the last turn failed, None if it did not.
@@ -130,6 +153,8 @@ class AgentState:
     queue: tuple[QueuedPrompt, ...] = ()
     running: tuple[RunningTool, ...] = ()
     pending_approvals: tuple[PendingApproval, ...] = ()
+    workers: tuple[Teammate, ...] = ()
+    open_tasks: tuple[OpenTask, ...] = ()
     compacting: bool = False
     context_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -187,6 +212,8 @@ def _agent_started(state: AgentState, event: ev.AgentStarted) -> AgentState:
         queue=(),
         running=(),
         pending_approvals=(),
+        workers=(),
+        open_tasks=(),
         compacting=False,
         context_tokens=0,
         error=None,
@@ -258,6 +285,24 @@ def _approval_decision(state: AgentState, event: ev.ApprovalDecision) -> AgentSt
     return changed(state, pending_approvals=tuple(call for call in state.pending_approvals if call.id != event.id))
 
 
+def _worker_spawned(state: AgentState, event: ev.WorkerSpawned) -> AgentState:
+    others = tuple(worker for worker in state.workers if worker.id != event.worker_id)
+    return changed(state, workers=(*others, Teammate(event.worker_id, event.name, event.worker_type, event.model)))
+
+
+def _worker_exit(state: AgentState, event: ev.WorkerExit) -> AgentState:
+    return changed(state, workers=tuple(worker for worker in state.workers if worker.id != event.worker_id))
+
+
+def _delegated(state: AgentState, event: ev.Delegated) -> AgentState:
+    task = OpenTask(event.task_id, event.kind, event.target_id, event.target_name, event.text)
+    return changed(state, open_tasks=(*state.open_tasks, task))
+
+
+def _responded(state: AgentState, event: ev.Responded) -> AgentState:
+    return changed(state, open_tasks=tuple(task for task in state.open_tasks if task.id != event.task_id))
+
+
 def _compacting(state: AgentState, _event: ev.Compacting) -> AgentState:
     return changed(state, compacting=True)
 
@@ -282,6 +327,7 @@ def _rewound(state: AgentState, event: ev.Rewound) -> AgentState:
         queue=(),
         running=(),
         pending_approvals=(),
+        open_tasks=(),
         compacting=False,
         context_tokens=0,
         partial=None,
@@ -327,6 +373,10 @@ _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
     "rewound": _rewound,
     "retry": _unchanged,
     "warning": _unchanged,
+    "worker_spawned": _worker_spawned,
+    "worker_exit": _worker_exit,
+    "delegated": _delegated,
+    "responded": _responded,
     "turn_end": _at_rest,
     "aborted": _at_rest,
     "error": _error,

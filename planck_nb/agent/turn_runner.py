@@ -19,7 +19,8 @@ from planck_nb.agent.limits import ReachedLimit, TurnBudget
 from planck_nb.agent.output import OutputMismatch, OutputSpec, correction
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
-from planck_nb.agent.run import Run, RunResult, RunStatus
+from planck_nb.agent.run import Run, logs_of
+from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.state import Entry
 from planck_nb.agent.wait_graph import Participant, WaitScope, within
 from planck_nb.ai.client import Stream
@@ -274,10 +275,10 @@ class TurnRunner:
         """Remove the prompts that steer the turn from the queue, to answer them now."""
         runs = self._queue.take_steering()
         for run in runs:
-            self._recorder.emit_to([run.events], ev.Unqueued, run.id)
+            self._recorder.emit_to(run.logs, ev.Unqueued, run.id)
             self.runs.append(run)
             run.status = "running"
-            self._recorder.audience.append(run.events)
+            self._recorder.audience = logs_of(self.runs)
             self.emit(ev.Steered, run.id)
         return [run.prompt for run in runs]
 
@@ -315,6 +316,8 @@ class TurnRunner:
     def settle(self, status: RunStatus, error: BaseException | None = None) -> None:
         """Give the runs their result, or the error that ended the turn."""
         result = self._result(self._recorder.settled.messages, aborted=status == "aborted")
+        for group in dict.fromkeys(run.group for run in self.runs if run.group is not None):
+            group.results.append((self.agent_id, result))
         for run in self.runs:
             run.settle(status, error or (replace(result, output=self._output) if run.output_spec else result))
 

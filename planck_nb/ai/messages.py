@@ -246,6 +246,10 @@ def _no_content(found: object) -> UsageError:
     )
 
 
+Purpose: TypeAlias = Literal["question", "task", "response"]
+"""What an agent sends a message to another one for."""
+
+
 @dataclass(frozen=True, slots=True)
 class UserMessage:
     """A prompt: what a person, a program or another agent says.
@@ -254,6 +258,7 @@ class UserMessage:
         content: Text and other parts; a plain string becomes one text part.
         sender_id: The id of the agent that sent it, None if a person or a program did.
         sender_name: The name of that agent.
+        purpose: What an agent sent it for: a question, a task, or the response to one; None if none sent it.
 
     Raises:
         UsageError: The content is neither text nor a sequence of text, image, file and video parts.
@@ -263,6 +268,7 @@ class UserMessage:
     type: Literal["user"] = "user"
     sender_id: str | None = None
     sender_name: str | None = None
+    purpose: Purpose | None = None
 
     def __init__(
         self,
@@ -270,8 +276,16 @@ class UserMessage:
         type: Literal["user"] = "user",  # noqa: A002 - the tag
         sender_id: str | None = None,
         sender_name: str | None = None,
+        purpose: Purpose | None = None,
     ) -> None:
-        _set(self, content=as_parts(content), type=type, sender_id=sender_id, sender_name=sender_name)
+        _set(
+            self,
+            content=as_parts(content),
+            type=type,
+            sender_id=sender_id,
+            sender_name=sender_name,
+            purpose=purpose,
+        )
 
     @property
     def text(self) -> str:

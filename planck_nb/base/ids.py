@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from hashlib import sha256
 
 _ADJECTIVES = (
     "amber ample brave brief bright brisk calm clear clever cosmic crisp daring deep eager early fair fine fleet fond "
@@ -27,3 +28,14 @@ def new_id() -> str:
 def readable_name() -> str:
     """A random `<adjective>-<noun>` name for a session."""
     return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_NOUNS)}"
+
+
+class NewId(str):
+    """The id of an agent under which nothing is stored yet, so that no log has to be read for it."""
+
+    __slots__ = ()
+
+
+def derived_id(*parts: str | int) -> str:
+    """An id that is the same for the same parts: sixteen hexadecimal characters, like those of `new_id`."""
+    return sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]

@@ -11,7 +11,8 @@ from support.agents import calling
 
 from planck_nb import Agent
 from planck_nb.agent import wait_graph
-from planck_nb.agent.run import Run, RunResult
+from planck_nb.agent.run import Run
+from planck_nb.agent.run_result import RunResult
 from planck_nb.base.errors import DeadlockError
 from planck_nb.testing import Call, Reply, scripted_model
 

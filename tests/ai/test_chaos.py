@@ -10,7 +10,7 @@ import pytest
 from support.aimock import Aimock, aimock_server
 
 from planck_nb import Agent, ai
-from planck_nb.agent.run import RunResult
+from planck_nb.agent.run_result import RunResult
 from planck_nb.base.errors import (
     ProviderConnectionError,
     ProviderError,

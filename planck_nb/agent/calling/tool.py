@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -80,6 +80,8 @@ class Tool:
         touches: Returns the effects that a call with these arguments would have, for the approval policy. None
             declares nothing.
         guidance: A sentence or two for the system prompt on how to use the tool well.
+        guide: Returns a section of the system prompt on how to use a group of tools well, given the names of all tools
+            of the agent. Tools with the same `guide` have one section together.
         at: Returns the same tool in another working directory, for tools that have one and were not given it.
         function: The Python function that `@tool` made the tool from; calling the tool calls it.
         server: The tool of the model's server that this one stands for; nothing runs here.
@@ -103,6 +105,7 @@ class Tool:
     timeout: float | None = DEFAULT_TIMEOUT
     touches: Callable[[JsonObject], Iterable[Effect]] | None = field(default=None, repr=False)
     guidance: str = field(default="", repr=False)
+    guide: Callable[[Collection[str]], str] | None = field(default=None, repr=False)
     at: Callable[[Path], Tool] | None = field(default=None, repr=False)
     function: Callable[..., Any] | None = field(default=None, repr=False)
     server: ServerTool | None = field(default=None, repr=False)

@@ -14,6 +14,7 @@ from planck_nb.ai.dialects.request_checks import watches
 from planck_nb.ai.messages import (
     ImagePart,
     Message,
+    Purpose,
     TextPart,
     ToolResultMessage,
     ToolResultPart,
@@ -60,9 +61,9 @@ class SendableHistory:
     def _fitting(self, message: Message, model: Model, *, answered: bool) -> Message:
         if isinstance(message, UserMessage):
             parts = [self._part(part, model, answered=answered) for part in message.content]
-            if all(map(operator.is_, parts, message.content)):
-                return message
-            return UserMessage(parts, sender_id=message.sender_id, sender_name=message.sender_name)
+            if message.sender_name is not None:
+                return UserMessage(with_sender(parts, message.sender_name, message.purpose))
+            return message if all(map(operator.is_, parts, message.content)) else UserMessage(parts)
         if isinstance(message, ToolResultMessage) and any(part.images for part in message.content):
             results = tuple(self._result(part, model) for part in message.content)
             if not all(map(operator.is_, results, message.content)):
@@ -97,6 +98,17 @@ class SendableHistory:
             self._noted.add(sentence)
             self.notes.append(sentence)
         return placeholder(part, problem)
+
+
+def with_sender(parts: Sequence[UserPart], name: str, purpose: Purpose | None) -> list[UserPart]:
+    """The content of a message of another agent, marked as such: a model must not read it as the user's words.
+
+    Ids are left out, so that a recorded conversation is the same in each run.
+    """
+    header = f"{(purpose or 'message').capitalize()} from {name}:"
+    if parts and isinstance(parts[0], TextPart):
+        return [TextPart(f"{header} {parts[0].text}"), *parts[1:]]
+    return [TextPart(header), *parts]
 
 
 def _latest_reply(messages: Sequence[Message]) -> int:

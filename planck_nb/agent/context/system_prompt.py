@@ -36,7 +36,10 @@ def full_system_prompt(
     name: str, agent_type: str, own: str, tools: Iterable[Tool], prompt_parts: SystemPromptParts
 ) -> str:
     """The whole system prompt, its parts separated by blank lines. Deterministic, so that providers can cache it."""
-    guidance = [f"- {tool.name}: {tool.guidance}" for tool in tools if tool.guidance]
+    present = list(tools)
+    names = [tool.name for tool in present]
+    guidance = [f"- {tool.name}: {tool.guidance}" for tool in present if tool.guidance]
     advice = "\n".join(["How to use your tools:", *guidance]) if guidance else ""
-    parts = (identity_line(name, agent_type), prompt_parts.instructions, own, advice, prompt_parts.skills)
+    guides = [guide(names) for guide in dict.fromkeys(tool.guide for tool in present) if guide is not None]
+    parts = (identity_line(name, agent_type), prompt_parts.instructions, own, advice, *guides, prompt_parts.skills)
     return "\n\n".join(part.strip() for part in parts if part.strip())
