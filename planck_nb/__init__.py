@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from planck_nb.base.sync import run_sync
     from planck_nb.config import Config
     from planck_nb.sessions import Session
+    from planck_nb.teams.spec import AgentSpec
     from planck_nb.tools.builtin import BuiltinTools
     from planck_nb.tools.external import ExternalTool
     from planck_nb.workspace import Workspace
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "AgentSpec",
     "Approvals",
     "BuiltinTools",
     "Compact",
@@ -71,6 +73,7 @@ __all__ = [
 
 _HOME = {
     "Agent": "planck_nb.agent.agent",
+    "AgentSpec": "planck_nb.teams.spec",
     "Approvals": "planck_nb.agent.approval.gate",
     "BuiltinTools": "planck_nb.tools.builtin",
     "Compact": "planck_nb.agent.context.compactor",

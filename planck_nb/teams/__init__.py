@@ -1,0 +1,19 @@
+"""Teams of agents: their descriptions, templates and roles."""
+
+from planck_nb.teams.problems import TemplateProblem
+from planck_nb.teams.roles import INTER_AGENT_TOOLS, RoleDecision, decide_roles
+from planck_nb.teams.spec import AgentSpec, SpecList
+from planck_nb.teams.start_options import StartOptions
+from planck_nb.teams.template import TeamTemplate, read_template
+
+__all__ = [
+    "INTER_AGENT_TOOLS",
+    "AgentSpec",
+    "RoleDecision",
+    "SpecList",
+    "StartOptions",
+    "TeamTemplate",
+    "TemplateProblem",
+    "decide_roles",
+    "read_template",
+]
