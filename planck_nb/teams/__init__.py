@@ -4,7 +4,7 @@ from planck_nb.teams.problems import TemplateProblem
 from planck_nb.teams.roles import INTER_AGENT_TOOLS, RoleDecision, decide_roles
 from planck_nb.teams.spec import AgentSpec, SpecList
 from planck_nb.teams.start_options import StartOptions
-from planck_nb.teams.template import TeamTemplate, read_template
+from planck_nb.teams.team_template import TeamTemplate, read_template
 
 __all__ = [
     "INTER_AGENT_TOOLS",

@@ -671,7 +671,7 @@ async def test_agents_are_added_before_or_after_a_change_of_the_session(world: W
         stopping = place.agent("old").stop
         refused: list[str] = []
 
-        async def stop(**options: bool) -> None:
+        async def stop(**options: Any) -> None:
             """Add an agent while the agents are stopped."""
             try:
                 place.add_agent("ann", model=scripted_model(["two"]))
