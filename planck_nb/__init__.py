@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from planck_nb.base.sync import run_sync
     from planck_nb.config import Config
     from planck_nb.sessions import Session
+    from planck_nb.teams.inter_agent_tools import orchestrator_tools, worker_tools
     from planck_nb.teams.spec import AgentSpec
+    from planck_nb.teams.team import Team
     from planck_nb.tools.builtin import BuiltinTools
     from planck_nb.tools.external import ExternalTool
     from planck_nb.workspace import Workspace
@@ -58,6 +60,7 @@ __all__ = [
     "Run",
     "RunResult",
     "Session",
+    "Team",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -67,8 +70,10 @@ __all__ = [
     "errors",
     "events",
     "get_workspace",
+    "orchestrator_tools",
     "run_sync",
     "tool",
+    "worker_tools",
 ]
 
 _HOME = {
@@ -87,14 +92,17 @@ _HOME = {
     "Run": "planck_nb.agent.run",
     "RunResult": "planck_nb.agent.run_result",
     "Session": "planck_nb.sessions",
+    "Team": "planck_nb.teams.team",
     "Tool": "planck_nb.agent.calling.tool",
     "ToolContext": "planck_nb.agent.calling.tool",
     "ToolError": "planck_nb.base.errors",
     "ToolOutput": "planck_nb.agent.calling.tool_output",
     "Effect": "planck_nb.agent.effect",
     "Workspace": "planck_nb.workspace",
+    "orchestrator_tools": "planck_nb.teams.inter_agent_tools",
     "run_sync": "planck_nb.base.sync",
     "tool": "planck_nb.agent.calling.functions",
+    "worker_tools": "planck_nb.teams.inter_agent_tools",
 }
 
 

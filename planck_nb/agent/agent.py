@@ -31,6 +31,7 @@ from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import AgentState, Status
 from planck_nb.agent.team_members import STOPPED, join_team
+from planck_nb.agent.wait_graph import Participant
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
 from planck_nb.ai.messages import Purpose, Usage, UserMessage, UserPart
@@ -177,6 +178,7 @@ class Agent:
         )
         setup.add_tools(given.values())
         self._setup = setup
+        self._session = session
         self._recorder = EventRecorder(
             self.id,
             session.id if session else None,
@@ -670,6 +672,7 @@ def prompt_from(
     content: str,
     purpose: Purpose,
     *,
+    prompt_id: str | None = None,
     output: JsonObject | None = None,
     fresh: bool = False,
 ) -> Run[Any]:
@@ -680,6 +683,7 @@ def prompt_from(
         agent: The agent that answers.
         content: The text.
         purpose: What it is for. Responses that wait are answered together.
+        prompt_id: The id of the prompt, None for a new one.
         output: The JSON Schema of a structured answer, None for text.
         fresh: Whether the model is sent nothing of the agent's conversation before it.
 
@@ -692,7 +696,8 @@ def prompt_from(
     """
     message = message_from(sender, content, purpose)
     spec = None if output is None else output_spec(output)
-    return agent._runner.accept(message, output=spec, join=purpose == "response", fresh=fresh)  # noqa: SLF001 - as above
+    runner = agent._runner  # noqa: SLF001 - as above
+    return runner.accept(message, output=spec, join=purpose == "response", fresh=fresh, prompt_id=prompt_id)
 
 
 def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:
@@ -703,6 +708,27 @@ def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:
 def emit_for(agent: Agent, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
     """Publish and store an event of the agent."""
     agent._recorder.emit(kind, *payload, **named)  # noqa: SLF001 - as above
+
+
+def participant_of(agent: Agent) -> Participant:
+    """The agent, as those see it that wait for it."""
+    return agent._runner.participant  # noqa: SLF001 - as above
+
+
+def teammate_settings(agent: Agent) -> dict[str, Any]:
+    """The arguments that make another agent share what the agents of a team share: store, approvals, budget, client."""
+    runner, setup = agent._runner, agent._setup  # noqa: SLF001 - as above
+    return {
+        "session": agent._session,  # noqa: SLF001 - as above
+        "session_spend": runner.session_spend,
+        "approvals": runner.approvals,
+        "client": setup.own_client,
+        "observers": agent._recorder.observers,  # noqa: SLF001 - as above
+        "fallbacks": setup.fallbacks,
+        "on_compact": runner.window.compactor,
+        "limits": agent.limits,
+        "cwd": setup.cwd,
+    }
 
 
 async def start_afresh(agent: Agent) -> None:

@@ -78,8 +78,9 @@ class AgentRunner:
         self.gate = Gate(approvals, setup.identity, recorder) if approvals else None
         self._setup = setup
         self._recorder = recorder
-        self._session_spend = session_spend
-        self._participant = Participant(setup.identity.name or setup.identity.id)
+        self.session_spend = session_spend
+        self.approvals = approvals
+        self.participant = Participant(setup.identity.name or setup.identity.id)
         self._ownership = LoopOwnership()
         self._queue = PromptQueue()
         self._turn: TurnRunner | None = None
@@ -105,6 +106,7 @@ class AgentRunner:
         steer: bool = False,
         join: bool = False,
         fresh: bool = False,
+        prompt_id: str | None = None,
     ) -> Run[Any]:
         """Answer the prompt now, or queue it while a turn is running.
 
@@ -114,6 +116,7 @@ class AgentRunner:
             steer: Whether the prompt may enter the running turn.
             join: Whether one turn may answer it together with others that wait.
             fresh: Whether the model is sent nothing of the conversation before it.
+            prompt_id: Its id, None for a new one.
 
         Returns:
             The run of the prompt.
@@ -123,7 +126,7 @@ class AgentRunner:
             AgentStoppedError: After `stop`.
         """
         loop = self._require_loop(steer=steer)
-        run = self._new_run(new_id(), prompt, output, loop, steer=steer, join=join or steer, fresh=fresh)
+        run = self._new_run(prompt_id or new_id(), prompt, output, loop, steer=steer, join=join or steer, fresh=fresh)
         if is_running_here(loop):
             self._admit(run)
         else:
@@ -329,7 +332,7 @@ class AgentRunner:
         join: bool,
         fresh: bool = False,
     ) -> Run[Any]:
-        agent = self._participant
+        agent = self.participant
         return Run(
             prompt_id, prompt, self.stop_run, output, steer=steer, join=join, fresh=fresh, agent=agent, loop=loop
         )
@@ -423,7 +426,7 @@ class AgentRunner:
     def _spend(self, usage: Usage, cost: float | None) -> None:
         """Count what a compaction took."""
         if self._turn is None:
-            self._session_spend.spend(usage.total_tokens, cost)
+            self.session_spend.spend(usage.total_tokens, cost)
         else:
             self._turn.spend(usage, cost)
         self._recorder.add_usage(usage, cost, self._recorder.settled.context_tokens)
@@ -436,7 +439,7 @@ class AgentRunner:
         """A sentence if a limit is reached, so that a compaction may send no more requests."""
         if self._turn is not None:
             return self._turn.reached_limit()
-        reached = TurnBudget(self._setup.limits(), self._session_spend).reached_limit(self._setup.model)
+        reached = TurnBudget(self._setup.limits(), self.session_spend).reached_limit(self._setup.model)
         return "" if reached is None else reached[1]
 
     def _load_prompt_parts(self) -> None:
@@ -451,7 +454,7 @@ class AgentRunner:
         self._aborting = False
         setup = self._setup
         group = runs[0].group
-        budget = TurnBudget(setup.limits(), self._session_spend, run_spend=None if group is None else group.spend)
+        budget = TurnBudget(setup.limits(), self.session_spend, run_spend=None if group is None else group.spend)
         turn = TurnRunner(
             runs,
             setup=setup,
@@ -460,7 +463,7 @@ class AgentRunner:
             gate=self.gate,
             queue=self._queue,
             budget=budget,
-            participant=self._participant,
+            participant=self.participant,
         )
         self._turn = turn
         self.window.start_turn()
@@ -486,7 +489,7 @@ class AgentRunner:
         await self._look_up_window(turn)
         if any(run.fresh for run in turn.runs):
             await self._recorder.append_summary(NEW_TASK, lambda _: ())
-        with within(self._participant):
+        with within(self.participant):
             reply = await run_turn(turn, turn.prompts)
         task = asyncio.current_task()
         if task is not None and not task.cancelling():

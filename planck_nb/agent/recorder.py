@@ -54,7 +54,7 @@ class EventRecorder:
         self._agent_id = agent_id
         self._session_id = session_id
         self._log = log
-        self._observers = tuple(observers)
+        self.observers = tuple(observers)
         self._appending = LoopLock()
         self._sequence = 0
         self._deltas: list[ev.AgentEvent] = []
@@ -140,7 +140,7 @@ class EventRecorder:
             self.settled = fold(self.settled, event)
             if self._deltas and ev.supersedes_deltas(event):
                 self._deltas.clear()
-        for observers in (self.audience, (log for log in also if log not in self.audience), self._observers):
+        for observers in (self.audience, (log for log in also if log not in self.audience), self.observers):
             for observer in observers:
                 observer.append(event)
         self.events.append(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Generic
 
 from planck_nb.agent.events import AgentEvent
@@ -83,6 +83,7 @@ class Run(Generic[T]):
         self._stop = stop
         self._agents = () if agent is None else (agent,)
         self._done: asyncio.Future[RunResult[T]] = self.loop.create_future()
+        self._followers: list[Callable[[Run[T]], None]] = []
         self.group = current_group()
         """The runs that are caused by one prompt together with this one, None for a run of its own."""
         if self.group is not None:
@@ -99,6 +100,17 @@ class Run(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Run {self.status}>"
+
+    @property
+    def outcome(self) -> RunResult[T] | BaseException | None:
+        """The result, or the error that `await run` raises; None until the run has ended."""
+        if not self._done.done():
+            return None
+        return self._done.exception() or self._done.result()
+
+    def follow(self, follower: Callable[[Run[T]], None]) -> None:
+        """Call `follower` with the run, on its event loop, when it has ended."""
+        self._followers.append(follower)
 
     @property
     def logs(self) -> tuple[EventLog[AgentEvent], ...]:
@@ -197,6 +209,9 @@ class Run(Generic[T]):
         else:
             self._done.set_result(outcome)
         self.events.close()
+        with self.group.held() if self.group is not None else nullcontext():
+            for follower in self._followers:
+                follower(self)
         if self.group is not None:
             self.group.remove(self)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from planck_nb.agent.events import AgentEvent
@@ -21,6 +22,21 @@ class GroupedRun(Protocol):
         """Stop it."""
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedTurn:
+    """How one turn of a group has ended.
+
+    Args:
+        agent_id: The agent.
+        result: What came of it, also if it failed.
+        error: What it failed with, None if it did not.
+    """
+
+    agent_id: str
+    result: RunResult[Any]
+    error: BaseException | None = None
+
+
 class RunGroup:
     """Runs that end, are stopped and are limited together.
 
@@ -29,20 +45,20 @@ class RunGroup:
 
     Args:
         limits: What the runs may use together.
-        done: Called when the group is over.
+        idle: Called when no run is open; returns whether the group is over. It may send another prompt in the group.
     """
 
-    def __init__(self, limits: Limits, done: Callable[[], None]) -> None:
+    def __init__(self, limits: Limits, idle: Callable[[], bool]) -> None:
         self.events: EventLog[AgentEvent] = EventLog()
         """The events of all runs, in one order."""
         self.spend = RunSpend(limits)
         """What the runs have used together."""
-        self.results: list[tuple[str, RunResult[Any]]] = []
-        """The agent and the result of every turn that has ended, in that order."""
+        self.turns: list[GroupedTurn] = []
+        """The turns that have ended, in that order."""
         self.started = time.time()
         self.is_aborted = False
         self.is_over = False
-        self._done = done
+        self._idle = idle
         self._open: dict[int, GroupedRun] = {}
         self._holds = 0
 
@@ -85,9 +101,8 @@ class RunGroup:
                 run.abort()
 
     def _end_if_idle(self) -> None:
-        if not (self._open or self._holds or self.is_over):
+        if not (self._open or self._holds or self.is_over) and self._idle():
             self.is_over = True
-            self._done()
 
 
 _current: ContextVar[RunGroup | None] = ContextVar("planck_nb_run_group", default=None)

@@ -53,22 +53,26 @@ class RunResult(Generic[T]):
         """
         if self.aborted:
             return "aborted"
-        replies = [message for message in self.messages if isinstance(message, AssistantMessage)]
-        return replies[-1].stop_reason if replies else "stop"
+        return "stop" if self.reply is None else self.reply.stop_reason
+
+    @property
+    def reply(self) -> AssistantMessage | None:
+        """The last reply, None if there is none."""
+        for message in reversed(self.messages):
+            if isinstance(message, AssistantMessage):
+                return message
+        return None
 
     @property
     def text(self) -> str:
         """The text of the last reply."""
-        for message in reversed(self.messages):
-            if isinstance(message, AssistantMessage):
-                return message.text
-        return ""
+        return "" if self.reply is None else self.reply.text
 
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
-        words = ENDINGS[shortcoming(self.messages[-1])] if self.warning else ""
+        words = ENDINGS[shortcoming(self.reply)] if self.warning and self.reply else ""
         ended = "aborted " if self.aborted else "limited " if self.limit else f"{words} ".lstrip()
         return f"<RunResult {ended}{one_line(self.text)!r}>"
 

@@ -60,6 +60,8 @@ class TeamMembers(Generic[M]):
 
     def __init__(self, team_id: str) -> None:
         self.team_id = team_id
+        self.seed = team_id
+        """What the ids of new members are derived from."""
         self.former: set[str] = set()
         """The ids of all agents that ever joined in this process."""
         self._joined: dict[str, _Joined[M]] = {}

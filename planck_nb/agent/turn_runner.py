@@ -20,6 +20,7 @@ from planck_nb.agent.output import OutputMismatch, OutputSpec, correction
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, logs_of
+from planck_nb.agent.run_group import GroupedTurn
 from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.state import Entry
 from planck_nb.agent.wait_graph import Participant, WaitScope, within
@@ -232,7 +233,8 @@ class TurnRunner:
 
     def tool(self, name: str) -> Tool | None:
         """The tool of this name, as the agent has it now."""
-        return self._setup.tools.get(name)
+        tools = self._setup.tools
+        return tools.get(name) or next((tool for tool in tools.values() if name in tool.aliases), None)
 
     def tool_names(self) -> Sequence[str]:
         """The names that a call may use."""
@@ -317,7 +319,7 @@ class TurnRunner:
         """Give the runs their result, or the error that ended the turn."""
         result = self._result(self._recorder.settled.messages, aborted=status == "aborted")
         for group in dict.fromkeys(run.group for run in self.runs if run.group is not None):
-            group.results.append((self.agent_id, result))
+            group.turns.append(GroupedTurn(self.agent_id, result, error))
         for run in self.runs:
             run.settle(status, error or (replace(result, output=self._output) if run.output_spec else result))
 

@@ -85,6 +85,7 @@ class Tool:
         at: Returns the same tool in another working directory, for tools that have one and were not given it.
         function: The Python function that `@tool` made the tool from; calling the tool calls it.
         server: The tool of the model's server that this one stands for; nothing runs here.
+        aliases: Other names by which a model may call it, such as former ones.
         sandboxed: Returns whether the commands that the tool runs are in a sandbox, which lets them write only below
             their working directory and has no network, except for what `touches` declares. It may block. None if the
             tool runs no commands or this is not known.
@@ -109,6 +110,7 @@ class Tool:
     at: Callable[[Path], Tool] | None = field(default=None, repr=False)
     function: Callable[..., Any] | None = field(default=None, repr=False)
     server: ServerTool | None = field(default=None, repr=False)
+    aliases: tuple[str, ...] = field(default=(), repr=False)
     sandboxed: Callable[[], bool] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

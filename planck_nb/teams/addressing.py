@@ -1,0 +1,66 @@
+"""Finds the agent of a team that a tool call names."""
+
+from __future__ import annotations
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.team_members import TeamMembers, team_of
+from planck_nb.base.errors import ToolError, did_you_mean
+from planck_nb.base.json_types import JsonObject
+
+LIST_HINT = "Call list_team to see who is there."
+
+_KINDS = ("id", "name", "type")
+"""What can name an agent, in the order in which it is looked for."""
+
+
+def calling_agent(agent_id: str) -> tuple[TeamMembers[Agent], Agent]:
+    """The agent that calls a tool, and its team.
+
+    Raises:
+        ToolError: It is in no team.
+    """
+    team: TeamMembers[Agent] | None = team_of(agent_id)
+    agent = None if team is None else team.get(agent_id)
+    if team is None or agent is None:
+        raise ToolError("This agent is in no team; give it a `team_id`.")
+    return team, agent
+
+
+def addressed_agent(team: TeamMembers[Agent], args: JsonObject) -> Agent:
+    """The member of the team that the arguments of a call name.
+
+    All ways of addressing that Planck has had are accepted: `agent_id`, which may also be a name or a type;
+    `identifier` with `identifier_type`; and `id`, `name` or `type`, of which an id counts before a name and a name
+    before a type.
+
+    Raises:
+        ToolError: No member is named, or there is none, or there are several.
+    """
+    for kinds, value in _names(args):
+        for kind in kinds:
+            found = [agent for agent in team if value in (getattr(agent, kind), kind != "id" and agent.id)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                choices = ", ".join(f"{agent.name} ({agent.id})" for agent in found)
+                raise ToolError(f"{value} is the {kind} of {len(found)} agents: {choices}. Use an id.")
+        known = dict.fromkeys(name for agent in team for name in (agent.name, agent.type) if name)
+        raise ToolError(f"Agent not found: {value}. {did_you_mean(value, known)} {LIST_HINT}".replace("  ", " "))
+    raise ToolError(f"Say which agent: pass its id or name as `agent_id`. {LIST_HINT}")
+
+
+def _names(args: JsonObject) -> list[tuple[tuple[str, ...], str]]:
+    """What the arguments name an agent by: where to look, and the value."""
+    found: list[tuple[tuple[str, ...], str]] = []
+    kind = args.get("identifier_type")
+    for key, kinds in (
+        ("agent_id", _KINDS),
+        ("identifier", (kind,) if kind in _KINDS else _KINDS),
+        ("id", ("id",)),
+        ("name", ("name",)),
+        ("type", ("type",)),
+    ):
+        value = args.get(key)
+        if isinstance(value, str) and value.strip():
+            found.append((kinds, value.strip()))
+    return found

@@ -1,0 +1,292 @@
+"""The tools by which the agents of a team work together.
+
+They are stateless: a tool finds its team by the agent that calls it. So the same ones do for every agent, whether its
+team was made from a template, by hand, or resumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from planck_nb.agent.agent import Agent, start_afresh
+from planck_nb.agent.calling.functions import ToolLike
+from planck_nb.agent.calling.tool import Tool, ToolContext
+from planck_nb.agent.team_members import DESTROYED, TeamMembers
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import ToolError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.teams.addressing import addressed_agent, calling_agent
+from planck_nb.teams.guidance import team_guide
+from planck_nb.teams.members import TeamHost
+from planck_nb.teams.spawning import MAX_WORKERS, Spawner
+from planck_nb.teams.start_options import SkillSource
+from planck_nb.teams.tasks import ask, delegate, respond
+
+DELEGATED = (
+    "Task sent to {name}. The response will come to you as a message. End your turn now, unless there is more that you "
+    "can delegate or do meanwhile."
+)
+
+_TARGET: JsonObject = {
+    "agent_id": {"type": "string", "description": "The id of the agent, as list_team shows it, or its name or type."},
+}
+
+_RESET: JsonObject = {
+    "reset_previous_context": {
+        "type": "boolean",
+        "default": False,
+        "description": "Whether the agent forgets its conversation so far.",
+    },
+}
+
+
+def worker_tools() -> list[Tool]:
+    """Make the inter-agent tools of a worker: `ask_agent`, `delegate_task`, `send_response` and `list_team`.
+
+    Returns:
+        The tools, for an `Agent` with a `team_id`.
+
+    Example:
+        >>> [tool.name for tool in worker_tools()]
+        ['ask_agent', 'delegate_task', 'send_response', 'list_team']
+    """
+    return [
+        _tool(
+            "ask_agent",
+            "Ask another agent of your team a question and wait for its answer.",
+            {
+                "question": {"type": "string", "description": "The question, with all that it takes to answer it."},
+                "output_schema": {
+                    "type": "object",
+                    "description": "The JSON Schema of the answer, if it is to be JSON.",
+                },
+                **_RESET,
+            },
+            ["question"],
+            _ask,
+            former="call_agent",
+        ),
+        _tool(
+            "delegate_task",
+            "Give another agent of your team a task without waiting; its response comes to you as a message later.",
+            {
+                "task": {"type": "string", "description": "The task, with all that it takes to do it."},
+                **_RESET,
+            },
+            ["task"],
+            _delegate,
+            former="send_agent",
+        ),
+        _tool(
+            "send_response",
+            "Send the result of the task on which you work to the agent that delegated it to you.",
+            {"response": {"type": "string", "description": "The result."}},
+            ["response"],
+            _respond,
+            former="respond_agent",
+            addressed=False,
+        ),
+        _tool(
+            "list_team",
+            "List the agents of your team with their ids, names, types, descriptions, status and usage.",
+            {
+                "verbose": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Whether to list their tools and models too.",
+                }
+            },
+            [],
+            _list_team,
+            addressed=False,
+        ),
+    ]
+
+
+def orchestrator_tools(
+    *,
+    grantable_tools: Iterable[ToolLike] = (),
+    grantable_skills: Iterable[str] = (),
+    available_models: Sequence[Model] = (),
+    skill_pool: SkillSource | None = None,
+    host: TeamHost | None = None,
+    max_workers: int = MAX_WORKERS,
+) -> list[Tool]:
+    """Make the inter-agent tools of an orchestrator.
+
+    These are the tools of a worker, and `spawn_agent`, `destroy_agent`, `interrupt_agent` and `list_models`.
+
+    Args:
+        grantable_tools: The tools that it may give to the workers that it spawns.
+        grantable_skills: The names of the skills that it may give to them.
+        available_models: The models that it may give to them, in addition to its own and those of the agent's
+            `available_models`.
+        skill_pool: Where the skills come from.
+        host: Makes the workers; by default they share the orchestrator's session, budget, approvals and client.
+        max_workers: How many workers the team may have for another one to be spawned.
+
+    Returns:
+        The tools, for an `Agent` with a `team_id`.
+
+    Example:
+        >>> from planck_nb import BuiltinTools
+        >>> names = [tool.name for tool in orchestrator_tools(grantable_tools=[BuiltinTools.read()])]
+        >>> names[4:]
+        ['spawn_agent', 'destroy_agent', 'interrupt_agent', 'list_models']
+    """
+    spawner = Spawner(
+        grantable_tools,
+        grantable_skills,
+        available_models,
+        skill_pool=skill_pool,
+        host=host,
+        max_workers=max_workers,
+        worker_tools=worker_tools,
+    )
+    return [
+        *worker_tools(),
+        Tool(
+            name="spawn_agent",
+            description=spawner.description,
+            parameters=spawner.parameters,
+            execute_fn=partial(_called, spawner.spawn),
+            timeout=None,
+            guide=team_guide,
+        ),
+        _tool("destroy_agent", "Stop a worker of your team for good.", {}, [], partial(_destroy, spawner.host)),
+        _tool(
+            "interrupt_agent",
+            "Stop what a worker of your team is doing. It stays in the team.",
+            _RESET,
+            [],
+            _interrupt,
+        ),
+        Tool(
+            name="list_models",
+            description="List the models that you may give to agents that you spawn.",
+            parameters={"type": "object", "properties": {}},
+            execute_fn=partial(_called, spawner.list_models),
+            guide=team_guide,
+        ),
+    ]
+
+
+def _tool(
+    name: str,
+    description: str,
+    properties: JsonObject,
+    required: Sequence[str],
+    function: Callable[..., Any],
+    *,
+    former: str = "",
+    addressed: bool = True,
+) -> Tool:
+    # The other ways of addressing an agent are accepted and not shown, so nothing says that others are not allowed.
+    schema: JsonObject = {"type": "object", "properties": {**(_TARGET if addressed else {}), **properties}}
+    if required:
+        schema["required"] = list(required)
+    return Tool(
+        name=name,
+        description=description,
+        parameters=schema,
+        execute_fn=partial(_called, function),
+        timeout=None,
+        aliases=(former,) if former else (),
+        guide=team_guide,
+    )
+
+
+async def _called(function: Callable[..., Any], args: JsonObject, context: ToolContext) -> str:
+    team, caller = calling_agent(context.agent_id)
+    return str(await function(team, caller, args, context))
+
+
+async def _ask(team: TeamMembers[Agent], caller: Agent, args: JsonObject, context: ToolContext) -> str:
+    other = _other(team, caller, args, "ask")
+    schema = args.get("output_schema")
+    return await ask(
+        team,
+        caller,
+        other,
+        _text(args, "question"),
+        call_id=context.call_id,
+        output=schema if isinstance(schema, dict) and schema else None,
+        fresh=args.get("reset_previous_context") is True,
+    )
+
+
+async def _delegate(team: TeamMembers[Agent], caller: Agent, args: JsonObject, context: ToolContext) -> str:
+    other = _other(team, caller, args, "delegate to")
+    fresh = args.get("reset_previous_context") is True
+    delegate(team, caller, other, _text(args, "task"), call_id=context.call_id, fresh=fresh)
+    return DELEGATED.format(name=other.name)
+
+
+async def _respond(_team: TeamMembers[Agent], caller: Agent, args: JsonObject, _context: ToolContext) -> str:
+    respond(caller, _text(args, "response"))
+    return "Response sent."
+
+
+async def _list_team(team: TeamMembers[Agent], caller: Agent, args: JsonObject, _context: ToolContext) -> str:
+    verbose = args.get("verbose") is True
+    return json.dumps([_described(agent, caller, verbose=verbose) for agent in team], ensure_ascii=False)
+
+
+def _described(agent: Agent, caller: Agent, *, verbose: bool) -> JsonObject:
+    info = agent.info()
+    found: JsonObject = {
+        "id": info.id,
+        "type": info.type,
+        "name": info.name,
+        "description": info.description,
+        "role": info.role,
+        "status": info.status,
+        "turn_index": info.turn,
+        "usage": {"input_tokens": info.usage.input_tokens, "output_tokens": info.usage.output_tokens},
+    }
+    if agent is caller:
+        found["you"] = True
+    if verbose:
+        found["tools"] = sorted(tool.name for tool in agent.tools)
+        found["model"] = info.model
+    return found
+
+
+async def _destroy(
+    host: TeamHost, team: TeamMembers[Agent], caller: Agent, args: JsonObject, _context: ToolContext
+) -> str:
+    worker = _worker(team, caller, args, "destroy")
+    await host.remove(worker, reason=DESTROYED)
+    return "Agent destroyed."
+
+
+async def _interrupt(team: TeamMembers[Agent], caller: Agent, args: JsonObject, _context: ToolContext) -> str:
+    worker = _worker(team, caller, args, "interrupt")
+    await worker.abort()
+    if args.get("reset_previous_context") is True:
+        await start_afresh(worker)
+    return "Agent interrupted."
+
+
+def _other(team: TeamMembers[Agent], caller: Agent, args: JsonObject, verb: str) -> Agent:
+    other = addressed_agent(team, args)
+    if other is caller:
+        raise ToolError(f"You cannot {verb} yourself; choose another agent of the team. Call list_team to see them.")
+    return other
+
+
+def _worker(team: TeamMembers[Agent], caller: Agent, args: JsonObject, verb: str) -> Agent:
+    other = _other(team, caller, args, verb)
+    if other.role == "orchestrator":
+        raise ToolError(f"You cannot {verb} {other.name}, the orchestrator of the team.")
+    return other
+
+
+def _text(args: Mapping[str, Any], name: str) -> str:
+    text = args.get(name)
+    if not isinstance(text, str) or not text.strip():
+        raise ToolError(f"Write the {name} as a text that is not empty.")
+    return text

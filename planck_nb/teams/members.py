@@ -1,0 +1,67 @@
+"""Who makes the members of a team, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from planck_nb.agent.agent import Agent, teammate_settings
+from planck_nb.agent.context.system_prompt import SystemPromptParts
+from planck_nb.agent.team_members import TeamMembers
+from planck_nb.base.ids import NewId, derived_id
+
+
+class TeamHost(Protocol):
+    """Makes the members of teams and removes them."""
+
+    def create(self, options: Mapping[str, Any], parent: Agent | None) -> Agent:
+        """Make a member.
+
+        Args:
+            options: Arguments of `Agent`.
+            parent: The agent that spawns it, None for one of a template.
+
+        Raises:
+            PlanckError: It cannot be made.
+        """
+        ...
+
+    async def remove(self, agent: Agent, *, reason: str) -> None:
+        """Stop a member for good."""
+        ...
+
+    def prompt_parts(self) -> SystemPromptParts:
+        """What surrounds the system prompt of every member."""
+        ...
+
+
+class TeammateHost:
+    """Makes members that share the session, budget, approvals and client of the agent that spawns them."""
+
+    def create(self, options: Mapping[str, Any], parent: Agent | None) -> Agent:
+        """Make a member that shares what its parent has."""
+        shared = {} if parent is None else teammate_settings(parent)
+        return Agent(**{**shared, **options})
+
+    async def remove(self, agent: Agent, *, reason: str) -> None:
+        """Stop a member for good."""
+        await agent.stop(removed=True, reason=reason)
+
+    def prompt_parts(self) -> SystemPromptParts:
+        """Nothing."""
+        return SystemPromptParts()
+
+
+def new_member_id(team: TeamMembers[Agent] | None, seed: str, name: str) -> NewId:
+    """The id of a new member: the same in each run of a notebook, because models read it, and never one used before.
+
+    Args:
+        team: The team, None if it has no members yet.
+        seed: What tells the team from others of the session.
+        name: The name of the member.
+    """
+    former = set[str]() if team is None else team.former
+    number = 0
+    while (found := derived_id(seed, name, number)) in former:
+        number += 1
+    return NewId(found)

@@ -1,0 +1,288 @@
+"""Tasks that agents of a team give each other, and how the responses find their way back.
+
+A task is the prompt of one agent to another. `ask` waits for the answer to that prompt. `delegate` returns at once; the
+response is a prompt to the agent that gave the task, which wakes it up if it is idle. The task that an agent works on
+is in a context variable of its turn, so that what it sends goes to whoever gave it this task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from typing import Any
+
+from planck_nb.agent import events as ev
+from planck_nb.agent.agent import Agent, emit_for, prompt_from
+from planck_nb.agent.calling.tool_output import as_output
+from planck_nb.agent.run import Run
+from planck_nb.agent.run_group import RunGroup, current_group, within_group
+from planck_nb.agent.run_result import RunResult
+from planck_nb.agent.team_members import TeamMembers
+from planck_nb.ai.messages import Purpose
+from planck_nb.base.errors import AgentError, AgentStoppedError, DeadlockError, PlanckError, ToolError
+from planck_nb.base.ids import new_id
+from planck_nb.base.json_types import JsonObject
+
+STOPPED = "{} was stopped before it answered."
+NO_TEXT = "{} ended its work without a text."
+
+
+@dataclass(eq=False)
+class Task:
+    """A task that one agent has given to another.
+
+    Args:
+        id: Its id, which is that of the prompt.
+        kind: Whether the one that gave it waits.
+        team: The team of both.
+        giver: The agent that gave it.
+        worker: The agent that works on it.
+        text: The task.
+        outer: The task that the giver works on itself, None if it works for a person or a program.
+        group: The runs that belong together with the giver's.
+    """
+
+    id: str
+    kind: ev.TaskKind
+    team: TeamMembers[Agent]
+    giver: Agent
+    worker: Agent
+    text: str
+    outer: Task | None
+    group: RunGroup | None
+    responses: list[str] = field(default_factory=list[str])
+    """What the worker has sent so far."""
+    open_parts: int = 0
+    """Tasks that the worker has delegated to do this one, and that are not over yet."""
+    open_runs: int = 0
+    """Runs of the worker that work on it."""
+    outcome: RunResult[Any] | BaseException | None = None
+    """What came of the last of these runs."""
+    turn: int | None = None
+    """The index of the worker's newest turn for it."""
+    is_over: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the agent that gave the task is still there for a response."""
+        return self.team.get(self.giver.id) is self.giver
+
+
+_current: ContextVar[Task | None] = ContextVar("planck_nb_task", default=None)
+
+
+async def ask(
+    team: TeamMembers[Agent],
+    asker: Agent,
+    other: Agent,
+    question: str,
+    *,
+    call_id: str,
+    output: JsonObject | None = None,
+    fresh: bool = False,
+) -> str:
+    """Ask another agent and wait for its answer to this very question.
+
+    Args:
+        team: The team of both.
+        asker: The agent that asks.
+        other: The agent that answers.
+        question: The question.
+        call_id: The id of the tool call.
+        output: The JSON Schema of the answer, None for text.
+        fresh: Whether the other agent forgets its conversation before it.
+
+    Returns:
+        The answer.
+
+    Raises:
+        ToolError: There is no answer: the other one failed, was stopped, or waits for the asker itself.
+    """
+    task = _new_task("ask", team, asker, other, question)
+    _publish(task, call_id)
+    answer, error = "", STOPPED.format(other.name)
+    try:
+        answer, error = await _answer(task, output=output, fresh=fresh)
+    finally:
+        task.is_over = True
+        _responded(task, error or answer, error=bool(error), automatic=False)
+    if error:
+        raise ToolError(error)
+    return answer
+
+
+async def _answer(task: Task, *, output: JsonObject | None, fresh: bool) -> tuple[str, str]:
+    """The answer to a question, or why there is none."""
+    name = task.worker.name
+    try:
+        run = _start(task, "question", output=output, fresh=fresh)
+        result = await run
+    except DeadlockError as circle:
+        return "", f"Deadlock detected: {circle} Use delegate_task, which does not wait, or answer without it."
+    except AgentStoppedError:
+        return "", f"Agent terminated: {name} was stopped."
+    except PlanckError as failure:
+        return "", f"{name} could not answer: {failure}"
+    task.turn = run.turn
+    return "\n\n".join(task.responses) or result.text, STOPPED.format(name) if result.aborted else ""
+
+
+def delegate(
+    team: TeamMembers[Agent], giver: Agent, worker: Agent, text: str, *, call_id: str, fresh: bool = False
+) -> None:
+    """Give another agent a task, without waiting for the response.
+
+    Args:
+        team: The team of both.
+        giver: The agent that gives the task.
+        worker: The agent that gets it.
+        text: The task.
+        call_id: The id of the tool call.
+        fresh: Whether the worker forgets its conversation before it.
+
+    Raises:
+        ToolError: The worker was stopped.
+    """
+    task = _new_task("delegate", team, giver, worker, text)
+    _publish(task, call_id)
+    if task.outer is not None:
+        task.outer.open_parts += 1
+    try:
+        run = _start(task, "task", fresh=fresh)
+    except AgentError as error:
+        task.is_over = True
+        _responded(task, str(error), error=True, automatic=True)
+        _end_part(task)
+        raise ToolError(f"{worker.name} cannot take the task: {error}") from error
+    _work(task, run)
+
+
+def respond(agent: Agent, text: str) -> None:
+    """Send a response to the agent that gave the task on which this agent works.
+
+    Args:
+        agent: The agent that sends it.
+        text: The response.
+
+    Raises:
+        ToolError: It works on no task of another agent, or that agent is gone.
+    """
+    task = _current.get()
+    if task is None or task.worker is not agent or task.is_over or not task.is_wanted:
+        raise ToolError("No delegator to respond to. Your final reply goes to whoever prompted you.")
+    task.responses.append(text)
+    if task.kind == "delegate":
+        _deliver(task, text, error=False, automatic=False)
+
+
+def _new_task(kind: ev.TaskKind, team: TeamMembers[Agent], giver: Agent, worker: Agent, text: str) -> Task:
+    outer = _current.get()
+    if outer is not None and outer.worker is not giver:
+        outer = None
+    group = current_group()
+    if group is not None and group.is_aborted:
+        raise ToolError("The run was stopped.")
+    return Task(new_id(), kind, team, giver, worker, text, outer, group)
+
+
+def _publish(task: Task, call_id: str) -> None:
+    worker = task.worker
+    emit_for(task.giver, ev.Delegated, task.id, task.kind, worker.id, worker.name, task.text, call_id)
+
+
+def _start(task: Task, purpose: Purpose, *, output: JsonObject | None = None, fresh: bool = False) -> Run[Any]:
+    """Send the task to the worker, whose turn works on it from then on."""
+    return _in_context(
+        task,
+        task.group,
+        lambda: prompt_from(task.giver, task.worker, task.text, purpose, prompt_id=task.id, output=output, fresh=fresh),
+    )
+
+
+def _in_context(task: Task | None, group: RunGroup | None, send: Callable[[], Run[Any]]) -> Run[Any]:
+    """Send a prompt whose turn works on the task and belongs to the group."""
+
+    def sent() -> Run[Any]:
+        _current.set(task)
+        with within_group(group):
+            return send()
+
+    return copy_context().run(sent)
+
+
+def _work(task: Task, run: Run[Any]) -> None:
+    """Note that a run of the worker works on the task."""
+    task.open_runs += 1
+    run.follow(lambda ended: _worked(task, ended))
+
+
+def _worked(task: Task, run: Run[Any]) -> None:
+    task.open_runs -= 1
+    task.turn = run.turn if run.turn is not None else task.turn
+    task.outcome = run.outcome
+    _finish_if_done(task)
+
+
+def _finish_if_done(task: Task) -> None:
+    """If the worker has nothing more to do for the task, send what it has not sent itself."""
+    outcome, name = task.outcome, task.worker.name
+    result = outcome if isinstance(outcome, RunResult) and not outcome.aborted else None
+    # A worker that waits for responses itself goes on when they have come.
+    if task.is_over or (result is not None and (task.open_runs or task.open_parts)):
+        return
+    task.is_over = True
+    if result is None:
+        reason = f"{name} failed: {outcome}" if isinstance(outcome, BaseException) else STOPPED.format(name)
+        _deliver(task, reason, error=True, automatic=True)
+    elif not task.responses:
+        _deliver(task, result.text or NO_TEXT.format(name), error=False, automatic=True)
+    _end_part(task)
+
+
+def _end_part(task: Task) -> None:
+    """Note, for the task that this one is a part of, that it has ended."""
+    if (outer := task.outer) is not None:
+        outer.open_parts -= 1
+        if outer.kind == "delegate":
+            _finish_if_done(outer)
+
+
+def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
+    """Send a response to the agent that gave the task, unless it is gone or its run was stopped."""
+    text = as_output(text).text
+    _responded(task, text, error=error, automatic=automatic)
+    group = task.group if task.group is not None and not task.group.is_over else None
+    if not task.is_wanted or (task.group is not None and task.group.is_aborted):
+        return
+    outer = task.outer if task.outer is not None and not task.outer.is_over else None
+    said = f"Error: {text}" if error else text
+    with suppress(AgentError):  # it was stopped meanwhile, or its event loop is closed
+        run = _in_context(outer, group, lambda: prompt_from(task.worker, task.giver, said, "response"))
+        if outer is not None:
+            _work(outer, run)
+
+
+def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:
+    if not task.is_wanted:
+        return
+    worker = task.worker
+    emit_for(
+        task.giver,
+        ev.Responded,
+        task.id,
+        task.kind,
+        worker.id,
+        worker.name,
+        text,
+        error,
+        automatic,
+        task.turn if task.turn is not None else _turn_of(task),
+    )
+
+
+def _turn_of(task: Task) -> int | None:
+    """The turn in which the worker is working on the task, if this is called in it."""
+    info = task.worker.info()
+    return info.turn if _current.get() is task and info.status != "idle" else None
