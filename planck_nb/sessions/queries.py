@@ -44,7 +44,19 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-VIEWS = ("messages", "sessions", "agents", "turns", "tool_calls", "approvals", "usage", "chapters", "branches")
+VIEWS = (
+    "messages",
+    "sessions",
+    "agents",
+    "team_members",
+    "turns",
+    "tool_calls",
+    "delegations",
+    "approvals",
+    "usage",
+    "chapters",
+    "branches",
+)
 """The names of the views that a query can read; README.md describes their columns."""
 
 _VIEWS_SQL = Path(__file__).with_name("views.sql")

@@ -22,7 +22,8 @@ select
     store.tokens(cache_read_tokens) as cache_read_tokens, store.tokens(cache_write_tokens) as cache_write_tokens,
     store.tokens(thinking_tokens) as thinking_tokens, store.dollars(cost_usd) as cost_usd, text,
     data->'$.content' as content,
-    data->>'$.error' as error
+    data->>'$.error' as error,
+    data->>'$.sender_id' as sender_id, data->>'$.sender_name' as sender_name, data->>'$.purpose' as purpose
 from store.all_messages m
 where not exists (
     select 1 from store.hidden h where h.session_id = m.session_id and m.id >= h.first_id and m.id < h.end_id
@@ -50,7 +51,11 @@ select
     state->>'$.model' as model,
     started,
     coalesce(messages, 0) as messages,
-    coalesce(turns, 0) as turns
+    coalesce(turns, 0) as turns,
+    nullif(first_state->>'$.role', '') as team_role,
+    first_state->>'$.team_id' as team_id,
+    first_state->>'$.parent_id' as parent_id,
+    case when json_type(first_state, '$.grants') = 'OBJECT' then first_state->'$.grants' end as grants
 from latest left join counts using (session_id, agent_id);
 
 -- The id of a call is unique within its message only, so a result or an event belongs to the last call before it.
@@ -155,6 +160,136 @@ select
 from store.all_messages join store.sessions using (session_id, session_name)
 where role = 'assistant' and id > copied
 group by all;
+
+-- The orchestrator records that a worker left; the agent itself, that it was stopped. A resumed agent starts again.
+create view team_members as
+with steps as (
+    select
+        session_id, id, ts, type, data,
+        case when type = 'worker_exit' then data->>'$.worker_id' else agent_id end as agent_id
+    from store.visible_events
+    where type in ('agent_started', 'agent_changed', 'agent_stopped', 'worker_exit')
+),
+lives as (
+    select
+        session_id, agent_id,
+        arg_max(data, id) filter (type = 'agent_started') as first_state,
+        arg_max(data, id) filter (type in ('agent_started', 'agent_changed')) as state,
+        max(id) filter (type = 'agent_started') as started_id,
+        arg_max({'id': id, 'ts': ts}, id) filter (type = 'agent_stopped') as stopped,
+        arg_max({'id': id, 'ts': ts, 'reason': data->>'$.reason'}, id) filter (type = 'worker_exit') as left_team,
+        arg_max(coalesce(try_cast(data->>'$.removed' as boolean), false), id)
+            filter (type in ('agent_started', 'agent_stopped')) as removed
+    from steps
+    group by all
+),
+spent as (
+    select
+        session_id, agent_id,
+        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
+        sum(cost_usd) as cost_usd
+    from usage
+    group by all
+)
+select
+    session_id, session_name, team_id, agent_id, name, type, team_role as role, parent_id, model,
+    first_state->>'$.description' as description,
+    case when json_type(grants, '$.tools') = 'ARRAY' then grants->'$.tools' end as granted_tools,
+    case when json_type(grants, '$.skills') = 'ARRAY' then grants->'$.skills' end as granted_skills,
+    case when json_type(grants, '$.models') = 'ARRAY' then grants->'$.models' end as granted_models,
+    case when json_type(state, '$.tools') = 'ARRAY' then state->'$.tools' end as tools,
+    started as started_at,
+    coalesce(
+        case when stopped.id > started_id then stopped.ts end, case when left_team.id > started_id then left_team.ts end
+    ) as ended_at,
+    case when left_team.id > started_id then left_team.reason end as exit_reason,
+    coalesce(removed, false) as removed,
+    messages, input_tokens, output_tokens, cost_usd
+from agents join lives using (session_id, agent_id) left join spent using (session_id, agent_id)
+where team_id is not null;
+
+-- A response names the turn of its task. That of a task without one is found by the prompt: an agent takes up those of
+-- one sender in the order in which they were sent.
+create view delegations as
+with steps as (
+    select session_id, session_name, agent_id, id, ts, type, data, data->>'$.task_id' as task_id
+    from store.visible_events
+    where type in ('delegated', 'responded')
+),
+pairs as (
+    select
+        session_id, session_name, agent_id as from_agent_id, task_id,
+        min(id) filter (type = 'delegated') as id,
+        arg_min(ts, id) filter (type = 'delegated') as asked_at,
+        arg_min(data, id) filter (type = 'delegated') as asked,
+        arg_min(ts, id) filter (type = 'responded') as answered_at,
+        arg_min(data, id) filter (type = 'responded') as answer
+    from steps
+    where task_id is not null
+    group by all
+),
+tasks as (
+    select
+        session_id, session_name, id, task_id, from_agent_id, asked_at, answered_at,
+        asked->>'$.kind' as kind,
+        asked->>'$.target_id' as to_agent_id, asked->>'$.target_name' as to_agent_name,
+        asked->>'$.text' as task, answer->>'$.text' as response,
+        case
+            when answer is null then 'open'
+            when try_cast(answer->>'$.error' as boolean) then 'failed'
+            else 'answered'
+        end as status,
+        try_cast(answer->>'$.automatic' as boolean) as automatic,
+        try_cast(answer->>'$.task_turn' as integer) as task_turn,
+        nullif(asked->>'$.call_id', '') as call_id
+    from pairs
+    where asked is not null
+),
+prompts as (
+    select session_id, agent_id as to_agent_id, turn, sender_id as from_agent_id, text as task,
+        row_number() over (partition by session_id, agent_id, sender_id, text order by id) as place
+    from messages p
+    where role = 'user' and sender_id is not null and not exists (
+        select 1 from tasks t
+        where t.session_id = p.session_id and t.to_agent_id = p.agent_id and t.task_turn = p.turn
+    )
+),
+waiting as (
+    select session_id, from_agent_id, to_agent_id, task, task_id,
+        row_number() over (partition by session_id, to_agent_id, from_agent_id, task order by id) as place
+    from tasks
+    where status = 'open'
+),
+taken_up as (
+    select session_id, from_agent_id, task_id, turn
+    from waiting join prompts using (session_id, from_agent_id, to_agent_id, task, place)
+),
+placed as (
+    select tasks.*, coalesce(task_turn, turn) as to_turn
+    from tasks left join taken_up using (session_id, from_agent_id, task_id)
+),
+replies as (
+    select
+        session_id, agent_id as to_agent_id, turn as to_turn,
+        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
+    from messages
+    where role = 'assistant'
+    group by all
+),
+names as (
+    select session_id, agent_id as from_agent_id, arg_max(data->>'$.name', id) as name
+    from store.visible_events
+    where type = 'agent_started'
+    group by all
+)
+select
+    session_id, session_name, id, task_id, kind,
+    from_agent_id, name as from_agent_name, to_agent_id, to_agent_name,
+    task, response, status, automatic, asked_at, answered_at, store.seconds(asked_at, answered_at) as seconds,
+    to_turn, input_tokens, output_tokens, cost_usd, call_id
+from placed
+left join replies using (session_id, to_agent_id, to_turn)
+left join names using (session_id, from_agent_id);
 
 create view sessions as
 with totals as (
