@@ -29,6 +29,7 @@ export interface AgentStarted extends EventBase {
   readonly model_source?: Readonly<Record<string, unknown>>;
   readonly grant_sources?: readonly (Readonly<Record<string, unknown>>)[];
   readonly compactor?: Readonly<Record<string, unknown>>;
+  readonly skills?: readonly string[] | null;
   readonly type: 'agent_started';
 }
 

@@ -30,7 +30,7 @@ from planck_nb.agent.recorder import EventRecorder, EventType
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import AgentState, Status
-from planck_nb.agent.team_members import STOPPED, join_team
+from planck_nb.agent.team_members import STOPPED, find_team
 from planck_nb.agent.wait_graph import Participant
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
@@ -107,6 +107,7 @@ class Agent:
             "orchestrator" is the orchestrator, and any other a worker. It stays what it is then.
         parent_id: The agent that started it.
         grants: What it may give to the agents that it starts; the models are those of `available_models`.
+        skills: The names of the skills that `prompt_parts` lists, None if it is the same for all agents.
 
     Raises:
         ModelError: If there is no such model.
@@ -148,6 +149,7 @@ class Agent:
         role: Role = "",
         parent_id: str | None = None,
         grants: Grants | None = None,
+        skills: Sequence[str] | None = None,
     ) -> None:
         self.id = id or new_id()
         self.name = name or ""
@@ -179,12 +181,15 @@ class Agent:
         setup.add_tools(given.values())
         self._setup = setup
         self._session = session
+        self._observers = tuple(observers)
+        session_id = session.id if session else None
+        self._team = None if team_id is None else find_team(session_id, team_id)
         self._recorder = EventRecorder(
             self.id,
-            session.id if session else None,
+            session_id,
             session.log(self.id) if session else MemoryLog(),
             AgentState(turn=turn, usage=usage or Usage(), cost=cost),
-            observers,
+            observers if self._team is None else (*observers, self._team.events),
             new=id is None or isinstance(id, NewId),
         )
         compactor = as_compactor(on_compact) if on_compact else None
@@ -211,11 +216,11 @@ class Agent:
             model_source(setup.model),
             tuple(map(model_source, self.available_models)),
             {} if compactor is None else stored_compactor(compactor),
+            None if skills is None else tuple(skills),
         )
-        self._team = (
-            None if team_id is None else join_team(self, session.id if session else None, team_id, self._recorder.emit)
-        )
-        self._runner.team = self._team
+        if self._team is not None:
+            self._runner.team = self._team
+            self._team.join(self, self._recorder.emit)
 
     async def __aenter__(self) -> Self:
         return self
@@ -723,7 +728,7 @@ def teammate_settings(agent: Agent) -> dict[str, Any]:
         "session_spend": runner.session_spend,
         "approvals": runner.approvals,
         "client": setup.own_client,
-        "observers": agent._recorder.observers,  # noqa: SLF001 - as above
+        "observers": agent._observers,  # noqa: SLF001 - as above
         "fallbacks": setup.fallbacks,
         "on_compact": runner.window.compactor,
         "limits": agent.limits,

@@ -67,6 +67,7 @@ class AgentStarted(EventBase):
         model_source: How the model was found; see `planck_nb.ai.model_source`.
         grant_sources: How the models of `grants` were found, in their order; empty in sessions of earlier versions.
         compactor: What shortens its conversation; see `stored_compactor`. Empty if nothing does.
+        skills: The names of the skills that its system prompt lists, None if it lists all.
     """
 
     name: str
@@ -83,6 +84,7 @@ class AgentStarted(EventBase):
     model_source: JsonObject = field(default_factory=dict[str, Any])
     grant_sources: tuple[JsonObject, ...] = ()
     compactor: JsonObject = field(default_factory=dict[str, Any])
+    skills: tuple[str, ...] | None = None
     type: Literal["agent_started"] = "agent_started"
 
 

@@ -109,7 +109,11 @@ class Run(Generic[T]):
         return self._done.exception() or self._done.result()
 
     def follow(self, follower: Callable[[Run[T]], None]) -> None:
-        """Call `follower` with the run, on its event loop, when it has ended."""
+        """Call a function when the run has ended.
+
+        Args:
+            follower: Called with the run, on its event loop.
+        """
         self._followers.append(follower)
 
     @property

@@ -15,6 +15,10 @@ from weakref import WeakValueDictionary
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.identity import Role
+from planck_nb.base.event_log import EventLog
+
+REPLAY = 10_000
+"""Events of a team that are kept for late subscribers."""
 
 DESTROYED = "destroyed"
 """The reason of a worker's exit if an agent of its team destroyed it."""
@@ -62,6 +66,8 @@ class TeamMembers(Generic[M]):
         self.team_id = team_id
         self.seed = team_id
         """What the ids of new members are derived from."""
+        self.events: EventLog[ev.AgentEvent] = EventLog(limit=REPLAY)
+        """The newest events of all members, in one order."""
         self.former: set[str] = set()
         """The ids of all agents that ever joined in this process."""
         self._joined: dict[str, _Joined[M]] = {}
@@ -92,6 +98,7 @@ class TeamMembers(Generic[M]):
         """
         leader = self._leader()
         self._joined[agent.id] = _Joined(agent, emit)
+        _by_agent[agent.id] = self
         self.former.add(agent.id)
         if agent.role == "orchestrator":
             for worker in self:
@@ -131,23 +138,16 @@ _by_agent: WeakValueDictionary[str, TeamMembers[Any]] = WeakValueDictionary()
 _current: ContextVar[TeamMembers[Any] | None] = ContextVar("planck_nb_team", default=None)
 
 
-def join_team(agent: M, session_id: str | None, team_id: str, emit: Callable[..., None]) -> TeamMembers[M]:
-    """Add an agent to its team.
+def find_team(session_id: str | None, team_id: str) -> TeamMembers[Any]:
+    """The team of this session with this id, which exists as long as one of its agents refers to it.
 
     Args:
-        agent: The agent.
-        session_id: Its session, None for an agent without one.
-        team_id: The id of its team.
-        emit: Publishes an event of the agent.
-
-    Returns:
-        The team, which exists as long as one of its agents refers to it.
+        session_id: The session, None for agents without one.
+        team_id: The id of the team.
     """
-    team: TeamMembers[M] | None = _teams.get((session_id, team_id))
+    team = _teams.get((session_id, team_id))
     if team is None:
         team = _teams[session_id, team_id] = TeamMembers(team_id)
-    _by_agent[agent.id] = team
-    team.join(agent, emit)
     return team
 
 

@@ -137,6 +137,7 @@ class Spawner:
             "parent_id": caller.id,
             "grants": Grants(),
             "prompt_parts": MemberPromptParts(self._pool, tuple(skills), self.host.prompt_parts),
+            "skills": tuple(skills),
         }
         try:
             worker = self.host.create(options, caller)

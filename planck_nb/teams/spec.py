@@ -260,6 +260,7 @@ class AgentSpec:
                 "tools": list(by_name([*found, *tools, *skill_tools(skill_pool)]).values()),
                 "options": Options.from_named(options),
                 "prompt_parts": MemberPromptParts(skill_pool, self.skills, prompt_parts),
+                "skills": self.skills,
                 "on_compact": compactor,
                 "session": session,
                 "team_id": team_id,

@@ -35,9 +35,6 @@ from planck_nb.teams.team_template import TeamTemplate, read_template
 
 T = TypeVar("T")
 
-REPLAY = 10_000
-"""Events of a team that are kept for late subscribers."""
-
 
 class Team:
     """Agents that may address one another: an orchestrator, which gets the prompts, and workers.
@@ -93,8 +90,6 @@ class Team:
         host: TeamHost | None = None,
     ) -> None:
         self.template = template
-        self.events: EventLog[AgentEvent] = EventLog(limit=REPLAY)
-        """The newest events of all members, in one order."""
         self.id: str | None = None
         """Its id, None until it was started."""
         self.report: tuple[TemplateProblem, ...] = template.report
@@ -113,10 +108,29 @@ class Team:
             "limits": limits,
             "on_compact": on_compact,
             "cwd": cwd,
-            "observers": (self.events,),
         }
         self._host: TeamHost = host or _TemplateHost(self._shared)
         self._members: TeamMembers[Agent] | None = None
+
+    @classmethod
+    def of_agents(cls, agents: Sequence[Agent], template: TeamTemplate, **options: Any) -> Team:  # noqa: ANN401
+        """Make a team of agents that run already, such as those of a resumed session.
+
+        Args:
+            agents: The agents, which have one `team_id` and session.
+            template: What describes them.
+            **options: Further arguments of `Team`.
+
+        Returns:
+            The team, running.
+
+        Raises:
+            AgentError: They are in no team.
+        """
+        team = cls(template, **options)
+        team._members = team_of(agents[0].id) if agents else None
+        team.id = team._running.team_id
+        return team
 
     @classmethod
     def load(
@@ -219,6 +233,11 @@ class Team:
         return self._members is not None and self._members.orchestrator is not None
 
     @property
+    def events(self) -> EventLog[AgentEvent]:
+        """The newest events of all members, in one order. Raises `AgentError` before `start`."""
+        return self._running.events
+
+    @property
     def agents(self) -> tuple[Agent, ...]:
         """The agents that it has now, the orchestrator first."""
         if self._members is None:
@@ -228,12 +247,20 @@ class Team:
     @property
     def orchestrator(self) -> Agent:
         """The agent that gets the prompts. Raises `AgentError` if the team is not running."""
-        found = None if self._members is None else self._members.orchestrator
+        found = self._running.orchestrator
         if found is None:
-            raise AgentError(
-                f"The team {self.alias or self.name or ''} is not running; start it with `await team.start()`."
-            )
+            raise AgentError(f"{self._title} has ended with its orchestrator; load it again.")
         return found
+
+    @property
+    def _running(self) -> TeamMembers[Agent]:
+        if self._members is None:
+            raise AgentError(f"{self._title} is not running; start it with `await team.start()`.")
+        return self._members
+
+    @property
+    def _title(self) -> str:
+        return f"The team {self.alias or self.name}" if self.alias or self.name else "The team"
 
     def agent(self, name: str) -> Agent:
         """Look up a member by name or id.
@@ -328,7 +355,6 @@ class Team:
         """Stop all agents. Their messages stay in the session."""
         if self._members is not None and (leader := self._members.orchestrator) is not None:
             await leader.stop()
-        self.events.close()
 
     @overload
     def prompt(self, content: str | Sequence[UserPart], *, output: None = None) -> Run[str]: ...
