@@ -27,6 +27,7 @@ from planck_nb.agent.wait_graph import Participant, within
 from planck_nb.ai.context_windows import cuts_silently, is_reported
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
+from planck_nb.ai.models import Model
 from planck_nb.ai.stored_options import stored_options
 from planck_nb.base.aio import await_in_loop, call_in_loop, is_running_here
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
@@ -71,6 +72,7 @@ class AgentRunner:
             recorder,
             compactor,
             measure=self._measure,
+            model=self._current_model,
             ratio=setup.tokens_per_estimate,
             spend=self._spend,
             seconds_left=self._seconds_left,
@@ -414,9 +416,13 @@ class AgentRunner:
             prompt.purpose,
         )
 
+    def _current_model(self) -> Model:
+        """The model that answers now: in a turn perhaps a fallback."""
+        return self._turn.model if self._turn else self._setup.model
+
     def _measure(self, messages: Sequence[Message], scale: float, counted: bool) -> ContextUsage:
         setup = self._setup
-        model = self._turn.model if self._turn else setup.model
+        model = self._current_model()
         if cuts_silently(model):  # then a wrong estimate is never noticed
             scale, counted = max(scale, SAFE_SCALE), False
         tokens = setup.estimate_tokens(messages, scale, counted=counted)

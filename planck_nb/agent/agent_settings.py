@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from planck_nb.agent.calling.tool import Tool, server_tools, tool_specs
 from planck_nb.agent.context.sendable import SendableHistory
 from planck_nb.agent.context.system_prompt import SystemPromptParts, full_system_prompt
-from planck_nb.agent.context.tokens import context_tokens, tokens_per_estimate
+from planck_nb.agent.context.tokens import context_tokens, estimate_text, tokens_per_estimate
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.agent.limits import Limits
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
-from planck_nb.ai.request import Context, HistoryCache, Options
+from planck_nb.ai.request import Context, HistoryCache, Options, ToolSpec
+from planck_nb.ai.server_tools import ServerTool
 from planck_nb.ai.shortcuts import default_client
 from planck_nb.base.aio import has_running_loop
 
@@ -50,6 +52,7 @@ class AgentSettings:
     prompt_parts: SystemPromptParts = field(default_factory=SystemPromptParts)
     history_cache: HistoryCache = field(default_factory=HistoryCache)
     sendable: SendableHistory = field(default_factory=SendableHistory)
+    _preamble: _Preamble | None = None
 
     @property
     def client(self) -> Client:
@@ -80,13 +83,13 @@ class AgentSettings:
 
     def context(self, messages: Sequence[Message], model: Model | None = None) -> Context:
         """The request for these messages: the whole system prompt, the tools, and what the model can read of them."""
-        messages = self.sendable.fit(messages, model or self.model)
+        preamble = self._current_preamble()
         return Context(
-            system=self._full_system_prompt(),
-            messages=messages,
-            tools=tool_specs(self.tools),
+            system=preamble.system,
+            messages=self.sendable.fit(messages, model or self.model),
+            tools=preamble.tools,
             cache=self.history_cache,
-            server_tools=server_tools(self.tools),
+            server_tools=preamble.server_tools,
         )
 
     def estimate_tokens(self, messages: Sequence[Message], scale: float = 1.0, *, counted: bool = True) -> int:
@@ -95,16 +98,36 @@ class AgentSettings:
         See `planck_nb.agent.context.tokens.context_tokens`.
         """
         if counted:
-            messages = self.context(messages).messages
-        system, tools = self._full_system_prompt(), tool_specs(self.tools)
-        return context_tokens(messages, system, tools, scale=scale, counted=counted)
+            messages = self.sendable.fit(messages, self.model)
+        return context_tokens(messages, before=self._current_preamble().tokens, scale=scale, counted=counted)
 
     def tokens_per_estimate(self, messages: Sequence[Message], index: int) -> float:
         """How many tokens the model counted for an estimated one before the reply at `index`."""
-        return tokens_per_estimate(messages, index, self._full_system_prompt(), tool_specs(self.tools))
+        return tokens_per_estimate(messages, index, before=self._current_preamble().tokens)
 
-    def _full_system_prompt(self) -> str:
-        identity = self.identity
-        return full_system_prompt(
-            identity.name, identity.type, self.system_prompt, self.tools.values(), self.prompt_parts
-        )
+    def _current_preamble(self) -> _Preamble:
+        known = self._preamble
+        if (
+            known is None
+            or known.own is not self.system_prompt
+            or known.by_name is not self.tools
+            or known.parts != self.prompt_parts
+        ):
+            known = self._preamble = _Preamble(self.identity, self.system_prompt, self.tools, self.prompt_parts)
+        return known
+
+
+class _Preamble:
+    """What requests have before their messages. It is made anew only if a setting changes."""
+
+    def __init__(self, identity: AgentIdentity, own: str, by_name: dict[str, Tool], parts: SystemPromptParts) -> None:
+        self.own, self.by_name, self.parts = own, by_name, parts
+        self.system = full_system_prompt(identity.name, identity.type, own, by_name.values(), parts)
+        self.tools: tuple[ToolSpec, ...] = tool_specs(by_name)
+        self.server_tools: tuple[ServerTool, ...] = server_tools(by_name)
+
+    @cached_property
+    def tokens(self) -> int:
+        """The estimated tokens of the system prompt and the tools."""
+        sizes = (tool.estimated_tokens for tool in self.by_name.values() if tool.server is None)
+        return estimate_text(self.system) + sum(sizes)

@@ -295,7 +295,9 @@ class TurnBudget:
 
     def _running_reply(self) -> Usage:
         """What the reply that is being streamed has taken so far: as reported, and estimated for the rest."""
-        known = self._reported or (self._request if self._written else None) or Usage()
+        known = self._reported or (self._request if self._written else None)
+        if known is None:
+            return Usage(output_tokens=self._written // CHARACTERS_PER_TOKEN)
         return replace(known, output_tokens=max(known.output_tokens, self._written // CHARACTERS_PER_TOKEN))
 
 

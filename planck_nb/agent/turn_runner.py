@@ -81,6 +81,8 @@ class TurnRunner:
         self._fallbacks = list(setup.fallbacks)
         self._asked = False
         self._request = Usage()
+        self._next_request: Usage | None = None
+        """What the next request was estimated at, until it is sent or something else may have changed it."""
         self._first = len(recorder.settled.messages)
         self._cost: float | None = None
         self._unpriced = False
@@ -113,7 +115,8 @@ class TurnRunner:
         context = setup.context(messages, self.model)
         while setup.sendable.notes:
             self.emit(ev.Warned, setup.sendable.notes.pop(0))
-        self._request = self._estimate_request(messages)
+        self._request = self._next_request or self._estimate_request(messages)
+        self._next_request = None
         self._budget.start_request(self._request)
         stream = setup.client.stream(self.model, context, options)
         # Work that was paid for is worth a longer wait; but if another model can answer, nobody needs to wait.
@@ -193,7 +196,8 @@ class TurnRunner:
         Raises:
             LimitError: As for `out_of_budget`.
         """
-        return self._end_for(self._budget.crossed_by(self._estimate_request(self._window.messages()), self.model))
+        self._next_request = self._estimate_request(self._window.messages())
+        return self._end_for(self._budget.crossed_by(self._next_request, self.model))
 
     def require_fit(self) -> None:
         """Raise `ContextOverflowError` if the server would not refuse the request, but cut it silently."""

@@ -17,6 +17,7 @@ from planck_nb.agent.calling.approved_call import ApprovedCall, FileVersion
 from planck_nb.agent.calling.generators import adrain, drain
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
+from planck_nb.agent.context.tokens import estimate_tool
 from planck_nb.agent.effect import Effect
 from planck_nb.ai.request import ToolSpec
 from planck_nb.ai.server_tools import ServerTool
@@ -136,6 +137,11 @@ class Tool:
     def spec(self) -> ToolSpec:
         """What the model sees."""
         return ToolSpec(self.name, self.description, self.parameters)
+
+    @cached_property
+    def estimated_tokens(self) -> int:
+        """The estimated tokens of `spec`."""
+        return estimate_tool(self.spec)
 
     @cached_property
     def _signature(self) -> list[inspect.Parameter]:

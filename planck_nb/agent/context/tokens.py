@@ -101,6 +101,7 @@ def context_tokens(
     system: str = "",
     tools: Sequence[ToolSpec] = (),
     *,
+    before: int | None = None,
     scale: float = 1.0,
     counted: bool = True,
 ) -> int:
@@ -115,6 +116,7 @@ def context_tokens(
             keeps; replies among these were counted in the conversation as it was before, so their counts are ignored.
         system: The system prompt.
         tools: The tools.
+        before: The estimated tokens of `system` and `tools`, if they are known: these two are then not looked at.
         scale: How many tokens the model counts for an estimated one.
         counted: Whether these messages are those that were counted, rather than shortened ones.
 
@@ -122,7 +124,8 @@ def context_tokens(
         The number of tokens.
     """
     if not counted:
-        return ceil(scale * (_estimate_setting(system, tools) + sum(map(estimate, messages))))
+        before = _estimate_setting(system, tools) if before is None else before
+        return ceil(scale * (before + sum(map(estimate, messages))))
     first = 1 + len(messages[0].kept) if messages and messages[0].type == "summary" else 0
     later = 0
     for index in range(len(messages) - 1, first - 1, -1):
@@ -130,32 +133,34 @@ def context_tokens(
         if message.type == "assistant" and (tokens := _counted(message)):
             return tokens + ceil(scale * later)
         later += estimate(message)
-    return ceil(scale * (_estimate_setting(system, tools) + sum(map(estimate, messages[:first])) + later))
+    before = _estimate_setting(system, tools) if before is None else before
+    return ceil(scale * (before + sum(map(estimate, messages[:first])) + later))
 
 
-def tokens_per_estimate(messages: Sequence[Message], index: int, system: str, tools: Sequence[ToolSpec]) -> float:
+def tokens_per_estimate(messages: Sequence[Message], index: int, *, before: int = 0) -> float:
     """How many tokens the model counted for an estimated one, in what the reply at `index` was the first to read.
 
+    `before` are the estimated tokens of what is sent before the first message.
     1 if that is unknown or less, because a tokenizer that needs fewer tokens than estimated does no harm.
     """
     reply = messages[index]
     if reply.type != "assistant" or reply.usage is None or not reply.usage.input_tokens:
         return 1.0
     first = 1 + len(messages[0].kept) if messages[0].type == "summary" else 0
-    before, start = 0, index
-    while start > first and not before:
+    counted, start = 0, index
+    while start > first and not counted:
         start -= 1
         earlier = messages[start]
-        before = _counted(earlier) if earlier.type == "assistant" else 0
-    if not before and first:
+        counted = _counted(earlier) if earlier.type == "assistant" else 0
+    if not counted and first:
         return 1.0
-    new = messages[start + 1 : index] if before else messages[:index]
+    new = messages[start + 1 : index] if counted else messages[:index]
     if any(_has_media(message) for message in new):
         return 1.0
-    estimated = sum(map(estimate, new)) + (0 if before else _estimate_setting(system, tools))
+    estimated = sum(map(estimate, new)) + (0 if counted else before)
     if estimated < _TELLING:
         return 1.0
-    return min(MOST_SCALE, max(1.0, (reply.usage.input_tokens - before) / estimated))
+    return min(MOST_SCALE, max(1.0, (reply.usage.input_tokens - counted) / estimated))
 
 
 def _has_media(message: Message) -> bool:
@@ -177,9 +182,12 @@ def _counted(reply: AssistantMessage) -> int:
 
 def _estimate_setting(system: str, tools: Sequence[ToolSpec]) -> int:
     """Estimate the tokens of what is sent before the first message."""
-    return estimate_text(system) + sum(
-        FRAME_TOKENS + estimate_text(f"{tool.name} {tool.description} {_json(tool.parameters)}") for tool in tools
-    )
+    return estimate_text(system) + sum(map(estimate_tool, tools))
+
+
+def estimate_tool(tool: ToolSpec) -> int:
+    """Estimate the tokens of what a model is told about a tool."""
+    return FRAME_TOKENS + estimate_text(f"{tool.name} {tool.description} {_json(tool.parameters)}")
 
 
 def _estimate_part(part: Part) -> int:

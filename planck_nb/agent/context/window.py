@@ -57,6 +57,7 @@ class ContextWindow:
         measure: Returns how much of which model's window a request with these messages would fill. Its other arguments
             are how many tokens the model counts for an estimated one, and whether the messages are those that it
             counted.
+        model: Returns the model that answers now.
         ratio: Returns how many tokens the model counted for an estimated one before a reply among the messages.
         spend: Called with the tokens and US dollars that a compaction took.
         seconds_left: Returns the seconds that a compaction may take, None without a limit.
@@ -68,6 +69,7 @@ class ContextWindow:
         compactor: Compactor | None,
         *,
         measure: Callable[[Sequence[Message], float, bool], ContextUsage],
+        model: Callable[[], Model],
         ratio: Callable[[Sequence[Message], int], float],
         spend: Callable[[Usage, float | None], None],
         seconds_left: Callable[[], float | None],
@@ -76,6 +78,7 @@ class ContextWindow:
         self.compactor = compactor
         """Writes the summaries from the next request on, None for an agent without one."""
         self._measure_messages = measure
+        self._model = model
         self._ratio = ratio
         self._spend = spend
         self._seconds_left = seconds_left
@@ -114,8 +117,10 @@ class ContextWindow:
         Raises:
             ContextOverflowError: The request is longer than the window of such a server.
         """
+        if not cuts_silently(self._model()):
+            return
         usage = self.usage()
-        if usage.window is None or usage.tokens <= usage.window * FULL or not cuts_silently(usage.model):
+        if usage.window is None or usage.tokens <= usage.window * FULL:
             return
         error = ContextOverflowError(
             f"The conversation of about {usage.tokens:,} tokens is too long for the context window of {usage.model}, "
@@ -262,7 +267,7 @@ class ContextWindow:
 
     def _forget_other_model(self) -> None:
         """Forget what refusals have shown if another model answers now."""
-        if self._learned_from is None or self._measure_messages((), 1.0, False).model == self._learned_from:
+        if self._learned_from is None or self._model() == self._learned_from:
             return
         self._trim_to, self._refused_scale, self._learned_from = None, 1.0, None
 

@@ -161,7 +161,7 @@ def test_pictures_files_thinking_calls_and_results_count() -> None:
 @pytest.mark.parametrize("part", [ImagePart(b"png"), FilePart(b"pdf"), VideoPart(b"mp4")])
 def test_what_media_take_does_not_show_how_a_model_counts_text(part: ImagePart | FilePart | VideoPart) -> None:
     reply = said("A cat.", Usage(input_tokens=170_000, output_tokens=5))
-    assert tokens_per_estimate([UserMessage((part, TextPart("What is this?"))), reply], 1, "", ()) == 1.0
+    assert tokens_per_estimate([UserMessage((part, TextPart("What is this?"))), reply], 1) == 1.0
 
 
 def test_the_system_prompt_and_the_tools_are_part_of_a_request() -> None:
