@@ -427,7 +427,8 @@ class AgentRunner:
             scale, counted = max(scale, SAFE_SCALE), False
         tokens = setup.estimate_tokens(messages, scale, counted=counted)
         window = setup.client.context_window(model, setup.options)
-        return ContextUsage(tokens, window, model, setup.client, scale, exhausted=self._exhausted)
+        spend = self.window.count_compaction
+        return ContextUsage(tokens, window, model, setup.client, scale, spend, self._exhausted)
 
     def _spend(self, usage: Usage, cost: float | None) -> None:
         """Count what a compaction took."""

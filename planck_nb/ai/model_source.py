@@ -64,7 +64,7 @@ def model_source(model: Model) -> JsonObject:
     base = model.found
     if base is not None and (str(base), _place(base)) != (str(model), _place(model)):
         base = None
-    overrides, left_out = _overrides(model, base or Model(model.provider, model.id, model.api))
+    overrides, left_out = _overrides(model, base or Model(model.provider, model.id, model.api), _FACTS)
     reported = None if base is None or model.alias else _reported(base)
     address = _open_address(model.base_url) if model.base_url else None
     if address != (model.base_url or None):
@@ -221,13 +221,13 @@ def _credentials(model: Model) -> str | None:
     return "api_key" if model.api_key and model.has_api_key else None
 
 
-def _overrides(model: Model, base: Model) -> tuple[JsonObject, list[str]]:
-    """The facts of the model that differ from those of `base`, and the names of the parts that cannot be stored."""
+def _overrides(model: Model, base: Model, facts: Iterable[str]) -> tuple[JsonObject, list[str]]:
+    """Those facts of the model that differ from those of `base`, and the names of the parts that cannot be stored."""
     found: JsonObject = {}
     left_out: list[str] = []
-    for name in _FACTS:
-        value = getattr(model, name)
-        if value == getattr(base, name):
+    for name in facts:
+        value, usual = getattr(model, name), getattr(base, name)
+        if value is usual or value == usual:
             continue
         if isinstance(value, Pricing):
             value = asdict(value)
@@ -239,8 +239,7 @@ def _overrides(model: Model, base: Model) -> tuple[JsonObject, list[str]]:
 
 def _reported(base: Model) -> JsonObject:
     """The facts of a model as it was looked up that only its server has reported."""
-    found, _ = _overrides(base, catalogued(base.provider, base.id))
-    return {name: value for name, value in found.items() if name in _REPORTED}
+    return _overrides(base, catalogued(base.provider, base.id), _REPORTED)[0]
 
 
 def _storable(value: Any, name: str, left_out: list[str]) -> Any:  # noqa: ANN401 - JSON data

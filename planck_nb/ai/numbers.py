@@ -22,6 +22,8 @@ _FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 def whole_number(value: object, *, most: int) -> int | None:
     """The number if it is a whole one from 0 to `most`, also if it is written as `12.0`; None for anything else."""
+    if type(value) is int:  # as nearly always
+        return value if 0 <= value <= most else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):

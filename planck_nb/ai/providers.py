@@ -73,25 +73,19 @@ def request_address(model: Model) -> ServerAddress:
         raise ConfigError(f"{model.provider} has no address of its own; give base_url, the address of your server.")
     if known.api == "ollama" and "://" not in url and url.strip():
         url = f"http://{url}"  # as the variable OLLAMA_HOST has it
-    return _with_path(
-        server_address(url),
-        known.path,
-        always=known.discovered or model.api == "messages",
-        native=model.api == "ollama",
-    )
+    return _address_of_api(url, known.path, known.discovered or model.api == "messages", model.api == "ollama")
 
 
-def _with_path(address: ServerAddress, path: str, *, always: bool, native: bool) -> ServerAddress:
-    """The address of the API; Ollama's own one is not below the path of the compatible one."""
-    url = _with_path_url(address.url, path, always=always, native=native)
-    return address if url == address.url else replace(address, url=url)
+@lru_cache  # each request needs the address several times
+def _address_of_api(given: str, path: str, always: bool, native: bool) -> ServerAddress:
+    """The address of the API: with the path if it has none at all, and always if the server is known to have it there.
 
-
-@lru_cache
-def _with_path_url(url: str, path: str, *, always: bool, native: bool) -> str:
-    """The URL with the path if it has none at all, and always where the server is known to have it."""
+    Ollama's own API is not below the path of the compatible one.
+    """
+    address = server_address(given)
+    url = address.url
     whole = url if url.endswith("/v1") or (urlsplit(url).path and not always) else f"{url}{path}"
-    return whole.removesuffix("/v1") if native else whole
+    return replace(address, url=whole.removesuffix("/v1") if native else whole)
 
 
 def is_first_party(model: Model) -> bool:

@@ -70,7 +70,7 @@ def estimate_text(text: str) -> int:
     """
     data = text.encode("utf-8", "surrogatepass")
     classes = data.translate(_CLASS_OF)
-    hundredths = _WORD * _words(data) + sum(weight * classes.count(name) for weight, name, _ in _CLASSES)
+    hundredths = _WORD * _words(data) + sum([weight * classes.count(name) for weight, name, _ in _CLASSES])
     return -(-hundredths // 100)
 
 

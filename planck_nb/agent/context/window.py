@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import ceil
 from operator import is_
 
@@ -227,6 +226,11 @@ class ContextWindow:
         """Note that a request was answered, so that the next overflow may be compacted again."""
         self._overflowed = False
 
+    def count_compaction(self, usage: Usage, cost: float | None) -> None:
+        """Count tokens and US dollars that the compactor reports while it works."""
+        self._spent = True
+        self._spend(usage, cost)
+
     async def close(self) -> None:
         """Stop a running compaction and return when it has ended; the conversation stays as it was."""
         if self._task is not None:
@@ -277,8 +281,7 @@ class ContextWindow:
         return self._measure(self._whole(), counted=self._trim_to is None)
 
     def _measure(self, messages: Sequence[Message], *, counted: bool = True) -> ContextUsage:
-        usage = self._measure_messages(messages, self._scale(messages if counted else self._whole()), counted)
-        return replace(usage, spend=self._count)
+        return self._measure_messages(messages, self._scale(messages if counted else self._whole()), counted)
 
     def _scale(self, messages: Sequence[Message]) -> float:
         """How many tokens the model counts for an estimated one, by its newest counts and refusals."""
@@ -309,10 +312,6 @@ class ContextWindow:
         if error.limit is not None or usage.model.context_window is None:
             usage.client.refused(usage.model, error.limit or max(1, usage.tokens - 1))
         return error.limit
-
-    def _count(self, usage: Usage, cost: float | None) -> None:
-        self._spent = True
-        self._spend(usage, cost)
 
     def _is_due(self, compactor: Compactor, usage: ContextUsage) -> bool:
         try:
