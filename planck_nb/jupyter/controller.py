@@ -13,7 +13,7 @@ from planck_nb.agent.run import Run
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.jupyter.expansion import expanded, hint
-from planck_nb.jupyter.mentions import mentions
+from planck_nb.jupyter.mentions import mentions, without_secrets
 from planck_nb.workspace import Workspace
 
 Namespace: TypeAlias = Mapping[str, object]
@@ -76,7 +76,10 @@ class Controller:
             explanations += found
         else:
             explanations += (hint(text, namespace),)
-        values = [notebook.describe(name, namespace[name]) for name in handed_over.values]
+        values = [
+            without_secrets(name, notebook.describe(name, namespace[name]), options.get("with", ()))
+            for name in handed_over.values
+        ]
         named = [*options.get("tools", ()), *handed_over.functions]
         tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
         compactors = self.workspace.compactors

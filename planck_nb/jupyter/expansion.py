@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from planck_nb.base.errors import UsageError
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
 from planck_nb.base.secrets import is_secret_name
+from planck_nb.jupyter.mentions import without_secrets
 
 _BRACES = r"\{(?P<braced>[^\W\d]\w*)(?P<conversion>![rsa])?(?P<format>:[^{}\n]*)?\}"
 _PLACE = re.compile(
@@ -54,7 +55,7 @@ def expanded(
         if is_secret_name(name) and name not in included:
             notices[f"{found[0]} looks like a secret and is not inserted; add --with {name} if it should be."] = None
             return found[0]
-        return _formatted(found, namespace[name])
+        return without_secrets(name, _formatted(found, namespace[name]), included)
 
     return _PLACE.sub(replace, prompt), tuple(notices)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
-from planck_nb.base.secrets import is_secret_name
+from planck_nb.base.secrets import is_secret_name, redact
 
 _MENTION = re.compile(r"(?<![\w@.+%/\\-])@([A-Za-z_]\w*+)(?![\w-]*/[\w@])")
 _QUOTED = re.compile(
@@ -97,6 +97,21 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
     if handed_over:
         notices.insert(0, f"With: {', '.join(handed_over)}")
     return Mentions(tuple(functions), tuple(values), tuple(notices))
+
+
+def without_secrets(name: str, text: str, included: Collection[str] = ()) -> str:
+    """Replace the secrets of the process in the text of a variable, before a model is sent it.
+
+    Args:
+        name: The variable.
+        text: What it contains.
+        included: The names that were handed over by name, with `--with`.
+
+    Returns:
+        The text with a description in the place of each secret; unchanged for a variable that is a secret by its name
+        and was handed over by name.
+    """
+    return text if is_secret_name(name) and name in included else redact(text)
 
 
 def _require_known(names: Iterable[str], namespace: Mapping[str, object]) -> None:

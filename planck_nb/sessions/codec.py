@@ -222,6 +222,16 @@ def message_of(record: JsonObject) -> Message:
     return decode_message(record["data"])
 
 
+def readable_event(record: JsonObject, *, session_id: str, seq: int) -> AgentEvent | None:
+    """Return the event in a decoded line as `event_of` does, None if it cannot be decoded or is of another kind."""
+    if record.get("kind") not in {"message", "event"}:
+        return None
+    try:
+        return event_of(record, session_id=session_id, seq=seq)
+    except (ValueError, RecursionError):
+        return None
+
+
 def event_of(record: JsonObject, *, session_id: str, seq: int) -> AgentEvent:
     """Return the event in a decoded line of kind "event" or "message", numbered `seq`."""
     if record["kind"] == "event":

@@ -5,6 +5,7 @@ Rows hidden by a rewind are left out. JSONL is complete and can be imported; the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -55,11 +56,11 @@ def export_session(session: SessionInfo, form: ExportFormat) -> str:
             f"A session cannot be exported to {form!r}; choose one of {', '.join(get_args(ExportFormat))}."
         )
     try:
-        # An import refuses rows that readers leave out or complete.
-        visible = visible_records(read_records(session.path))
-        records = redact_rows(
-            [codec.completed(record) for record in visible if codec.is_readable(record)], process_secrets()
-        )
+        # An import refuses rows that readers leave out or complete. Documents leave them out when they decode them.
+        visible: Iterable[JsonObject] = visible_records(read_records(session.path))
+        if form == "jsonl":
+            visible = filter(codec.is_readable, visible)
+        records = redact_rows(map(codec.completed, visible), process_secrets())
     except OSError as error:
         raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
     if form == "jsonl":

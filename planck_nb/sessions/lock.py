@@ -165,6 +165,17 @@ def open_in(session: SessionInfo) -> str | None:
     return None
 
 
+def remove_lock(session: SessionInfo) -> None:
+    """Remove the lock file of a session that does not exist, unless a process has the lock. Raises OSError."""
+    lock = _acquire(session)
+    if lock is None:
+        return
+    try:
+        session.lock.unlink(missing_ok=True)
+    finally:
+        lock.release()
+
+
 def _acquire(session: SessionInfo, *, take_over: bool = False) -> filelock.BaseFileLock | None:
     """Acquire the lock of the kernel or, on a file system that has none, a lock file. Returns None if it is in use."""
     try:

@@ -162,10 +162,10 @@ class SessionReader:
         events: list[AgentEvent] = []
         counts: dict[str, int] = {}
         for record in self._visible(agent_id):
-            if record["kind"] in {"message", "event"} and codec.is_readable(record):
-                seq = counts.get(record["agent_id"], 0)
+            seq = counts.get(record["agent_id"], 0)
+            if (event := codec.readable_event(record, session_id=self.id, seq=seq)) is not None:
                 counts[record["agent_id"]] = seq + 1
-                events.append(codec.event_of(record, session_id=self.id, seq=seq))
+                events.append(event)
         return events
 
     def export(self, form: ExportFormat) -> str:

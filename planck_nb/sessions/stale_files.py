@@ -1,4 +1,4 @@
-"""Removes the temporary files that killed processes have left in a sessions directory."""
+"""Removes what killed processes have left in a sessions directory: temporary files, and locks of no session."""
 
 from __future__ import annotations
 
@@ -10,24 +10,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.lock import open_in
+from planck_nb.sessions.lock import open_in, remove_lock
 
 _TEMPORARY = re.compile(r"\.planck-[0-9a-f]{12}\.tmp|[0-9a-f]{16}\.lock\.held\.[0-9a-f]{12}")
 # Of new segments; and, in version 0.1.0, of forks, imports and segments that are compressed.
 _OF_SESSION = re.compile(r"([0-9a-f]{16})_[A-Za-z0-9_.-]{1,80}\.journal(?:\.next|\.part|\.\d+\.jsonl\.gz\.part)")
+_LOCK = re.compile(r"([0-9a-f]{16})\.lock")
 _STALE = 24 * 60 * 60
+_UNUSED = 10
+"""Seconds after which a lock file without a session is removed: no process has created it and not locked it yet."""
 
 
 def remove_stale_files(directory: Path) -> None:
     """Remove the user's own temporary files of forks, imports and compactions that were killed more than a day ago.
 
-    Files of a session that a process has open are kept.
+    The lock files of sessions that were killed before they had a journal are removed, too. Files of a session that a
+    process has open are kept.
     """
-    with suppress(OSError), os.scandir(directory) as entries:
+    with suppress(OSError), os.scandir(directory) as scanned:
+        entries = list(scanned)
+        sessions = {entry.name[:16] for entry in entries if entry.name[16:17] == "_"}
         for entry in entries:
             with suppress(OSError):
                 if _is_stale(entry) and not _is_in_use(Path(entry.path)):
                     os.unlink(entry.path)  # noqa: PTH108 - as the entry has it
+                elif (found := _LOCK.fullmatch(entry.name)) and found[1] not in sessions and _is_unused(entry):
+                    remove_lock(_session(found[1], Path(entry.path)))
 
 
 def remove_leftovers(session: SessionInfo) -> None:
@@ -49,10 +57,21 @@ def _is_stale(entry: os.DirEntry[str]) -> bool:
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE
 
 
+def _is_unused(entry: os.DirEntry[str]) -> bool:
+    if not (entry.is_file(follow_symlinks=False) and _is_own(entry)):
+        return False
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _UNUSED
+
+
 def _is_own(entry: os.DirEntry[str]) -> bool:
     return os.name != "posix" or entry.stat(follow_symlinks=False).st_uid == os.geteuid()
 
 
 def _is_in_use(path: Path) -> bool:
     found = _OF_SESSION.fullmatch(path.name)
-    return found is not None and open_in(SessionInfo(found[1], "", datetime.now(UTC), path)) is not None
+    return found is not None and open_in(_session(found[1], path)) is not None
+
+
+def _session(session_id: str, path: Path) -> SessionInfo:
+    """The session of this id, as far as its lock needs it: `path` is any file beside it."""
+    return SessionInfo(session_id, "", datetime.now(UTC), path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from planck_nb.base.errors import UsageError
+from planck_nb.base.secrets import remember_secret
 from planck_nb.config import Config
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.expansion import expanded, hint
@@ -91,4 +92,27 @@ async def test_the_prompt_of_a_cell(tmp_path: Path) -> None:
         await started.run
         started = await controller.start("Hello", {}, NAMES)
         assert started.notice == ""
+        await started.run
+
+
+async def test_known_secrets_in_variables_are_replaced_before_a_model_is_sent_them(tmp_path: Path) -> None:
+    secret = "correct-horse-battery-staple-93"
+    remember_secret(secret, "the database password")
+    names = {"text": f"login: {secret}", "rows": [{"dsn": f"db;{secret};"}], "api_key": secret}
+    config = Config(root=tmp_path, sessions_dir=tmp_path / "sessions", default_model="demo")
+    async with Workspace(config) as workspace:
+        controller = Controller(workspace)
+        for prompt, options in (
+            ("Read @text and @rows.", {}),
+            ("Read @text and @rows.", {"with": ("rows",)}),
+            ("Read {text} and $rows.", {"expand": True}),
+        ):
+            started = await controller.start(prompt, options, names)
+            sent = started.run.prompt.text
+            assert "[the database password]" in sent
+            assert secret not in sent
+            assert "login: " in sent
+            await started.run
+        started = await controller.start("Use @api_key.", {"with": ("api_key",)}, names)
+        assert secret in started.run.prompt.text, "it was handed over by name"
         await started.run

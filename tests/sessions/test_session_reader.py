@@ -5,12 +5,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.stored import converse
 
-from planck_nb.ai.messages import SummaryMessage, UserMessage
+from planck_nb.agent.events import decode_event
+from planck_nb.ai.messages import SummaryMessage, UserMessage, decode_message
 from planck_nb.base.errors import SessionError, SessionLockedError, SessionNotFoundError
+from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import Session, SessionReader, delete_session, export_session
 
 HOLD = """
@@ -147,3 +150,25 @@ def test_reading_an_open_session_whose_files_cannot_be_written_again_is_an_error
     assert [read(session) for read in READS] == expected
     assert session.path.exists()
     session.close()
+
+
+async def test_each_row_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[object] = []
+
+    def counting(function: Callable[[JsonObject], Any]) -> Callable[[JsonObject], Any]:
+        def decode(data: JsonObject) -> Any:
+            decoded.append(data)
+            return function(data)
+
+        return decode
+
+    with Session.create(tmp_path, name="mine") as session:
+        await converse(session)
+    reader = Session.read(tmp_path, "mine")
+    monkeypatch.setattr("planck_nb.sessions.codec.decode_message", counting(decode_message))
+    monkeypatch.setattr("planck_nb.sessions.codec.decode_event", counting(decode_event))
+    events = reader.events()
+    assert len(decoded) == len(events) > 2
+    decoded.clear()
+    reader.export("markdown")
+    assert len(decoded) == sum(event.type == "message" for event in events)

@@ -114,3 +114,48 @@ def test_what_a_killed_fork_leaves_is_removed_a_day_later(tmp_path: Path) -> Non
     assert not left[0].exists()
     assert [info.name for info in list_sessions(tmp_path)] == ["mine"]
     assert len(query(tmp_path, "from messages")) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+def test_the_lock_of_a_killed_fork_is_removed(tmp_path: Path) -> None:
+    with Session.create(tmp_path, name="mine") as session:
+        asyncio.run(session.append("a", UserMessage("one")))
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    (left,) = [path for path in tmp_path.glob("*.lock") if path != session.info.lock]
+    Session.open(tmp_path, "mine").close()
+    assert left.exists(), "a process may have created it just now"
+    os.utime(left, LONG_AGO)
+    os.utime(session.info.lock, LONG_AGO)
+    Session.create(tmp_path).close()
+    assert not left.exists()
+    assert session.info.lock.exists(), "its session exists"
+
+
+def test_a_lock_that_a_process_holds_is_kept_without_a_journal_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "ready\n"
+        (lock,) = tmp_path.glob("*.lock")
+        for path in tmp_path.glob("*.journal*"):
+            path.rename(path.with_name(f"moved-{path.name}"))
+        os.utime(lock, LONG_AGO)
+        Session.create(tmp_path).close()
+        assert lock.exists()
+        holder.communicate()
+    for path in tmp_path.glob("0123456789abcdef_*"):  # written again when it was closed
+        path.unlink()
+    os.utime(lock, LONG_AGO)
+    Session.create(tmp_path).close()
+    assert not lock.exists()
+
+
+def test_locks_that_are_no_files_or_of_something_else_are_kept(tmp_path: Path) -> None:
+    kept = put(tmp_path, "notes.lock", "0123456789abcdef.lock.txt", "0123456789ABCDEF.lock")
+    link = tmp_path / "1123456789abcdef.lock"
+    link.symlink_to(kept[0])
+    (tmp_path / "2123456789abcdef.lock").mkdir()
+    empty = put(tmp_path, "3123456789abcdef.lock")[0]
+    Session.create(tmp_path).close()
+    assert all(path.exists() for path in (*kept, link, tmp_path / "2123456789abcdef.lock"))
+    assert not empty.exists()

@@ -246,7 +246,7 @@ def _calls(notebook: Notebook) -> object:
 async def compact(notebook: Notebook, agent: Agent | None) -> Text:
     """Compact the agent's conversation."""
     agent = agent or notebook.controller.agent()
-    before = agent.estimate_tokens()
+    before, summary = agent.estimate_tokens(), _latest_summary(agent)
     if not await agent.compact():
         window = agent.model.context_window
         if window is not None and before > window:
@@ -255,5 +255,15 @@ async def compact(notebook: Notebook, agent: Agent | None) -> Text:
                 f"{window:,}; take prompts back with `%planck rewind`, or choose a model with a larger window."
             )
         return Text(f"{agent.name} has nothing to shorten, or could not; the conversation stays as it was.")
-    after = agent.estimate_tokens()
-    return Text(f"{agent.name} continues from a summary: about {after:,} tokens instead of {before:,}.")
+    after = f"about {agent.estimate_tokens():,} tokens instead of {before:,}"
+    if _latest_summary(agent) == summary:
+        return Text(
+            f"{agent.name} could not be summarized enough, so its longest texts are cut in what is sent: {after}. "
+            "They stay in the history."
+        )
+    return Text(f"{agent.name} continues from a summary: {after}.")
+
+
+def _latest_summary(agent: Agent) -> int | None:
+    """The id of the newest summary in the agent's conversation, None without one."""
+    return next((entry.id for entry in reversed(agent.state.messages) if entry.message.type == "summary"), None)

@@ -6,7 +6,8 @@ import ast
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from support.wire import CHAT_HELLO, MESSAGES, chat_chunk, client, sse
 
 from planck_nb import Agent, Config, Workspace, ai
 from planck_nb.agent.approval import Rule
-from planck_nb.ai.messages import AssistantMessage, TextPart, ThinkingPart
+from planck_nb.agent.context.compactor import Compact
+from planck_nb.ai.messages import AssistantMessage, Message, TextPart, ThinkingPart
 from planck_nb.base.errors import ConfigError, UsageError
 from planck_nb.config import SETTINGS
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.verbs import VERBS, Notebook
 from planck_nb.jupyter.verbs.request_text import describe_request
+from planck_nb.testing import scripted_model
 
 PRELUDE = """
 import asyncio, threading
@@ -707,3 +710,21 @@ async def test_thinking_that_is_not_sent_back_is_not_shown() -> None:
         await agent.prompt("three")
     assert "type: thinking" not in shown
     assert sent_thoughts() == []
+
+
+async def test_compacting_tells_a_summary_from_texts_that_were_only_cut() -> None:
+    def summarize(messages: Sequence[Message], _usage: object) -> Compact | None:
+        return Compact("So far: nothing.", messages[-1:]) if can_summarize else None
+
+    can_summarize = False
+    model = replace(scripted_model(["First.", "Second."]), context_window=1_000)
+    compact = VERBS["compact"].function
+    async with Agent(model=model, name="reader", on_compact=summarize) as agent:
+        await agent.prompt("many words " * 4_000)
+        await agent.prompt("Again.")
+        cut = str(await compact(None, agent=agent))
+        assert cut.startswith(
+            "reader could not be summarized enough, so its longest texts are cut in what is sent: about"
+        )
+        can_summarize = True
+        assert str(await compact(None, agent=agent)).startswith("reader continues from a summary: about ")
