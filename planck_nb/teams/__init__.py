@@ -1,12 +1,12 @@
 """Teams of agents: their descriptions, templates and roles."""
 
 from planck_nb.teams.inter_agent_tools import orchestrator_tools, worker_tools
-from planck_nb.teams.members import TeamHost
 from planck_nb.teams.problems import TemplateProblem
 from planck_nb.teams.roles import INTER_AGENT_TOOLS, RoleDecision, decide_roles
 from planck_nb.teams.spec import AgentSpec, SpecList
 from planck_nb.teams.start_options import StartOptions
 from planck_nb.teams.team import Team
+from planck_nb.teams.team_host import TeamHost
 from planck_nb.teams.team_run import TeamResult
 from planck_nb.teams.team_template import TeamTemplate, read_template
 

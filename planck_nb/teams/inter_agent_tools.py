@@ -20,10 +20,10 @@ from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.teams.addressing import addressed_agent, calling_agent
 from planck_nb.teams.guidance import team_guide
-from planck_nb.teams.members import TeamHost
 from planck_nb.teams.spawning import MAX_WORKERS, Spawner
 from planck_nb.teams.start_options import SkillSource
 from planck_nb.teams.tasks import ask, delegate, respond
+from planck_nb.teams.team_host import TeamHost
 
 DELEGATED = (
     "Task sent to {name}. The response will come to you as a message. End your turn now, unless there is more that you "

@@ -17,9 +17,9 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import shown_url
 from planck_nb.base.errors import PlanckError, ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
-from planck_nb.teams.members import TeamHost, TeammateHost, new_member_id
 from planck_nb.teams.roles import INTER_AGENT_TOOLS
 from planck_nb.teams.start_options import MemberPromptParts, SkillSource, skill_tools
+from planck_nb.teams.team_host import TeamHost, TeammateHost, new_member_id
 
 MAX_WORKERS = 20
 """How many workers a team may have for its orchestrator to spawn another one."""

@@ -25,11 +25,11 @@ from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.base.ids import new_id
 from planck_nb.base.json_types import JsonObject
 from planck_nb.teams.inter_agent_tools import orchestrator_tools, worker_tools
-from planck_nb.teams.members import TeamHost, TeammateHost, new_member_id
 from planck_nb.teams.problems import TemplateProblem
 from planck_nb.teams.spawning import MAX_WORKERS
 from planck_nb.teams.spec import AgentSpec
 from planck_nb.teams.start_options import CompactorPool, SkillSource, ToolPool
+from planck_nb.teams.team_host import TeamHost, TeammateHost, new_member_id
 from planck_nb.teams.team_run import TeamRun
 from planck_nb.teams.team_template import TeamTemplate, read_template
 
