@@ -162,6 +162,8 @@ class Agent:
         self.parent_id = parent_id
         self.available_models = tuple(available_models)
         self.cwd = cwd
+        self.skills = None if skills is None else tuple(skills)
+        """The names of the skills that its system prompt lists, None if it lists all."""
         self.limits = limits or _LIMITS
         """The limits from the next turn on."""
         granted = grants or Grants()
@@ -216,7 +218,7 @@ class Agent:
             model_source(setup.model),
             tuple(map(model_source, self.available_models)),
             {} if compactor is None else stored_compactor(compactor),
-            None if skills is None else tuple(skills),
+            self.skills,
         )
         if self._team is not None:
             self._runner.team = self._team

@@ -74,6 +74,7 @@ class Config:
         limits: Bounds of a turn and of a session.
         rules: Approval rules, in addition to the built-in ones.
         approval_deadline: Seconds in which a call has to be approved.
+        max_workers: How many workers a team may have for its orchestrator to spawn another one.
         compact_ratio: How full a context window may be before it is compacted, above 0 and at most 1.
         retry_seconds: For how many seconds a request that continues a turn is sent again if the server fails.
         first_retry_seconds: The same for the first request of a turn.
@@ -103,6 +104,7 @@ class Config:
     rules: tuple[Rule, ...] = ()
     approval_deadline: float = 300.0
     compact_ratio: float = 0.8
+    max_workers: int = 20
     skills_dirs: tuple[Path, ...] = ()
     tools_dirs: tuple[Path, ...] = ()
     demo_pace: float | None = None

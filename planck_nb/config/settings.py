@@ -159,6 +159,13 @@ def _seconds(written: object, _directory: Path) -> float:
     return max(0.0, _number(written, "a number of seconds"))
 
 
+def _count(written: object, _directory: Path) -> int:
+    number = _number(written, "a whole number from 0 on")
+    if number < 0 or number != int(number):
+        raise ValueError("must be a whole number from 0 on")
+    return int(number)
+
+
 def _ratio(written: object, _directory: Path) -> float:
     accepted = "a number above 0 and at most 1"
     ratio = _number(written, accepted)
@@ -208,6 +215,13 @@ SETTINGS = (
     Setting("deny", "PLANCK_NB_DENY", "calls that are never run", _rules("deny"), separator=","),
     Setting("approval_deadline", "PLANCK_NB_APPROVAL_DEADLINE", "seconds to approve a call in", _seconds),
     Setting("compact_ratio", "PLANCK_NB_COMPACT_RATIO", "how full the window may be before it is compacted", _ratio),
+    Setting(
+        "max_workers",
+        "PLANCK_NB_MAX_WORKERS",
+        "how many workers a team may have for its orchestrator to spawn another one",
+        _count,
+        "20",
+    ),
     Setting(
         "retry_seconds",
         "PLANCK_NB_RETRY_SECONDS",

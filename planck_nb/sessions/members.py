@@ -120,6 +120,7 @@ class AgentRecord:
             that a program or a notebook defines, the address of a model and grants may be another person's words.
         grant_sources: How the models of its grants were found, in their order; empty if that was not stored.
         compactor: What shortened its conversation; see `stored_compactor`.
+        skills: The names of the skills that its system prompt listed, None if it listed all.
     """
 
     identity: AgentIdentity
@@ -139,6 +140,7 @@ class AgentRecord:
     authentic: bool = False
     grant_sources: tuple[JsonObject, ...] = ()
     compactor: JsonObject = field(default_factory=dict[str, Any])
+    skills: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,7 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
         authentic=started.authentic and state.authentic,
         grant_sources=tuple(map(_source, _list(started.data.get("grant_sources")))),
         compactor=_source(started.data.get("compactor", {})),
+        skills=texts_in(skills) if isinstance(skills := started.data.get("skills"), list) else None,
     )
 
 

@@ -120,7 +120,7 @@ class Spawner:
         name, renamed = _free_name(team, _line(args, "name") or agent_type)
         prompt = args.get("system_prompt")
         options: dict[str, Any] = {
-            "id": new_member_id(team, team.seed, name),
+            "id": new_member_id(self.host, team, team.seed, name),
             "name": name,
             "type": agent_type,
             "description": _line(args, "description"),

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar, overload
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
+from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.identity import Grants
@@ -28,7 +29,7 @@ from planck_nb.teams.inter_agent_tools import orchestrator_tools, worker_tools
 from planck_nb.teams.problems import TemplateProblem
 from planck_nb.teams.spawning import MAX_WORKERS
 from planck_nb.teams.spec import AgentSpec
-from planck_nb.teams.start_options import CompactorPool, SkillSource, ToolPool
+from planck_nb.teams.start_options import CompactorPool, SkillSource, ToolPool, find_tools
 from planck_nb.teams.team_host import TeamHost, TeammateHost, new_member_id
 from planck_nb.teams.team_run import TeamRun
 from planck_nb.teams.team_template import TeamTemplate, read_template
@@ -306,6 +307,7 @@ class Team:
             self.id = None
             raise
         self._members = team_of(made[0].id)
+        self._running.seed = seed
         self.report = (*self.template.report, *problems)
         return self
 
@@ -324,7 +326,7 @@ class Team:
         own = options["tools"]
         if is_leader:
             grants: Grants | None = options["grants"]
-            grantable = own if grants is None else [tool for tool in self._pool_tools(own) if tool.name in grants.tools]
+            grantable = own if grants is None else self._grantable(own, grants.tools)
             skills = spec.skills if grants is None else grants.skills
             team_tools = orchestrator_tools(
                 grantable_tools=grantable,
@@ -340,16 +342,15 @@ class Team:
             options["grants"] = Grants()
             options["available_models"] = ()
         options["tools"] = [*own, *team_tools]
-        options["id"] = new_member_id(self._members, seed, spec.name)
+        options["id"] = new_member_id(self._host, self._members, seed, spec.name)
         arguments = {name: value for name, value in options.items() if name not in self._shared or value is not None}
         return self._host.create(arguments, None), options.problems
 
-    def _pool_tools(self, own: Sequence[Any]) -> list[Any]:
-        """The tools that the orchestrator may be allowed to give: its own, and those of the pool."""
-        pool = self._tool_pool
-        if isinstance(pool, Mapping):
-            return [*own, *pool.values()]
-        return [*own] if pool is None or callable(pool) else [*own, *pool]
+    def _grantable(self, own: Sequence[Tool], names: Sequence[str]) -> list[Tool]:
+        """The tools of these names: the orchestrator's own, and those of the pool."""
+        having = {tool.name: tool for tool in own}
+        others, _ = find_tools([name for name in names if name not in having], self._tool_pool)
+        return [*(having[name] for name in names if name in having), *others]
 
     async def stop(self) -> None:
         """Stop all agents. Their messages stay in the session."""

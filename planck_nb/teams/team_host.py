@@ -30,6 +30,10 @@ class TeamHost(Protocol):
         """Stop a member for good."""
         ...
 
+    def is_taken(self, agent_id: str) -> bool:
+        """Whether an agent has this id, or had it."""
+        ...
+
     def prompt_parts(self) -> SystemPromptParts:
         """What surrounds the system prompt of every member."""
         ...
@@ -47,21 +51,26 @@ class TeammateHost:
         """Stop a member for good."""
         await agent.stop(removed=True, reason=reason)
 
+    def is_taken(self, agent_id: str) -> bool:  # noqa: ARG002 - of the protocol
+        """Nothing is known of agents outside the team."""
+        return False
+
     def prompt_parts(self) -> SystemPromptParts:
         """Nothing."""
         return SystemPromptParts()
 
 
-def new_member_id(team: TeamMembers[Agent] | None, seed: str, name: str) -> NewId:
+def new_member_id(host: TeamHost, team: TeamMembers[Agent] | None, seed: str, name: str) -> NewId:
     """The id of a new member: the same in each run of a notebook, because models read it, and never one used before.
 
     Args:
+        host: Knows the ids of agents outside the team.
         team: The team, None if it has no members yet.
-        seed: What tells the team from others of the session.
+        seed: What tells the team from others.
         name: The name of the member.
     """
     former = set[str]() if team is None else team.former
     number = 0
-    while (found := derived_id(seed, name, number)) in former:
+    while (found := derived_id(seed, name, number)) in former or host.is_taken(found):
         number += 1
     return NewId(found)

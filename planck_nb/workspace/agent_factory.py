@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
@@ -105,6 +106,37 @@ class AgentFactory:
             on_compact=on_compact,
         )
 
+    def create_member(self, options: Mapping[str, Any]) -> Agent:
+        """Create a member of a team.
+
+        Args:
+            options: Arguments of `Agent`, which those that all agents of the session share are added to.
+
+        Returns:
+            The agent, registered.
+
+        Raises:
+            AgentError: The name is taken in its team, or the workspace is changing to another session.
+        """
+        self.registry.require_free(options["name"], options["team_id"])
+        agent = Agent(**{**self._shared(), **options})
+        self.registry.add(agent)
+        return agent
+
+    def _shared(self) -> dict[str, Any]:
+        """The arguments of `Agent` that are the same for all agents."""
+        return {
+            "session": self.session,
+            "session_spend": self.session_spend,
+            "approvals": self.approvals,
+            "limits": self.limits,
+            "prompt_parts": self.prompt_parts,
+            "client": self.client,
+            "observers": self.observers,
+            "fallbacks": self.fallbacks(),
+            "on_compact": Compactor.build(ratio=self.compact_ratio),
+        }
+
     def restore(
         self,
         record: AgentRecord,
@@ -114,6 +146,7 @@ class AgentFactory:
         options: Options,
         available_models: Sequence[Model] = (),
         on_compact: Compactor | None = None,
+        prompt_parts: Callable[[], SystemPromptParts] | None = None,
     ) -> Agent:
         """Create an agent of the session again, with its identity, history and usage.
 
@@ -124,6 +157,7 @@ class AgentFactory:
             options: Its request options.
             available_models: Those models of its grants that still exist.
             on_compact: Shortens its conversation; by default a compactor that has the model write a summary.
+            prompt_parts: What surrounds its system prompt, None for the same as for all agents.
 
         Returns:
             The agent, registered.
@@ -145,6 +179,8 @@ class AgentFactory:
             usage=record.usage,
             cost=record.cost,
             turn=record.turn,
+            prompt_parts=prompt_parts,
+            skills=record.skills,
         )
 
     def _add(
@@ -162,9 +198,17 @@ class AgentFactory:
         usage: Usage | None = None,
         cost: float | None = None,
         turn: int = -1,
+        prompt_parts: Callable[[], SystemPromptParts] | None = None,
+        skills: Sequence[str] | None = None,
     ) -> Agent:
         self.registry.require_free(identity.name, identity.team_id)
+        shared = self._shared()
         agent = Agent(
+            **{
+                **shared,
+                "on_compact": on_compact or shared["on_compact"],
+                "prompt_parts": prompt_parts or self.prompt_parts,
+            },
             id=identity.id or None,
             name=identity.name,
             type=identity.type,
@@ -181,15 +225,7 @@ class AgentFactory:
             usage=usage,
             cost=cost,
             turn=turn,
-            session=self.session,
-            session_spend=self.session_spend,
-            approvals=self.approvals,
-            limits=self.limits,
-            prompt_parts=self.prompt_parts,
-            client=self.client,
-            observers=self.observers,
-            fallbacks=self.fallbacks(),
-            on_compact=on_compact or Compactor.build(ratio=self.compact_ratio),
+            skills=skills,
         )
         self.registry.add(agent)
         return agent

@@ -14,6 +14,8 @@ class AgentRegistry:
     def __init__(self) -> None:
         self.closed = ""
         """Why no agent can be added at the moment, as a sentence; empty if agents can be added."""
+        self.former: set[str] = set()
+        """The ids of all agents of the session, those included that are gone."""
         self._agents: dict[str, Agent] = {}
         self._by_name: dict[str | None, dict[str, Agent]] = {}
 
@@ -26,6 +28,7 @@ class AgentRegistry:
     def add(self, agent: Agent) -> None:
         """Add an agent. Its name must have been checked with `require_free`."""
         self._agents[agent.id] = agent
+        self.former.add(agent.id)
         self._by_name.setdefault(agent.team_id, {})[agent.name] = agent
 
     def remove(self, agent: Agent) -> None:
@@ -39,6 +42,7 @@ class AgentRegistry:
         """Remove all agents."""
         self._agents.clear()
         self._by_name.clear()
+        self.former.clear()
 
     def named(self, team_id: str | None = None) -> dict[str, Agent]:
         """The agents of a team by name; None for those outside teams."""

@@ -8,14 +8,18 @@ from typing import TypeAlias
 
 from planck_nb.agent.agent import Agent, append_message
 from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.ai.messages import UserMessage
 from planck_nb.ai.request import Options
 from planck_nb.ai.stored_options import left_out_of
 from planck_nb.base.errors import AgentError
 from planck_nb.base.visible import visible
+from planck_nb.teams.roles import INTER_AGENT_TOOLS
+from planck_nb.teams.start_options import MemberPromptParts
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.stored_agents import FoundAgent, name_of
 from planck_nb.workspace.toolbox import Toolbox
+from planck_nb.workspace.workspace_teams import WorkspaceTeams
 
 ToolResolver: TypeAlias = Callable[[str], Tool | None]
 """Finds a tool of the program or the notebook by name; returns None if there is none."""
@@ -28,7 +32,11 @@ INTERRUPTED = (
 
 
 async def restore_agents(
-    found: Iterable[FoundAgent], factory: AgentFactory, toolbox: Toolbox, find: ToolResolver | None
+    found: Iterable[FoundAgent],
+    factory: AgentFactory,
+    toolbox: Toolbox,
+    find: ToolResolver | None,
+    teams: WorkspaceTeams,
 ) -> list[str]:
     """Create agents of the session again.
 
@@ -39,6 +47,7 @@ async def restore_agents(
         factory: Creates them.
         toolbox: The tools of the workspace.
         find: Finds a tool by name, before the workspace's own tools are searched.
+        teams: Makes the inter-agent tools of members of teams.
 
     Returns:
         A sentence about each part that could not be restored.
@@ -50,6 +59,8 @@ async def restore_agents(
     for each in found:
         name = name_of(each.record)
         tools, missing = _granted(each, find, known, toolbox)
+        if each.record.identity.team_id is not None:
+            tools, missing = _with_team_tools(each, tools, missing, known, teams)
         options, lost = _options(each)
         try:
             agent = factory.restore(
@@ -59,6 +70,7 @@ async def restore_agents(
                 options=options,
                 available_models=each.available_models,
                 on_compact=each.compactor,
+                prompt_parts=_prompt_parts(each, toolbox, teams),
             )
         except AgentError:
             problems.append(f"A second agent named {name} was left out.")
@@ -76,6 +88,27 @@ async def restore_agents(
     for agent in unfinished:
         await append_message(agent, UserMessage(INTERRUPTED))
     return problems
+
+
+def _with_team_tools(
+    found: FoundAgent, tools: list[Tool], missing: list[str], known: Mapping[str, Tool], teams: WorkspaceTeams
+) -> tuple[list[Tool], list[str]]:
+    """The tools of a member of a team with its inter-agent tools, and what is still missing.
+
+    What an orchestrator may grant are those of the tools in its grants that are found again.
+    """
+    record = found.record
+    own = {tool.name: tool for tool in tools} | dict(found.live.tools)
+    grantable = [tool for name in record.grants.tools if (tool := known.get(name) or own.get(name)) is not None]
+    made = teams.tools_for(record.identity.role, grantable, record.grants.skills, found.available_models)
+    team_tools = [made[name] for name in record.tools if name in made]
+    return [*tools, *team_tools], [name for name in missing if name not in made]
+
+
+def _prompt_parts(found: FoundAgent, toolbox: Toolbox, teams: WorkspaceTeams) -> Callable[[], SystemPromptParts] | None:
+    """What surrounds the system prompt of an agent that lists certain skills only."""
+    names = found.record.skills
+    return None if names is None else MemberPromptParts(toolbox.skill_pool, names, teams.prompt_parts)
 
 
 def _options(found: FoundAgent) -> tuple[Options, list[str]]:
@@ -98,7 +131,10 @@ def _granted(
     """
     if not found.record.authentic:  # its tools are those of the workspace
         return [known[name] for name in found.record.tools if name in known], []
-    given = {name: _own_tool(found, name, known) or (find(name) if find else None) for name in found.record.tools}
+    names = [
+        name for name in found.record.tools if found.record.identity.team_id is None or name not in INTER_AGENT_TOOLS
+    ]
+    given = {name: _own_tool(found, name, known) or (find(name) if find else None) for name in names}
     given = {name: tool or known.get(name) or toolbox.find_other(name) for name, tool in given.items()}
     return [tool for tool in given.values() if tool], [name for name, tool in given.items() if not tool]
 

@@ -9,6 +9,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, SessionSpend
+from planck_nb.agent.team_members import STOPPED, team_of
 from planck_nb.ai.client import Client
 from planck_nb.base.errors import SessionError
 from planck_nb.base.event_log import EventLog
@@ -132,11 +133,13 @@ class CurrentSession:
             self._reserve()
         self.approvals.policy = default_policy(self._config.config)
 
-    async def remove(self, agent: Agent) -> None:
-        """Stop an agent permanently and remove it."""
-        self.former[agent.id] = LiveAgent.of(agent)
-        self.registry.remove(agent)
-        await agent.stop(removed=True)
+    async def remove(self, agent: Agent, *, reason: str = STOPPED) -> None:
+        """Stop an agent permanently and remove it, and the workers of a team with their orchestrator."""
+        team = team_of(agent.id) if agent.role == "orchestrator" else None
+        for each in [agent] if team is None else team:
+            self.former[each.id] = LiveAgent.of(each)
+            self.registry.remove(each)
+        await agent.stop(removed=True, reason=reason)
 
     async def save_settings(self) -> None:
         """Store the session's rules and the URLs of its models with it, if they have changed."""

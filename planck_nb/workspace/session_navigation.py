@@ -21,6 +21,7 @@ from planck_nb.sessions import (
     read_unanswered,
 )
 from planck_nb.sessions.members import read_last_replies
+from planck_nb.teams import INTER_AGENT_TOOLS, Team
 from planck_nb.workspace.agent_restorer import ToolResolver, restore_agents
 from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
@@ -30,6 +31,7 @@ from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
 from planck_nb.workspace.stored_power import WAITING, StoredPower, left_out_sentence, read_power
 from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions
+from planck_nb.workspace.workspace_teams import WorkspaceTeams
 
 
 class SessionNavigation:
@@ -47,6 +49,8 @@ class SessionNavigation:
     ) -> None:
         self._compactors = compactors
         self._current = current
+        self.teams = WorkspaceTeams(current, config, compactors)
+        """The teams of the open session."""
         self._config = config
         self._store = store
         self._changing = LoopLock()
@@ -106,6 +110,11 @@ class SessionNavigation:
         async with self._changing:
             await self._current.remove(self._current.registry.by_name(name))
 
+    async def stop_team(self, name: str) -> Team:
+        """Stop a team for good."""
+        async with self._changing:
+            return await self.teams.stop(name)
+
     async def leave(self) -> None:
         """Stop all agents and close the session."""
         async with self._changing:
@@ -143,11 +152,14 @@ class SessionNavigation:
         # Without an await from here on until all agents exist, so that no other task takes one of their names.
         spent = sum((member.usage.total_tokens for member in members.members), 0)
         spend = SessionSpend(spent, sum(member.cost or 0.0 for member in members.members))
+        self.teams.forget()
         current.open(session, spend, power.signed_settings, trusted=trusted)
+        current.registry.former.update(member.identity.id for member in members.members)
         current.former = dict(live or {})
         current.unanswered.replace(unanswered)
         current.approvals.policy = current.approvals.policy.with_rules(power.rules)
-        problems = await restore_agents(found, current.factory, current.toolbox, find)
+        problems = await restore_agents(found, current.factory, current.toolbox, find, self.teams)
+        self.teams.adopt(find)
         if offer:
             problems += current.unanswered.offers()
         else:  # what waited at that point of the past
@@ -177,7 +189,9 @@ class SessionNavigation:
         finder = await self._finder(session, power, current.former, None)
         missing = [member for agent_id, member in staying.items() if agent_id not in current.registry]
         found = await self._with_reported_windows(finder.find(missing))
-        return problems + await restore_agents(found, current.factory, current.toolbox, find)
+        problems += await restore_agents(found, current.factory, current.toolbox, find, self.teams)
+        self.teams.adopt(find)
+        return problems
 
     async def _with_reported_windows(self, found: Sequence[FoundAgent]) -> list[FoundAgent]:
         """The agents, with the context windows that the servers of their models have now."""
@@ -191,7 +205,9 @@ class SessionNavigation:
         """Read what the session may give its agents."""
         known = self._current.toolbox.tools()
         members = await read_members(session)
-        return read_power(session, members, trusted=trusted, is_workspace_tool=known.__contains__)
+        return read_power(
+            session, members, trusted=trusted, is_workspace_tool=lambda name: name in known or name in INTER_AGENT_TOOLS
+        )
 
     async def _finder(
         self, session: Session, power: StoredPower, live: Mapping[str, LiveAgent], model: Model | None

@@ -45,6 +45,11 @@ class Toolbox:
         self._skills = SkillPool(config.skills_dirs, foreign=self._trust.always)
         self._skill_tools = self._skills.tools()
 
+    @property
+    def skill_pool(self) -> SkillPool:
+        """The skills, up to date at every call."""
+        return self._skills
+
     @cached_property
     def builtin(self) -> dict[str, Tool]:
         """The built-in tools by name."""

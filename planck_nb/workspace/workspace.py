@@ -29,6 +29,9 @@ from planck_nb.base.event_log import Subscription
 from planck_nb.base.secrets import known_secrets, remember_secret
 from planck_nb.config import Config, FolderTrust
 from planck_nb.sessions import Session, SessionInfo, UnansweredPrompt, query, query_async
+from planck_nb.teams import Team, TeamTemplate
+from planck_nb.teams.saving import SavedTemplate
+from planck_nb.teams.template_folders import TemplateReport
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.agent_restorer import INTERRUPTED, ToolResolver
@@ -399,6 +402,107 @@ class Workspace:
             description=description,
             on_compact=self.compactors.named(on_compact) if isinstance(on_compact, str) else on_compact,
         )
+
+    @property
+    def teams(self) -> dict[str, Team]:
+        """The running teams by name, in the order in which they were started."""
+        return self._navigation.teams.by_name()
+
+    def team_templates(self) -> TemplateReport:
+        """List the team templates of the project and the user.
+
+        Returns:
+            The templates by alias, the project's first, and what cannot be used, with the reasons.
+        """
+        return self._navigation.teams.templates()
+
+    def team_template(self, alias_or_path: str | Path) -> TeamTemplate:
+        """Find a team template.
+
+        Args:
+            alias_or_path: Its alias, or the path of its folder or file.
+
+        Returns:
+            The template.
+
+        Raises:
+            ConfigError: There is none, or it cannot be used.
+        """
+        return self._navigation.teams.template(alias_or_path)
+
+    async def start_team(
+        self,
+        template: TeamTemplate | str | Path,
+        *,
+        name: str = "",
+        model: Model | None = None,
+        find: ToolResolver | None = None,
+    ) -> Team:
+        """Start a team whose messages are stored in the session.
+
+        Args:
+            template: A template, or its alias or path.
+            name: What the team is called here; by default the alias, with a number if that is taken.
+            model: A model for all members in place of their own.
+            find: Finds a tool by name, before the workspace's own tools are searched.
+
+        Returns:
+            The team, running.
+
+        Raises:
+            AgentError: A running team has this name.
+            ConfigError: There is no such template, or it cannot be used.
+            ModelError: The model of a member does not exist.
+            TrustError: The folder has files that can run or redirect something and are not trusted.
+        """
+        self.require_trust()
+        found = template if isinstance(template, TeamTemplate) else self.team_template(template)
+        return await self._navigation.teams.start(found, name=name, model=model, find=find)
+
+    def team(self, name: str) -> Team:
+        """Look up a running team.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The team.
+
+        Raises:
+            AgentError: No such team is running.
+        """
+        return self._navigation.teams.team(name)
+
+    async def stop_team(self, name: str) -> Team:
+        """Stop a team for good: it is not restored when the session is resumed. Its messages stay in the session.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The team, which is not running any more.
+
+        Raises:
+            AgentError: No such team is running.
+        """
+        return await self._navigation.stop_team(name)
+
+    def save_team(self, name: str, path: str | Path | None = None, *, overwrite: bool = False) -> SavedTemplate:
+        """Save a running team, with its present members, as a template.
+
+        Args:
+            name: The name of the team.
+            path: The folder of the template; by default one in the project's folder of teams, named like the team.
+            overwrite: Whether to replace files that have another content.
+
+        Returns:
+            The template, and what was left out of it.
+
+        Raises:
+            AgentError: No such team is running.
+            ConfigError: It cannot be saved there.
+        """
+        return self._navigation.teams.save(name, path, overwrite=overwrite)
 
     def compactor(self, name: str) -> Compactor:
         """Find a compactor by name.

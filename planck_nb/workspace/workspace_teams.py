@@ -1,0 +1,271 @@
+"""The teams of a workspace: started from templates, stopped, saved, and found again when a session is resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from planck_nb.agent.agent import Agent, compactor_of
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.context.compactor import stored_compactor
+from planck_nb.agent.context.system_prompt import SystemPromptParts
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import AgentError, did_you_mean
+from planck_nb.base.json_types import JsonObject
+from planck_nb.teams import (
+    INTER_AGENT_TOOLS,
+    AgentSpec,
+    Team,
+    TeamTemplate,
+    orchestrator_tools,
+    read_template,
+    worker_tools,
+)
+from planck_nb.teams.saving import SavedTemplate, save_template
+from planck_nb.teams.template_folders import TemplateReport
+from planck_nb.workspace.compactors import Compactors
+from planck_nb.workspace.current_session import CurrentSession
+from planck_nb.workspace.team_files import find_team_templates
+from planck_nb.workspace.trusted_config import TrustedConfig
+
+KEY = "teams"
+"""The key of the session's metadata for what is known of its teams apart from their agents."""
+
+Resolver = Callable[[str], Tool | None]
+
+
+class WorkspaceTeams:
+    """The teams whose agents belong to the open session. It makes their members, as their `TeamHost`.
+
+    Args:
+        current: The open session.
+        config: The configuration.
+        compactors: Finds compactors by name.
+    """
+
+    def __init__(self, current: CurrentSession, config: TrustedConfig, compactors: Compactors) -> None:
+        self._current = current
+        self._config = config
+        self._compactors = compactors
+        self._teams: dict[str, Team] = {}
+
+    # The host of the members.
+
+    def create(self, options: Mapping[str, Any], parent: Agent | None) -> Agent:  # noqa: ARG002 - of the protocol
+        """Make a member of a team in the open session."""
+        return self._current.factory.create_member(options)
+
+    async def remove(self, agent: Agent, *, reason: str) -> None:
+        """Stop a member for good: it is not restored when the session is resumed."""
+        await self._current.remove(agent, reason=reason)
+
+    def is_taken(self, agent_id: str) -> bool:
+        """Whether an agent of the session has, or had, this id."""
+        return agent_id in self._current.registry.former
+
+    def prompt_parts(self) -> SystemPromptParts:
+        """The instructions of the project."""
+        return SystemPromptParts(self._current.toolbox.instructions.text)
+
+    # The teams.
+
+    def by_name(self) -> dict[str, Team]:
+        """The running teams by name, in the order in which they were started."""
+        for name, team in list(self._teams.items()):
+            if not team.is_running:
+                del self._teams[name]
+        return dict(self._teams)
+
+    def team(self, name: str) -> Team:
+        """The running team of this name. Raises `AgentError` if there is none."""
+        teams = self.by_name()
+        if name not in teams:
+            hint = did_you_mean(name, teams) if teams else "Start one with `%planck team start`."
+            raise AgentError(f"No team named {name} is running. {hint}")
+        return teams[name]
+
+    def templates(self) -> TemplateReport:
+        """The templates that can be started, and those that cannot, with the reasons."""
+        return find_team_templates(self._config.config)
+
+    def template(self, alias_or_path: str | Path) -> TeamTemplate:
+        """The template with this alias or, if it looks like one, path. Raises `ConfigError` if there is none."""
+        name = str(alias_or_path)
+        if isinstance(alias_or_path, Path) or "/" in name or "\\" in name or name.endswith(".json"):
+            return read_template(self._config.config.root / Path(name).expanduser())
+        return self.templates().named(name)
+
+    async def start(
+        self, template: TeamTemplate, *, name: str = "", model: Model | None = None, find: Resolver | None = None
+    ) -> Team:
+        """Start a team.
+
+        Args:
+            template: What its members are made of.
+            name: What it is called here; by default the alias of the template, with a number if that is taken.
+            model: A model for all members in place of their own.
+            find: Finds a tool by name, before the workspace's own tools are searched.
+
+        Returns:
+            The team.
+
+        Raises:
+            AgentError: A running team has this name, or the workspace is changing to another session.
+            ModelError: The model of a member does not exist.
+        """
+        teams = self.by_name()
+        if name in teams:
+            raise AgentError(f"A team named {name} is running already; stop it first, or choose another name.")
+        name = name or _free_name(template.alias or template.name or "team", teams)
+        if model is not None:
+            members = (
+                replace(spec, provider=model.provider, model_id=model.id, base_url=model.base_url)
+                for spec in template.members
+            )
+            template = replace(template, members=tuple(members))
+        factory = self._current.factory  # which creates the session if there is none yet
+        team = Team(template, available_models=() if model is None else (model,), **self._options(find))
+        await team.start()
+        self._teams[name] = team
+        described = {"name": name, "alias": team.alias, "title": team.name, "description": team.description}
+        stored = (factory.session.get_metadata() or {}).get(KEY)
+        known = stored if isinstance(stored, dict) else {}
+        await factory.session.save_metadata({KEY: {**known, str(team.id): described}})
+        return team
+
+    async def stop(self, name: str) -> Team:
+        """Stop a team for good: it is not restored when its session is resumed.
+
+        Returns:
+            The team, which is not running any more.
+
+        Raises:
+            AgentError: No such team is running.
+        """
+        team = self.team(name)
+        agents = team.agents
+        await self.remove(team.orchestrator, reason="its team was stopped")
+        for agent in agents:
+            self._current.registry.remove(agent)
+        del self._teams[name]
+        return team
+
+    def save(self, name: str, path: str | Path | None = None, *, overwrite: bool = False) -> SavedTemplate:
+        """Save a running team, with its present members, as a template.
+
+        Args:
+            name: The name of the team.
+            path: The folder of the template; by default one in the project's folder of teams, named like the team.
+            overwrite: Whether to replace files that have another content.
+
+        Returns:
+            The template, and what was left out of it.
+
+        Raises:
+            AgentError: No such team is running.
+            ConfigError: It cannot be saved there.
+        """
+        team = self.team(name)
+        config = self._config.config
+        folder = config.root / Path(path).expanduser() if path is not None else config.teams_dirs[0] / name
+        specs = [_description(agent) for agent in team.agents]
+        return save_template(folder, team.name or name, team.description, specs, overwrite=overwrite)
+
+    def adopt(self, find: Resolver | None = None) -> None:
+        """Make teams of the agents of the session that are in one, after they were restored."""
+        opened = self._current.opened
+        stored = opened.get_metadata().get(KEY) if opened is not None else None
+        known: JsonObject = stored if isinstance(stored, dict) else {}
+        running = {team.id for team in self.by_name().values()}
+        for team_id in dict.fromkeys(agent.team_id for agent in self._current.registry):
+            agents = list(self._current.registry.named(team_id).values())
+            if team_id is None or team_id in running or all(agent.role != "orchestrator" for agent in agents):
+                continue
+            facts = known.get(team_id)
+            told: JsonObject = facts if isinstance(facts, dict) else {}
+            texts = {key: value for key, value in told.items() if isinstance(value, str)}
+            template = TeamTemplate(
+                texts.get("alias", ""),
+                tuple(map(_description, agents)),
+                tuple(agent.role for agent in agents),
+                texts.get("title"),
+                texts.get("description"),
+                "session",
+            )
+            name = _free_name(texts.get("name") or template.alias or "team", self._teams)
+            self._teams[name] = Team.of_agents(agents, template, **self._options(find))
+
+    def forget(self) -> None:
+        """Forget all teams, whose agents are gone with their session."""
+        self._teams.clear()
+
+    def tools_for(
+        self, role: str, tools: Iterable[Tool], skills: Iterable[str], models: Iterable[Model]
+    ) -> dict[str, Tool]:
+        """The inter-agent tools of a member that is restored, by name.
+
+        Args:
+            role: Its role.
+            tools: The tools that it may grant.
+            skills: The names of the skills that it may grant.
+            models: The models that it may grant.
+        """
+        made = (
+            orchestrator_tools(
+                grantable_tools=tools,
+                grantable_skills=skills,
+                available_models=tuple(models),
+                skill_pool=self._current.toolbox.skill_pool,
+                host=self,
+                max_workers=self._config.config.max_workers,
+            )
+            if role == "orchestrator"
+            else worker_tools()
+        )
+        return {tool.name: tool for tool in made}
+
+    def _options(self, find: Resolver | None) -> dict[str, Any]:
+        config, toolbox = self._config.config, self._current.toolbox
+
+        def pool(name: str) -> Tool | None:
+            return (find(name) if find is not None else None) or toolbox.find(name)
+
+        return {
+            "tool_pool": pool,
+            "skill_pool": toolbox.skill_pool,
+            "compactors": self._compactors.find,
+            "own_models": config.models,
+            "max_workers": config.max_workers,
+            "host": self,
+        }
+
+
+def _free_name(wanted: str, taken: Mapping[str, object]) -> str:
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}-{number}", number + 1
+    return name
+
+
+def _description(agent: Agent) -> AgentSpec:
+    """What describes an agent as it is now."""
+    compactor = compactor_of(agent)
+    name = None if compactor is None else stored_compactor(compactor).get("name")
+    leads = agent.role == "orchestrator"
+    return AgentSpec(
+        type=agent.type or agent.name,
+        provider=agent.model.provider,
+        model_id=agent.model.alias or agent.model.id,
+        name=agent.name,
+        description=agent.description,
+        system_prompt=agent.system_prompt,
+        tools=tuple(tool.name for tool in agent.tools if tool.name not in INTER_AGENT_TOOLS),
+        skills=agent.skills or (),
+        opts=agent.options.named(),
+        base_url=agent.model.base_url if not agent.model.alias else None,
+        compactor=str(name) if name else None,
+        role=agent.role,
+        grants=agent.grants if leads else None,
+    )
