@@ -128,6 +128,10 @@ class Registry:
         """The names of the wire formats that are built in."""
         return sorted(self._builtin & self._formats.keys())
 
+    def builtin_providers(self) -> list[str]:
+        """The names of the providers that are built in."""
+        return sorted(self._builtin & self._providers.keys())
+
     def format(self, api: str) -> Dialect | LocalModel:
         """What speaks the wire format of this name. Raises `UnsupportedFeatureError` if nothing does."""
         found = self._formats.get(api)

@@ -7,7 +7,12 @@ import stat
 from functools import lru_cache
 from pathlib import Path
 
+from planck_nb.base.text import printable
+
 _ROOT = 0
+
+FOREIGN_HINT = "copy it to a folder of your own, or set PLANCK_NB_TRUST=1."
+"""The end of a sentence about a text that another user may have written."""
 
 
 def foreign_reason(path: Path) -> str:
@@ -34,6 +39,11 @@ def foreign_reason(path: Path) -> str:
         if reason := _reason(each, each.lstat()):
             return reason
     return ""
+
+
+def foreign_sentence(path: Path, reason: str) -> str:
+    """A sentence about a file that is not used for this reason."""
+    return f"{printable(path)} is not used because {printable(reason)}; {FOREIGN_HINT}"
 
 
 def writable_by_others(status: os.stat_result) -> bool:

@@ -1,8 +1,12 @@
-"""Shortening text."""
+"""Shortening text, and text that is safe on one line."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Control characters, line separators, and lone surrogates, which stand for bytes of a name that are not UTF-8."""
 
 
 def one_line(text: str, limit: int = 80) -> str:
@@ -50,3 +54,13 @@ def head_and_tail(
 def encodable(text: str) -> str:
     """The text without lone surrogates, which no wire format and no database can carry."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def is_printable(name: str) -> bool:
+    """Whether the name is on one line and can be sent to a model."""
+    return _UNPRINTABLE.search(name) is None
+
+
+def printable(text: object) -> str:
+    """The text on one line, with single spaces, and without the characters that `is_printable` rejects."""
+    return " ".join(_UNPRINTABLE.sub(" ", str(text)).split())

@@ -80,6 +80,7 @@ class Config:
         first_retry_seconds: The same for the first request of a turn.
         skills_dirs: Folders of skills.
         tools_dirs: Folders of tools that a TOOL.json describes.
+        teams_dirs: Folders of team templates. Of two with the same alias, the first one is used.
         sandbox: Whether commands run in a sandbox: "auto" if one works on this system, "off" never, "required" always.
         demo_pace: Seconds between two words of the demo model; None is 0, and a natural pace in a notebook.
         cassette: File that model traffic is recorded to or replayed from.
@@ -123,6 +124,7 @@ class Config:
     folder_trust: FolderTrust | None = field(default=None, repr=False, compare=False)
     trust_items: tuple[TrustItem, ...] = field(default=(), repr=False, compare=False)
     loaded_with: _Arguments | None = field(default=None, repr=False, compare=False)
+    teams_dirs: tuple[Path, ...] = ()
 
     @classmethod
     def load(

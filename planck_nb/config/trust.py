@@ -43,7 +43,7 @@ class TrustItem:
     """A file of a folder that can run or redirect something.
 
     Args:
-        kind: "settings", "models", "variables", "tool" or "link"; later kinds are those of sidecars and teams.
+        kind: "settings", "models", "variables", "tool", "team" or "link"; later kinds are those of sidecars.
         path: The absolute path of the file.
         digest: The SHA-256 of its content.
         description: What it would do, on one line.

@@ -11,9 +11,8 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ConfigError, ToolError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.ownership import foreign_reason
+from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.text import one_line
-from planck_nb.resources.bounded_reading import foreign_sentence
 from planck_nb.resources.skills import (
     MAX_RESOURCES,
     SKILL_FILE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from planck_nb.base.ownership import foreign_reason
+from planck_nb.base.ownership import FOREIGN_HINT, foreign_reason
 from planck_nb.base.visible import is_hidden
 from planck_nb.teams.json_text import decode
 from planck_nb.teams.problems import named
@@ -73,7 +73,7 @@ class PromptFiles:
             raise ValueError("it leads out of the template's folder; copy it into that folder")
         reason = "" if self._foreign else foreign_reason(self._folder / name)
         if reason:
-            raise ValueError(f"{reason}; copy it to a folder of your own")
+            raise ValueError(f"{reason}; {FOREIGN_HINT}".rstrip("."))
         with open_file(real) as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:

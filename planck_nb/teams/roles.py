@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from planck_nb.agent.identity import Role
+from planck_nb.agent.identity import SPAWN_AGENT, Role
 from planck_nb.base.errors import ConfigError
 from planck_nb.teams.problems import named
-
-ORCHESTRATOR_TOOL = "spawn_agent"
-"""The tool that makes a member the orchestrator if no member has the role given."""
 
 INTER_AGENT_TOOLS = frozenset(
     "ask_agent delegate_task send_response list_team spawn_agent destroy_agent interrupt_agent list_models "
@@ -93,7 +90,7 @@ _SHOWN = 5
 
 _RULES: tuple[tuple[RoleRule, Callable[[Described], bool]], ...] = (
     ("role", lambda member: member.role == "orchestrator"),
-    ("spawn_agent", lambda member: not member.role and ORCHESTRATOR_TOOL in member.tools),
+    ("spawn_agent", lambda member: not member.role and SPAWN_AGENT in member.tools),
     ("type", lambda member: not member.role and member.type == "orchestrator"),
 )
 

@@ -123,7 +123,7 @@ class AgentSpec:
             raise ConfigError(str(error)) from error
 
     @classmethod
-    def from_list(cls, data: Iterable[Mapping[str, Any]], base_dir: str | Path | None = None) -> SpecList:
+    def from_list(cls, data: Iterable[object], base_dir: str | Path | None = None) -> SpecList:
         """Make the descriptions that a list of objects stands for; those that cannot be used are left out.
 
         Args:

@@ -11,7 +11,7 @@ from typing import Any
 
 from planck_nb.agent.identity import Role
 from planck_nb.base.errors import ConfigError, did_you_mean
-from planck_nb.base.ownership import foreign_reason
+from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.reading import read_bounded
 from planck_nb.base.visible import visible
 from planck_nb.teams.json_text import parse_json
@@ -146,7 +146,9 @@ def read_template(path: str | Path, *, strict: bool = False, foreign: bool = Tru
     file = Path(path)
     try:
         file = _team_file(path)
-        template = _read(file, problems, foreign=foreign)
+        template = parse_template(
+            file, _content(file, foreign=foreign), PromptFiles(file.parent, foreign=foreign), problems
+        )
     except ConfigError as error:
         if strict and problems:
             raise ConfigError(_listing(file, [*map(str, problems), str(error)])) from error
@@ -170,11 +172,23 @@ def _team_file(path: str | Path) -> Path:
     return absolute
 
 
-def _read(path: Path, problems: list[TemplateProblem], *, foreign: bool) -> TeamTemplate:
-    """Read the file of a template, and add to `problems` what is wrong with it. Raises ConfigError."""
-    content, data = _content(path, foreign=foreign)
+def parse_template(path: Path, content: bytes, prompts: PromptFiles, problems: list[TemplateProblem]) -> TeamTemplate:
+    """Make a template of the content of its JSON file, and add to `problems` what is wrong with it.
+
+    Args:
+        path: The absolute path of the file.
+        content: The content of the file.
+        prompts: Reads the prompts of members that are in other files.
+        problems: A list for the problems, which is complete also if an error is raised.
+
+    Returns:
+        The template.
+
+    Raises:
+        ConfigError: The file is not a template of a team.
+    """
+    data = _data(path, content)
     table: Mapping[str, Any] = data if isinstance(data, dict) else {"members": data}
-    prompts = PromptFiles(path.parent, foreign=foreign)
     where = visible(str(path))
     try:
         members = _members(table, prompts, path)
@@ -199,8 +213,8 @@ def _read(path: Path, problems: list[TemplateProblem], *, foreign: bool) -> Team
     )
 
 
-def _content(path: Path, *, foreign: bool) -> tuple[bytes, object]:
-    """The content of the file, and its data: a list or an object. Raises ConfigError."""
+def _content(path: Path, *, foreign: bool) -> bytes:
+    """The content of the file. Raises ConfigError."""
     where = visible(str(path))
     try:
         content, _ = read_bounded(path, MAX_BYTES)
@@ -208,14 +222,20 @@ def _content(path: Path, *, foreign: bool) -> tuple[bytes, object]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {where}: {_reason(error)}.") from error
     if reason:
-        raise ConfigError(f"{where} is not used because {reason}; copy it to a folder of your own.")
+        raise ConfigError(foreign_sentence(path, reason))
+    return content
+
+
+def _data(path: Path, content: bytes) -> object:
+    """The data of the file: a list or an object. Raises ConfigError."""
+    where = visible(str(path))
     try:
         data = parse_json(content)
     except ValueError as error:
         raise ConfigError(f"invalid JSON in {where}: {error}.") from error
     if not isinstance(data, dict | list):
         raise ConfigError(f"{where} must hold a JSON array of members or an object with members, not {kind(data)}.")
-    return content, data
+    return data
 
 
 def _members(table: Mapping[str, Any], prompts: PromptFiles, path: Path) -> SpecList:

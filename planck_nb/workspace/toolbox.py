@@ -13,8 +13,8 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.ai.server_tools import SERVER_TOOLS, ServerTool
 from planck_nb.base.errors import ConfigError, UsageError, did_you_mean
+from planck_nb.base.ownership import FOREIGN_HINT
 from planck_nb.config import Config, FolderTrust, TrustItem
-from planck_nb.resources.bounded_reading import FOREIGN_HINT
 from planck_nb.resources.instructions import INSTRUCTIONS_FILE, Instructions, find_instructions
 from planck_nb.resources.skill_pool import SkillPool
 from planck_nb.resources.skills import Skill

@@ -11,6 +11,7 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.config import Config, FolderTrust, TrustItem
 from planck_nb.workspace.default_model import paced
 from planck_nb.workspace.folder_files import TrustedFile, listed, untrusted
+from planck_nb.workspace.team_files import team_trust_items
 from planck_nb.workspace.toolbox import tool_trust_items
 
 
@@ -44,11 +45,11 @@ class TrustedConfig:
             config = self.config.reload(trust=True)  # a file that is not trusted may name others
         except ConfigError:
             config = self.config
-        return listed((*config.trust_items, *tool_trust_items(config)), self.folder_trust)
+        return listed((*config.trust_items, *_found(config)), self.folder_trust)
 
     def require_trust(self) -> None:
         """Raise `TrustError` if the user does not trust all files that can run or redirect something."""
-        self._require_accepted(*self.config.trust_items, *tool_trust_items(self.config))
+        self._require_accepted(*self.config.trust_items, *_found(self.config))
 
     def require_trusted_settings(self) -> None:
         """Raise `TrustError` if the user does not trust all files of settings, models and variables."""
@@ -75,6 +76,11 @@ class TrustedConfig:
     def _require_accepted(self, *items: TrustItem) -> None:
         if not all(map(self.folder_trust.accepts, items)):
             raise untrusted(self.config.root, self.items(), self.folder_trust)
+
+
+def _found(config: Config) -> list[TrustItem]:
+    """The files in the folders of tools and teams that need trust, as they are now."""
+    return [*tool_trust_items(config), *team_trust_items(config)]
 
 
 class _Environment(Mapping[str, str]):

@@ -64,6 +64,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         first_retry_seconds = 0
         skills_dirs = ["skills", "/skills"]
         tools_dirs = []
+        teams_dirs = ["teams"]
         sandbox = "required"
         demo_pace = 0.5
         cassette = "c.jsonl"
@@ -85,6 +86,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         assert rules[action] == tuple(Rule.parse(action, text) for text in texts[action])
     assert config.skills_dirs == (project / "skills", Path("/skills"))
     assert config.tools_dirs == ()
+    assert config.teams_dirs == (project / "teams",)
 
 
 @pytest.mark.parametrize(

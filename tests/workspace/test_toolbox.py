@@ -135,6 +135,7 @@ async def test_every_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         ("PLANCK_NB_DEMO_PACE", "0.1", "demo_pace", 0.1),
         ("PLANCK_NB_SKILLS_DIRS", f"/a{os.pathsep}/b", "skills_dirs", (Path("/a"), Path("/b"))),
         ("PLANCK_NB_TOOLS_DIRS", "/a", "tools_dirs", (Path("/a"),)),
+        ("PLANCK_NB_TEAMS_DIRS", "/a", "teams_dirs", (Path("/a"),)),
         ("PLANCK_NB_CASSETTE", "/a/talk.jsonl", "cassette", Path("/a/talk.jsonl")),
         ("PLANCK_NB_CASSETTE_MODE", "replay", "cassette_mode", "replay"),
         ("PLANCK_NB_SANDBOX", "required", "sandbox", "required"),
