@@ -292,9 +292,11 @@ def _require_different_names(members: Sequence[AgentSpec]) -> None:
     """Raise ConfigError if two names are equal, or could be taken for one another."""
     seen: dict[str, AgentSpec] = {}
     for spec in members:
-        first = seen.setdefault(_comparable(spec.name), spec)
-        if first is spec:
+        key = _comparable(spec.name)
+        if key not in seen:
+            seen[key] = spec
             continue
+        first = seen[key]
         also = "" if first.name == spec.name else f" (also written {named(first.name)!r})"
         if spec.name == spec.type and first.name == first.type:
             hint = f"give the members of the type {named(spec.type)!r} different names"
