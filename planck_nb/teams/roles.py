@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from planck_nb.agent.identity import SPAWN_AGENT, Role
@@ -29,7 +29,7 @@ class Described(Protocol):
     @property
     def role(self) -> Role: ...  # noqa: D102
     @property
-    def tools(self) -> tuple[str, ...]: ...  # noqa: D102
+    def tools(self) -> Collection[str]: ...  # noqa: D102
 
 
 class RoleDecision(NamedTuple):

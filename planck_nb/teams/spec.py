@@ -72,8 +72,8 @@ class AgentSpec:
     name: str = ""
     description: str = ""
     system_prompt: str = ""
-    tools: tuple[str, ...] = ()
-    skills: tuple[str, ...] = ()
+    tools: Sequence[str] = ()
+    skills: Sequence[str] = ()
     opts: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
     base_url: str | None = None
     compactor: str | None = None
@@ -259,7 +259,7 @@ class AgentSpec:
                 "system_prompt": self.system_prompt,
                 "tools": list(by_name([*found, *tools, *skill_tools(skill_pool)]).values()),
                 "options": Options.from_named(options),
-                "prompt_parts": MemberPromptParts(skill_pool, self.skills, prompt_parts),
+                "prompt_parts": MemberPromptParts(skill_pool, tuple(self.skills), prompt_parts),
                 "skills": self.skills,
                 "on_compact": compactor,
                 "session": session,
