@@ -31,7 +31,7 @@ class TemplateProblem:
     note: bool = False
 
     def __str__(self) -> str:
-        path = "" if self.path is None else visible(str(self.path))
+        path = "" if self.path is None else on_one_line(str(self.path))
         field = "" if self.field in self.reason else self.field
         where = ", ".join(filter(None, (path, self.member, field)))
         return as_sentence(f"{where}: {self.reason}" if where else self.reason)
@@ -42,9 +42,14 @@ def as_sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def named(member: str) -> str:
-    """A member's name as messages show it: on one line, with hidden characters spelled out, and not too long."""
-    shown = visible(member).replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩")
+def on_one_line(text: str) -> str:
+    """The text with everything spelled out that cannot be seen, line breaks included."""
+    return visible(text).replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩")
+
+
+def named(name: str) -> str:
+    """A name as messages show it: on one line, with hidden characters spelled out, and not too long."""
+    shown = on_one_line(name)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
 
 

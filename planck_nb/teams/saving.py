@@ -20,9 +20,8 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.reading import read_bounded
 from planck_nb.base.secrets import find_secret, process_secrets, redact
-from planck_nb.base.visible import visible
 from planck_nb.teams.member_options import read_options
-from planck_nb.teams.problems import TemplateProblem, as_sentence, named
+from planck_nb.teams.problems import TemplateProblem, as_sentence, named, on_one_line
 from planck_nb.teams.prompt_files import MAX_BYTES, MAX_TOTAL_BYTES, PromptFiles, is_prompt_file, prompt_text
 from planck_nb.teams.roles import decide_roles
 from planck_nb.teams.spec import AgentSpec
@@ -85,13 +84,15 @@ def save_template(
         folder = Path(path).expanduser()
         folder = Path(os.path.realpath(folder.parent if folder.name == TEAM_FILE else folder))
     except (OSError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"the team was not saved to {visible(str(path))}: {_reason(error)}.") from error
+        raise ConfigError(f"the team was not saved to {on_one_line(str(path))}: {_reason(error)}.") from error
     try:
         files = _files(name, description, _with_orchestrator(members), left_out)
         template = _read_back(folder, files)
         _write(folder, files, overwrite=overwrite)
     except (ConfigError, OSError) as error:
-        raise ConfigError(as_sentence(f"the team was not saved to {visible(str(folder))}: {_reason(error)}")) from error
+        raise ConfigError(
+            as_sentence(f"the team was not saved to {on_one_line(str(folder))}: {_reason(error)}")
+        ) from error
     return SavedTemplate(template, tuple(left_out))
 
 
@@ -208,7 +209,7 @@ def _write(folder: Path, files: Mapping[str, bytes], *, overwrite: bool) -> None
     others = [file for file, content in files.items() if not _is_free(folder / file, content)]
     if others and not overwrite:
         raise ConfigError(
-            f"{' and '.join(map(visible, others[:_SHOWN]))} of another content would be overwritten; choose another "
+            f"{' and '.join(map(on_one_line, others[:_SHOWN]))} of another content would be overwritten; choose another "
             "folder, or pass overwrite=True."
         )
     if any(Path(file).parent.name for file in files):

@@ -13,10 +13,9 @@ from planck_nb.agent.identity import Role
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.reading import read_bounded
-from planck_nb.base.visible import visible
 from planck_nb.teams.json_text import parse_json
 from planck_nb.teams.member_fields import kind
-from planck_nb.teams.problems import TemplateProblem, as_sentence, named
+from planck_nb.teams.problems import TemplateProblem, as_sentence, named, on_one_line
 from planck_nb.teams.prompt_files import MAX_BYTES, PromptFiles
 from planck_nb.teams.roles import RoleDecision, decide_roles, role_alone
 from planck_nb.teams.spec import AgentSpec, SpecList, read_members
@@ -166,9 +165,9 @@ def _team_file(path: str | Path) -> Path:
         if absolute.is_dir():
             return absolute / TEAM_FILE
         if not absolute.exists() and absolute.suffix.lower() != ".json":
-            raise ConfigError(f"team directory not found: {visible(str(path))}.")
+            raise ConfigError(f"team directory not found: {on_one_line(str(path))}.")
     except (OSError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"cannot read {visible(str(path))}: {_reason(error)}.") from error
+        raise ConfigError(f"cannot read {on_one_line(str(path))}: {_reason(error)}.") from error
     return absolute
 
 
@@ -189,7 +188,7 @@ def parse_template(path: Path, content: bytes, prompts: PromptFiles, problems: l
     """
     data = _data(path, content)
     table: Mapping[str, Any] = data if isinstance(data, dict) else {"members": data}
-    where = visible(str(path))
+    where = on_one_line(str(path))
     try:
         members = _members(table, prompts, path)
         problems += _problems_of_team(table, path)
@@ -215,7 +214,7 @@ def parse_template(path: Path, content: bytes, prompts: PromptFiles, problems: l
 
 def _content(path: Path, *, foreign: bool) -> bytes:
     """The content of the file. Raises ConfigError."""
-    where = visible(str(path))
+    where = on_one_line(str(path))
     try:
         content, _ = read_bounded(path, MAX_BYTES)
         reason = "" if foreign else foreign_reason(path)
@@ -228,7 +227,7 @@ def _content(path: Path, *, foreign: bool) -> bytes:
 
 def _data(path: Path, content: bytes) -> object:
     """The data of the file: a list or an object. Raises ConfigError."""
-    where = visible(str(path))
+    where = on_one_line(str(path))
     try:
         data = parse_json(content)
     except ValueError as error:
@@ -280,7 +279,7 @@ def _problems_of_team(table: Mapping[str, Any], path: Path) -> list[TemplateProb
 def _text(table: Mapping[str, Any], key: str) -> str | None:
     """A text that can be shown, None if there is none."""
     value = table.get(key)
-    return visible(value.strip()) or None if isinstance(value, str) else None
+    return on_one_line(value.strip()) or None if isinstance(value, str) else None
 
 
 def _require_members(members: SpecList) -> None:
@@ -323,7 +322,7 @@ def _notes(path: Path | None, members: Sequence[AgentSpec], decision: RoleDecisi
 def _listing(path: Path, problems: Iterable[str]) -> str:
     lines = list(dict.fromkeys(problems))
     count = "a problem" if len(lines) == 1 else f"{len(lines):,} problems"
-    return f"The team template {visible(str(path))} has {count}:\n" + "\n".join(f"- {line}" for line in lines)
+    return f"The team template {on_one_line(str(path))} has {count}:\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def _reason(error: Exception) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 from planck_nb.ai.server_address import shown_url
 from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.text import is_printable, printable
-from planck_nb.base.visible import visible
-from planck_nb.teams.problems import named
+from planck_nb.teams.problems import named, on_one_line
 from planck_nb.teams.spec import AgentSpec
 from planck_nb.teams.team_template import TEAM_FILE, TeamTemplate, read_template
 from planck_nb.tools.external import LoadFailure
@@ -128,8 +127,8 @@ def _described(spec: AgentSpec, role: str) -> str:
 
 
 def _read(path: Path, accept: Callable[[TeamTemplate], str] | None) -> TeamTemplate | LoadFailure:
-    if not is_printable(path.name) or visible(path.name) != path.name:
-        return LoadFailure(path, f"{visible(str(path))} is not used: its name has characters that cannot be seen.")
+    if not is_printable(path.name) or on_one_line(path.name) != path.name:
+        return LoadFailure(path, f"{on_one_line(str(path))} is not used: its name has characters that cannot be seen.")
     try:
         template = read_template(path)
         reason = accept(template) if accept is not None else ""

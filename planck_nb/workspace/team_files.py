@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
-from planck_nb.base.visible import visible
 from planck_nb.config import Config, FolderTrust, TrustItem
+from planck_nb.teams.problems import on_one_line
 from planck_nb.teams.team_template import TeamTemplate
 from planck_nb.teams.template_folders import TemplateReport, describe_template, find_templates, trusted_content
 
@@ -77,4 +77,4 @@ def _item(template: TeamTemplate) -> TrustItem:
 
 
 def _shown(template: TeamTemplate) -> str:
-    return visible(str(template.path))
+    return on_one_line(str(template.path))
