@@ -208,9 +208,9 @@ def _write(folder: Path, files: Mapping[str, bytes], *, overwrite: bool) -> None
         raise ConfigError(f"{PROMPTS_FOLDER} in it is a link; remove the link, or choose another folder.")
     others = [file for file, content in files.items() if not _is_free(folder / file, content)]
     if others and not overwrite:
+        names = " and ".join(map(on_one_line, others[:_SHOWN]))
         raise ConfigError(
-            f"{' and '.join(map(on_one_line, others[:_SHOWN]))} of another content would be overwritten; choose another "
-            "folder, or pass overwrite=True."
+            f"{names} of another content would be overwritten; choose another folder, or pass overwrite=True."
         )
     if any(Path(file).parent.name for file in files):
         (folder / PROMPTS_FOLDER).mkdir(exist_ok=True)
