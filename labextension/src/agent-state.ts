@@ -105,6 +105,8 @@ export interface QueuedPrompt {
   readonly id: string;
   readonly text: string;
   readonly steer: boolean;
+  /** The id of the agent that sent it; empty for a person or a program. */
+  readonly sender: string;
   /** The text is complete and so can be edited. */
   readonly complete: boolean;
 }
@@ -128,7 +130,21 @@ export interface Worker {
   readonly model: string;
 }
 
-/** A task that the agent gave to another one, with the response once there is one. */
+/** A worker that has left the team, with the reason in a few words. */
+export interface FormerWorker {
+  readonly id: string;
+  readonly name: string;
+  readonly reason: string;
+}
+
+export interface Response {
+  readonly text: string;
+  readonly failed: boolean;
+  /** The other agent did not send it itself: it is its final text, or the reason of a failure. */
+  readonly automatic: boolean;
+}
+
+/** A task that the agent gave to another one, with the responses to it; `until` is the time of the newest. */
 export interface Task {
   readonly id: string;
   readonly kind: ev.Delegated['kind'];
@@ -137,9 +153,9 @@ export interface Task {
   readonly text: string;
   readonly since: number;
   readonly until: number | null;
-  readonly response: string;
+  readonly responses: readonly Response[];
+  /** It ended without a response, or with the reason why there is none. */
   readonly failed: boolean;
-  readonly automatic: boolean;
 }
 
 export type Role = ev.AgentStarted['role'];
@@ -150,6 +166,8 @@ export type RuleScope = Exclude<ev.ApprovalDecision['scope'], ''>;
 export interface AgentState {
   readonly id: string;
   readonly name: string;
+  /** What kind of agent it is, such as "builder". */
+  readonly type: string;
   readonly role: Role;
   readonly model: string;
   readonly status: 'idle' | 'streaming' | 'executing_tools';
@@ -162,6 +180,8 @@ export interface AgentState {
   readonly approvals: readonly PendingApproval[];
   /** The workers of its team, if it is the orchestrator. */
   readonly workers: readonly Worker[];
+  /** The workers that left it. */
+  readonly formerWorkers: readonly FormerWorker[];
   /** The tasks that it gave to other agents, oldest first; those without `until` have no response yet. */
   readonly tasks: readonly Task[];
   readonly compacting: boolean;
@@ -226,6 +246,7 @@ export function newAgent(id: string): AgentState {
   return {
     id,
     name: '',
+    type: '',
     role: '',
     model: '',
     status: 'idle',
@@ -236,6 +257,7 @@ export function newAgent(id: string): AgentState {
     running: [],
     approvals: [],
     workers: [],
+    formerWorkers: [],
     tasks: [],
     compacting: false,
     contextTokens: 0,
@@ -265,6 +287,7 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
         ...RESET,
         workers: [],
         name: event.name,
+        type: event.agent_type,
         role: event.role,
         model: event.model,
         stopped: false,
@@ -337,7 +360,7 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
     case 'worker_spawned':
       return workerSpawned(agent, event);
     case 'worker_exit':
-      return { ...agent, workers: agent.workers.filter((worker) => worker.id !== event.worker_id) };
+      return workerExited(agent, event);
     case 'delegated':
       return delegated(agent, event);
     case 'responded':
@@ -430,7 +453,19 @@ function turnOver(agent: AgentState, time: number, activity: string): AgentState
 
 function workerSpawned(agent: AgentState, event: ev.WorkerSpawned): AgentState {
   const worker = { id: event.worker_id, name: event.name, type: event.worker_type, model: event.model };
-  return { ...agent, workers: [...agent.workers.filter((other) => other.id !== worker.id), worker] };
+  return {
+    ...agent,
+    workers: [...agent.workers.filter((other) => other.id !== worker.id), worker],
+    formerWorkers: agent.formerWorkers.filter((other) => other.id !== worker.id),
+  };
+}
+
+function workerExited(agent: AgentState, { worker_id: id, name, reason }: ev.WorkerExit): AgentState {
+  return {
+    ...agent,
+    workers: agent.workers.filter((worker) => worker.id !== id),
+    formerWorkers: [...agent.formerWorkers.filter((worker) => worker.id !== id), { id, name, reason }],
+  };
 }
 
 function delegated(agent: AgentState, event: ev.Delegated): AgentState {
@@ -442,21 +477,20 @@ function delegated(agent: AgentState, event: ev.Delegated): AgentState {
     text: event.text,
     since: event.time,
     until: null,
-    response: '',
+    responses: [],
     failed: false,
-    automatic: false,
   };
   return { ...agent, tasks: [...agent.tasks, task] };
 }
 
 function responded(agent: AgentState, event: ev.Responded): AgentState {
-  const answer = {
-    until: event.time,
-    response: event.text,
-    failed: event.error,
-    automatic: event.automatic,
-  };
-  return { ...agent, tasks: agent.tasks.map((task) => (task.id === event.task_id ? { ...task, ...answer } : task)) };
+  const { time: until, text, error: failed, automatic } = event;
+  const tasks = agent.tasks.map((task) =>
+    task.id === event.task_id
+      ? { ...task, until, failed, responses: [...task.responses, { text, failed, automatic }] }
+      : task,
+  );
+  return { ...agent, tasks };
 }
 
 /** The tasks that still wait for a response count as ended, because nobody works on them any more. */
@@ -468,7 +502,8 @@ function withoutOpenTasks(agent: AgentState, time: number): AgentState {
 /** A prompt with a known id was edited. */
 function queued(agent: AgentState, event: ev.Queued): AgentState {
   const { prompt_id: id, text, steer } = event;
-  const prompt = { agent: agent.id, id, text, steer, complete: event.display?.complete ?? true };
+  const sender = event.sender_id ?? '';
+  const prompt = { agent: agent.id, id, text, steer, sender, complete: event.display?.complete ?? true };
   const known = agent.queue.some((other) => other.id === id);
   const queue = known ? agent.queue.map((other) => (other.id === id ? prompt : other)) : [...agent.queue, prompt];
   return { ...agent, queue, activity: agent.since === null ? 'Queued' : agent.activity };

@@ -4,11 +4,16 @@ import { h, setText } from './dom.ts';
 
 const INTERVAL_MS = 5000;
 
+/** More sentences than this are counted, and only the newest is announced. */
+const MOST_SENTENCES = 3;
+
 /** Announces the newest status at most once in five seconds, and urgent texts immediately. */
 export class Announcer {
   readonly element = h('div', { class: 'pk-sr', 'aria-live': 'polite', 'aria-atomic': 'true' });
   private last = -Infinity;
   private pending = '';
+  /** Sentences that are still to be announced. */
+  private waiting: string[] = [];
   private timer = 0;
 
   announce(text: string): void {
@@ -20,11 +25,23 @@ export class Announcer {
     }
   }
 
+  /** Announce all of these sentences when there is time, together with those that wait already. */
+  add(sentences: readonly string[]): void {
+    if (sentences.length === 0) return;
+    this.waiting.push(...sentences);
+    const newest = this.waiting.at(-1) ?? '';
+    const more = this.waiting.length > MOST_SENTENCES;
+    this.announce(more ? `${this.waiting.length} messages between agents. ${newest}` : this.waiting.join(' '));
+  }
+
   announceNow(text: string): void {
     this.dispose();
     this.last = performance.now();
+    const waiting = text === this.pending ? [] : this.waiting;
+    this.waiting = [];
     this.pending = text;
     setText(this.element, text);
+    this.add(waiting);
   }
 
   dispose(): void {

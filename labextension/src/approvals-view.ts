@@ -29,8 +29,15 @@ export class ApprovalsView {
     this.decide = decide;
   }
 
-  /** Show these requests, with the names of their agents if there are several. Returns those that are new. */
-  update(approvals: readonly PendingApproval[], names: ReadonlyMap<string, string>): readonly PendingApproval[] {
+  /**
+   * Show these requests, with the names of their agents if there are several, and the tasks on which the agents work,
+   * by the ids of the agents. Returns the requests that are new.
+   */
+  update(
+    approvals: readonly PendingApproval[],
+    names: ReadonlyMap<string, string>,
+    tasks: ReadonlyMap<string, string> = new Map(),
+  ): readonly PendingApproval[] {
     const shown = approvals.slice(0, SHOWN);
     const shownKeys = new Set(shown.map(keyOf));
     const fresh = approvals.filter((approval) => !this.known.has(keyOf(approval)));
@@ -46,7 +53,10 @@ export class ApprovalsView {
       this.views.set(keyOf(approval), view);
       this.element.append(view.element);
     }
-    for (const approval of shown) this.views.get(keyOf(approval))?.nameAgent(names.get(approval.agent) ?? '');
+    for (const approval of shown) {
+      const { agent } = approval;
+      this.views.get(keyOf(approval))?.nameAgent(names.get(agent) ?? '', tasks.get(agent) ?? '');
+    }
     if (removed.length > 0 || added.length > 0) for (const view of this.views.values()) view.pause();
     this.element.hidden = approvals.length === 0;
     if (added.length > 0) labelOverflowing(this.element);
@@ -77,6 +87,8 @@ class ApprovalView {
   private readonly approval: PendingApproval;
   private readonly decide: Decide;
   private readonly agent = h('span');
+  /** What the agent was asked to do. */
+  private readonly task = h('p', { class: 'pk-facts pk-asked', hidden: '' });
   private readonly deadline = h('span', { class: 'pk-meta' });
   private readonly content = h('div', { class: 'pk-change' });
   private readonly row = h('div', { class: 'pk-row' });
@@ -99,7 +111,7 @@ class ApprovalView {
       strong ? [h('b', {}, text)] : withCode(text),
     );
     const facts = h('p', { class: 'pk-facts' }, ...effects);
-    const body = h('div', { class: 'pk-body' }, facts, this.content, this.row, this.note);
+    const body = h('div', { class: 'pk-body' }, this.task, facts, this.content, this.row, this.note);
     this.element = h(
       'section',
       { class: 'pk-ask', role: 'group', 'aria-label': `Approval: ${name}` },
@@ -110,11 +122,13 @@ class ApprovalView {
     this.show();
   }
 
-  /** Show whose call it is; an empty name shows nothing. */
-  nameAgent(name: string): void {
+  /** Show whose call it is, and what this agent was asked to do; what is empty is not shown. */
+  nameAgent(name: string, task: string): void {
     setText(this.agent, name === '' ? '' : `${visible(name)}: `);
     const agent = name === '' ? '' : ` for ${name}`;
     this.element.setAttribute('aria-label', `Approval${agent}: ${this.approval.name}`);
+    this.task.hidden = task === '';
+    setText(this.task, `Task from ${visible(task)}`);
   }
 
   tick(now: number): void {

@@ -2,8 +2,8 @@
 
 import type { AgentEvent } from './events.generated.ts';
 import type { RuleScope } from './agent-state.ts';
-import { cutOffRun, EMPTY, foldAll } from './run.ts';
-import type { Run } from './run.ts';
+import { cutOffRun, EMPTY, foldAll, runOf } from './run.ts';
+import type { Member, Run } from './run.ts';
 
 /** Events with their positions in the run; `now` is the kernel's time in seconds since the epoch. */
 export interface Frame {
@@ -14,19 +14,21 @@ export interface Frame {
   readonly events: readonly AgentEvent[];
 }
 
-/** All events of the run so far. */
+/** All events of the run so far. `members` are the agents of the team that the run is of, none for a single agent. */
 export interface Snapshot {
   readonly type: 'snapshot';
   readonly to: number;
   readonly now: number;
+  readonly members?: readonly Member[];
   readonly events: readonly AgentEvent[];
 }
 
-/** Why a command failed, with the text that the user had written. */
+/** Why a command failed, with the text that the user had written; `agent_id` is in commands to a single agent. */
 export interface Refusal {
   readonly type: 'refused';
   readonly reason: string;
   readonly text: string;
+  readonly agent_id?: string | null;
 }
 
 export type Incoming = Frame | Snapshot | Refusal;
@@ -44,12 +46,14 @@ export interface Decision {
   readonly reason: string;
 }
 
-/** What the browser sends to the kernel. */
+/** What the browser sends to the kernel. A command with the id of an agent is for this agent alone. */
 export type Command =
-  | { readonly type: 'resync' | 'stop' }
-  | { readonly type: 'steer' | 'queue'; readonly text: string }
-  | { readonly type: 'edit'; readonly id: string; readonly text: string }
-  | { readonly type: 'unqueue'; readonly id: string }
+  | { readonly type: 'resync' }
+  | { readonly type: 'stop'; readonly agent_id?: string }
+  | { readonly type: 'steer'; readonly text: string; readonly agent_id?: string }
+  | { readonly type: 'queue'; readonly text: string }
+  | { readonly type: 'edit'; readonly id: string; readonly text: string; readonly agent_id: string }
+  | { readonly type: 'unqueue'; readonly id: string; readonly agent_id: string }
   | ({ readonly type: 'decide' } & Decision);
 
 /** A snapshot may be lost. If frames arrive and no snapshot does, request it again after this long. */
@@ -104,7 +108,7 @@ export class Connection {
     }
     if (message.type === 'snapshot') {
       this.requested = null;
-      this.run = foldAll(EMPTY, message.events);
+      this.run = foldAll(runOf(message.members ?? []), message.events);
     } else if (this.requested !== null) {
       if (this.clock() - this.requested > RETRY_MS) this.resync();
       return;

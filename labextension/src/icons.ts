@@ -9,6 +9,7 @@ const SHAPES = {
   cross: '<path d="M4 4l8 8M12 4l-8 8"/>',
   square: '<rect class="pk-solid" x="4" y="4" width="8" height="8" rx="1"/>',
   diamond: '<path class="pk-solid" d="M8 2.5L13.5 8 8 13.5 2.5 8z"/>',
+  dot: '<circle class="pk-solid" cx="8" cy="8" r="2"/>',
   clock: '<circle cx="8" cy="8" r="5"/><path d="M8 5.5V8l1.75 1.25"/>',
   chevron: '<path d="M6 4l4 4-4 4"/>',
 } as const;

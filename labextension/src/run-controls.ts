@@ -6,7 +6,7 @@ import { count, dollars, elapsed } from './format.ts';
 import { icon } from './icons.ts';
 import type { Announcer } from './announcer.ts';
 import type { QueuedPrompt } from './agent-state.ts';
-import { approvalsOf, namesOf, queueOf, returnedOf, spentOf, statusOf, stepOf, timesOf } from './run.ts';
+import { approvalsOf, isTeam, namesOf, queueOf, returnedOf, spentOf, statusOf, stepOf, timesOf } from './run.ts';
 import type { Run } from './run.ts';
 import { copyButton } from './summary-bar.ts';
 
@@ -28,6 +28,7 @@ export class RunControls {
   private readonly output = h('span', { class: 'pk-num pk-wide' });
   private readonly cost = h('b', { class: 'pk-num' });
   private readonly box: HTMLTextAreaElement;
+  private readonly stop = h('span', {}, 'Stop');
   /** How many prompts were put back into the field. */
   private returned = 0;
   /** Texts that can no longer be sent. */
@@ -37,7 +38,7 @@ export class RunControls {
   constructor(send: Send, clicks: boolean) {
     this.queue = new QueueView(send);
     const queue = h('button', { class: 'pk-btn pk-wide', type: 'button', title: 'Alt+Enter' }, 'Queue');
-    const stop = h('button', { class: 'pk-btn pk-stop', type: 'button', title: 'Ctrl+.' }, icon('square'), 'Stop');
+    const stop = h('button', { class: 'pk-btn pk-stop', type: 'button', title: 'Ctrl+.' }, icon('square'), this.stop);
     queue.addEventListener('click', () => this.submit(send, 'queue'));
     stop.addEventListener('click', () => send({ type: 'stop' }));
     this.box = textField('Steer or queue', (event) => this.submit(send, event.altKey ? 'queue' : 'steer'));
@@ -65,7 +66,9 @@ export class RunControls {
       this.unsent.replaceChildren(...(ended ? unsentTexts([...queueOf(run).map(({ text }) => text), this.draft]) : []));
     }
     const approvals = approvalsOf(run).length;
-    const step = stepOf(run);
+    const team = isTeam(run);
+    const step = team ? 0 : stepOf(run);
+    setText(this.stop, team ? 'Stop all' : 'Stop');
     const spent = spentOf(run);
     const state = ended ? 'stop' : approvals > 0 ? 'ask' : 'run';
     if (this.mark.dataset['state'] !== state) {
@@ -164,7 +167,7 @@ class QueueRow {
     this.prompt = prompt;
     const remove = h('button', { class: 'pk-btn', type: 'button', 'data-kind': 'icon', 'aria-label': 'Remove from queue' });
     remove.append(icon('cross'));
-    remove.addEventListener('click', () => send({ type: 'unqueue', id: prompt.id }));
+    remove.addEventListener('click', () => send({ type: 'unqueue', id: prompt.id, agent_id: prompt.agent }));
     this.edit.addEventListener('click', () => this.open(send));
     const mark = h('span', { class: 'pk-mark' }, icon('clock'));
     this.element.append(mark, h('b', {}, prompt.steer ? 'Steers' : 'Queued'), this.text, this.edit, remove);
@@ -181,7 +184,7 @@ class QueueRow {
   private open(send: Send): void {
     const box = textField('Queued prompt', () => {
       const text = box.value.trim();
-      if (text !== '' && text !== this.prompt.text) send({ type: 'edit', id: this.prompt.id, text });
+      if (text !== '' && text !== this.prompt.text) send({ type: 'edit', id: this.prompt.id, text, agent_id: this.prompt.agent });
       this.edit.focus();
     });
     box.value = this.prompt.text;

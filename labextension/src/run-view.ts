@@ -4,32 +4,34 @@ import { Announcer } from './announcer.ts';
 import { intention } from './approval-text.ts';
 import { ApprovalsView } from './approvals-view.ts';
 import type { Command, Connection, Refusal } from './connection.ts';
-import { h } from './dom.ts';
+import { h, setText } from './dom.ts';
 import { dollars, elapsed } from './format.ts';
+import { FollowedWindow } from './followed-window.ts';
 import type { PendingApproval } from './agent-state.ts';
 import { RunControls, unsentTexts } from './run-controls.ts';
-import { approvalsOf, itemsOf, namesOf, statusOf } from './run.ts';
+import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from './run.ts';
+import type { Run } from './run.ts';
 import { OUTCOME, summaryBar } from './summary-bar.ts';
 import type { Summary } from './summary-bar.ts';
+import { itemsOfAgent, leaderOf, tasksOfApprovals } from './team.ts';
+import { TeamView } from './team-view.ts';
 import { TranscriptView } from './transcript.ts';
 
 const TICK_MS = 200;
-
-/** The view follows the newest text while its end is this near, in pixels. */
-const NEAR = 24;
 
 export class RunView {
   private readonly connection: Connection;
   private readonly root: HTMLElement;
   private readonly transcript = new TranscriptView();
-  private readonly window: HTMLElement;
-  private readonly latest: HTMLElement;
+  private readonly team: TeamView;
+  /** Above the transcript of the agent that leads a team: its name. */
+  private readonly heading = h('h3', { class: 'pk-h', hidden: '' });
+  private readonly window = new FollowedWindow(this.transcript.element, 'Agent run');
   private readonly approvals: ApprovalsView;
   private readonly controls: RunControls;
   private readonly announcer = new Announcer();
   private readonly cleanups: (() => void)[] = [];
   private frame = 0;
-  private following = true;
   private collapsed = false;
   /** The newest failure has been announced. */
   private failureAnnounced = false;
@@ -38,19 +40,14 @@ export class RunView {
     this.connection = connection;
     this.approvals = new ApprovalsView((decision) => this.send({ type: 'decide', ...decision }));
     this.controls = new RunControls((command) => this.send(command), clicks);
-    this.window = h(
-      'div',
-      { class: 'pk-view', role: 'log', 'aria-live': 'off', 'aria-busy': 'true', 'aria-label': 'Agent run', tabindex: '0' },
-      this.transcript.element,
-    );
-    const button = h('button', { class: 'pk-btn', type: 'button' }, 'Latest');
-    this.latest = h('div', { class: 'pk-tail', hidden: '' }, button);
-    button.addEventListener('click', () => this.follow(true));
+    this.team = new TeamView((command) => this.send(command));
     this.root = h(
       'div',
       { class: 'pk', role: 'group', 'aria-label': `Run of ${agent}`, 'data-lm-suppress-shortcuts': 'true' },
-      this.window,
-      this.latest,
+      this.team.element,
+      this.heading,
+      this.window.element,
+      this.window.latest,
       this.approvals.element,
       this.controls.element,
       this.announcer.element,
@@ -58,7 +55,6 @@ export class RunView {
     if (!clicks) this.approvals.element.remove(); // the cell asks in its own way
     parent.append(this.root);
     this.root.addEventListener('keydown', (event) => this.key(event));
-    this.watchScrolling();
     this.cleanups.push(connection.onChange(() => this.schedule()));
     this.cleanups.push(connection.onRefusal((refusal) => this.showRefusal(refusal)));
     const timer = window.setInterval(() => this.tick(), TICK_MS);
@@ -69,6 +65,8 @@ export class RunView {
   dispose(): void {
     cancelAnimationFrame(this.frame);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
+    this.window.dispose();
+    this.team.dispose();
     this.announcer.dispose();
     this.root.remove();
   }
@@ -81,11 +79,14 @@ export class RunView {
     for (const cleanup of this.cleanups.splice(0)) cleanup();
     const wasVisible = isVisible(this.controls.element);
     const hadFocus = this.root.contains(document.activeElement);
-    for (const part of [this.window, this.latest, this.approvals.element, this.controls.element]) part.remove();
+    const drafts = [this.controls.draft, ...this.team.drafts];
+    for (const part of [this.heading, this.approvals.element, this.controls.element]) part.remove();
+    this.window.dispose();
+    this.team.dispose();
     this.root.classList.add('pk-folded');
     this.root.prepend(summaryBar(summary, this.announcer));
     this.controls.update(this.connection.run, this.connection.ended);
-    this.root.append(...unsentTexts([this.controls.draft], this.announcer));
+    this.root.append(...unsentTexts(drafts, this.announcer));
     // What was sent just before the end comes back later.
     this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
     if (hadFocus) this.focusCell();
@@ -109,28 +110,55 @@ export class RunView {
     const names = namesOf(run);
     const approvals = approvalsOf(run);
     this.root.classList.toggle('pk-lost', ended);
-    this.window.setAttribute('aria-busy', String(!ended));
-    this.transcript.update(itemsOf(run), names);
+    this.window.element.setAttribute('aria-busy', String(!ended));
+    const news = this.inPlace(() => this.team.update(run, this.connection.now()));
+    this.showTranscript(run);
     const focused = this.approvals.element.contains(document.activeElement);
-    const fresh = this.approvals.update(approvals, names);
+    const fresh = this.approvals.update(approvals, names, tasksOfApprovals(run, approvals));
     // The block that had the focus was removed: keys now go to the transcript.
-    if (focused && !this.approvals.element.contains(document.activeElement)) this.window.focus({ preventScroll: true });
+    if (focused && !this.approvals.element.contains(document.activeElement)) this.window.element.focus({ preventScroll: true });
     this.controls.update(run, ended);
-    this.announce(fresh, names);
+    this.announce(fresh, names, news);
     this.tick();
-    this.follow(this.following);
+    this.window.follow();
+  }
+
+  /** Show everything, or of a team what the agent that leads it does: the others are in their rows. */
+  private showTranscript(run: Run): void {
+    const team = isTeam(run);
+    const leader = leaderOf(run);
+    this.heading.hidden = !team;
+    if (team) setText(this.heading, nameOf(run, leader));
+    this.transcript.update(team ? itemsOfAgent(run, leader) : itemsOf(run));
+  }
+
+  /** Make a change above the transcript; what the user reads or points at in the transcript stays where it is. */
+  private inPlace<T>(change: () => T): T {
+    const { element } = this.window;
+    if (!element.matches(':hover') && !element.contains(document.activeElement)) return change();
+    const before = element.getBoundingClientRect().top;
+    const result = change();
+    const moved = element.getBoundingClientRect().top - before;
+    if (moved !== 0) scrollerOf(this.root)?.scrollBy(0, moved);
+    return result;
   }
 
   /** Announce approval requests and failures immediately, everything else when there is time. */
-  private announce(approvals: readonly PendingApproval[], names: ReadonlyMap<string, string>): void {
+  private announce(
+    approvals: readonly PendingApproval[],
+    names: ReadonlyMap<string, string>,
+    news: readonly string[],
+  ): void {
     const { run, ended } = this.connection;
-    const last = itemsOf(run).at(-1);
+    const team = isTeam(run);
+    const last = (team ? itemsOfAgent(run, leaderOf(run)) : itemsOf(run)).at(-1);
     const failed = last?.kind === 'note' && last.state === 'bad';
     if (approvals.length > 0) {
       this.announcer.announceNow(approvals.map((approval) => announcement(approval, names)).join(' '));
     } else if (failed && !this.failureAnnounced) this.announcer.announceNow(last.title);
     else if (ended) this.announcer.announceNow(statusOf(run));
-    else this.announcer.announce(statusOf(run));
+    else if (!team) this.announcer.announce(statusOf(run));
+    this.announcer.add(news);
     this.failureAnnounced = failed;
   }
 
@@ -139,9 +167,9 @@ export class RunView {
     this.connection.send(command);
   }
 
-  private showRefusal({ reason, text }: Refusal): void {
+  private showRefusal({ reason, text, agent_id: agent = null }: Refusal): void {
     this.approvals.release();
-    this.controls.showRefusal(reason, text);
+    if (!this.team.showRefusal(agent, reason, text)) this.controls.showRefusal(reason, text);
     this.announcer.announceNow(reason);
   }
 
@@ -149,36 +177,9 @@ export class RunView {
     if (this.connection.ended) return;
     const now = this.connection.now();
     this.transcript.tick(now);
+    this.team.tick(now);
     this.approvals.tick(now);
     this.controls.tick(this.connection.run, now);
-  }
-
-  private follow(on: boolean): void {
-    this.following = on;
-    if (on) this.window.scrollTop = this.window.scrollHeight;
-    this.latest.hidden = on || this.below() <= NEAR;
-  }
-
-  /** The height of the transcript below the visible part, in pixels. */
-  private below(): number {
-    return this.window.scrollHeight - this.window.scrollTop - this.window.clientHeight;
-  }
-
-  /** Stop following when the user scrolls up, selects text or moves the focus into the transcript. */
-  private watchScrolling(): void {
-    this.window.addEventListener('scroll', () => {
-      const near = this.below() <= NEAR;
-      if (near !== this.following) this.follow(near);
-    });
-    this.window.addEventListener('focusin', (event) => {
-      if (event.target !== this.window) this.follow(false);
-    });
-    const selecting = (): void => {
-      const selection = document.getSelection();
-      if (selection !== null && !selection.isCollapsed && this.window.contains(selection.anchorNode)) this.follow(false);
-    };
-    document.addEventListener('selectionchange', selecting);
-    this.cleanups.push(() => document.removeEventListener('selectionchange', selecting));
   }
 
   /** Give the focus back to the cell. */
@@ -193,6 +194,15 @@ export class RunView {
     event.preventDefault();
     event.stopPropagation();
   }
+}
+
+/** The element that scrolls the notebook. */
+function scrollerOf(element: HTMLElement): Element | null {
+  for (let parent = element.parentElement; parent !== null; parent = parent.parentElement) {
+    const { overflowY } = getComputedStyle(parent);
+    if ((overflowY === 'auto' || overflowY === 'scroll') && parent.scrollHeight > parent.clientHeight) return parent;
+  }
+  return null;
 }
 
 function isVisible(element: HTMLElement): boolean {

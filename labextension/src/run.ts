@@ -1,32 +1,59 @@
 /** The state of a run: that of each of its agents, and their items in one order. No DOM here. */
 
-import type { AgentEvent } from './events.generated.ts';
+import type { AgentEvent, WorkerSpawned } from './events.generated.ts';
 import { cutOff, fold, newAgent } from './agent-state.ts';
-import type { AgentState, Item, PendingApproval, QueuedPrompt, Spent } from './agent-state.ts';
+import type { AgentState, Item, PendingApproval, QueuedPrompt, Role, Spent } from './agent-state.ts';
+
+/** An agent of the team that the run is of. */
+export interface Member {
+  readonly id: string;
+  readonly name: string;
+  readonly type: string;
+  readonly role: Role;
+  readonly model: string;
+}
 
 export interface Run {
+  /** The agents of the team by id, in the order in which they joined; empty if the run is of a single agent. */
+  readonly members: ReadonlyMap<string, Member>;
   /** By id, in the order of their first events. */
   readonly agents: ReadonlyMap<string, AgentState>;
   /** Where each item is: the agent's id and the position among its items. Items are only ever appended. */
   readonly order: readonly (readonly [agent: string, at: number])[];
 }
 
-export const EMPTY: Run = { agents: new Map(), order: [] };
+export const EMPTY: Run = { members: new Map(), agents: new Map(), order: [] };
 
-export function foldAll(run: Run, events: readonly AgentEvent[]): Run {
-  return events.reduce(foldRun, run);
+/** A run of these agents without events. */
+export function runOf(members: readonly Member[]): Run {
+  return { ...EMPTY, members: new Map(members.map((member) => [member.id, member])) };
 }
 
-/** The run after `event`, which changes only its own agent. */
+/** The run after `events`, each of which changes only its own agent. */
+export function foldAll(run: Run, events: readonly AgentEvent[]): Run {
+  if (events.length === 0) return run;
+  const agents = new Map(run.agents);
+  const added: (readonly [string, number])[] = [];
+  let { members } = run;
+  for (const event of events) {
+    const id = event.agent_id;
+    const before = agents.get(id) ?? newAgent(id);
+    const after = fold(before, event);
+    agents.set(id, after);
+    for (let at = before.items.length; at < after.items.length; at++) added.push([id, at]);
+    if (event.type === 'worker_spawned') members = withWorker(members, event);
+  }
+  return { members, agents, order: added.length === 0 ? run.order : [...run.order, ...added] };
+}
+
+/** The run after `event`. */
 export function foldRun(run: Run, event: AgentEvent): Run {
-  const id = event.agent_id;
-  const before = run.agents.get(id) ?? newAgent(id);
-  const after = fold(before, event);
-  const added = after.items.slice(before.items.length).map((_, at) => [id, before.items.length + at] as const);
-  return {
-    agents: new Map(run.agents).set(id, after),
-    order: added.length === 0 ? run.order : [...run.order, ...added],
-  };
+  return foldAll(run, [event]);
+}
+
+function withWorker(members: Run['members'], event: WorkerSpawned): Run['members'] {
+  const { worker_id: id, name, role, worker_type: type, model } = event;
+  return new Map(members).set(id, { id, name, type: type ?? '', role, model: model ?? '' });
 }
 
 /** The run as far as it came when its kernel ended. */
@@ -39,13 +66,29 @@ export function itemsOf(run: Run): Item[] {
   return run.order.flatMap(([id, at]) => run.agents.get(id)?.items[at] ?? []);
 }
 
-export function approvalsOf(run: Run): PendingApproval[] {
-  return [...run.agents.values()].flatMap((agent) => agent.approvals);
+/** Whether several agents take part, or may. */
+export function isTeam(run: Run): boolean {
+  return run.members.size > 1 || run.agents.size > 1 || [...run.agents.values()].some((agent) => agent.tasks.length > 0);
 }
 
-/** The prompts that wait. A run whose own prompt waits has no agent at work yet. */
+/** The name of an agent: in its team, as it was created, or else its id. */
+export function nameOf(run: Run, id: string): string {
+  return run.members.get(id)?.name || run.agents.get(id)?.name || id;
+}
+
+/** The calls that wait for approval, those that were requested first at the beginning. */
+export function approvalsOf(run: Run): PendingApproval[] {
+  const roleOf = (id: string): Role => run.members.get(id)?.role ?? '';
+  return [...run.agents.values()]
+    .flatMap(({ approvals }) => approvals.map((call) => ({ ...call, role: call.role || roleOf(call.agent) })))
+    .sort((one, other) => one.deadline - other.deadline);
+}
+
+/** The prompts of the user that wait. A run whose own prompt waits has no agent at work yet. */
 export function queueOf(run: Run): QueuedPrompt[] {
-  return [...run.agents.values()].flatMap((agent) => (agent.since === null ? [] : agent.queue));
+  return [...run.agents.values()].flatMap((agent) =>
+    agent.since === null ? [] : agent.queue.filter((prompt) => prompt.sender === ''),
+  );
 }
 
 /** The texts of prompts that go back to the user, because the run was stopped. */
@@ -55,7 +98,7 @@ export function returnedOf(run: Run): string[] {
 
 /** The names of the agents by id; empty if there is only one, which need not be named. */
 export function namesOf(run: Run): ReadonlyMap<string, string> {
-  return new Map(run.agents.size < 2 ? [] : [...run.agents].map(([id, agent]) => [id, agent.name || id]));
+  return new Map(isTeam(run) ? [...run.agents.keys(), ...run.members.keys()].map((id) => [id, nameOf(run, id)]) : []);
 }
 
 /** What the run is doing, in a few words. */
@@ -66,7 +109,7 @@ export function statusOf(run: Run): string {
   const busy = agents.filter((agent) => agent.status !== 'idle');
   const [first] = busy;
   if (first === undefined) return agents.at(-1)?.activity ?? '';
-  return busy.length === 1 ? `${first.name || first.id}: ${first.activity}` : `${busy.length} agents running`;
+  return busy.length === 1 ? `${nameOf(run, first.id)}: ${first.activity}` : `${busy.length} agents running`;
 }
 
 /** Model replies begun so far. */

@@ -23,15 +23,14 @@ export class TranscriptView {
   private readonly views: ItemView[] = [];
   /** By the position of their first call. */
   private readonly groups = new Map<number, CallGroupView>();
-  /** The names above the items at which another agent continues, by position. */
-  private readonly headings = new Map<number, HTMLElement>();
 
   constructor() {
     addLineNavigation(this.element);
   }
 
-  /** Show the items, with the names of their agents if there are several. */
-  update(items: readonly Item[], names: ReadonlyMap<string, string>): void {
+  /** Show the items. */
+  update(items: readonly Item[]): void {
+    if (items === this.items) return;
     items.forEach((item, at) => {
       if (item === this.items[at]) return;
       const view = this.views[at];
@@ -46,20 +45,7 @@ export class TranscriptView {
     });
     for (const view of this.views.splice(items.length)) view.element.remove();
     this.items = items;
-    this.nameAgents(names);
     this.groupCalls();
-  }
-
-  private nameAgents(names: ReadonlyMap<string, string>): void {
-    if (names.size === 0) return;
-    this.items.forEach((item, at) => {
-      if (item.agent === this.items[at - 1]?.agent) return;
-      const heading = this.headings.get(at) ?? h('div', { class: 'pk-agent' });
-      setText(heading, names.get(item.agent) ?? item.agent);
-      if (this.headings.has(at)) return;
-      this.headings.set(at, heading);
-      (this.groups.get(at) ?? this.views[at])?.element.before(heading);
-    });
   }
 
   /** Group many calls into one line, except those that the user is reading. */

@@ -111,6 +111,7 @@ class Frontend:
             actions=actions,
             on_connect=self._controller.workspace.attend,
             clicks=clicks,
+            members=actions.agents.members,
         )
         display(view)
         return view

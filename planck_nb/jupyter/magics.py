@@ -152,7 +152,7 @@ class PlanckMagics:
                 in_one_line(error, _SHOWN_ABOVE)
             raise
         except BaseException:
-            finish(transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=later))
+            finish(_transcript_of(agent, run, prompts=later))
             raise
         return finish(await self._transcript(agent, run, prompts=later))
 
@@ -170,7 +170,7 @@ class PlanckMagics:
     @staticmethod
     async def _transcript(agent: Agent, run: Run, *, prompts: bool) -> Transcript:
         """The transcript of a run that is over. A large one is rendered in a thread: other agents may be running."""
-        transcript = transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=prompts)
+        transcript = _transcript_of(agent, run, prompts=prompts)
         if transcript.is_large:
             rendering = spawn(run_in_thread(transcript.bundle), name="planck transcript")
             await uninterrupted(rendering)  # an interrupt in this moment must not lose the answer
@@ -197,6 +197,10 @@ class PlanckMagics:
             }
         )
         return answer
+
+
+def _transcript_of(agent: Agent, run: Run, *, prompts: bool) -> Transcript:
+    return transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=prompts, agent_id=agent.id)
 
 
 def _refuse_misspelt(line: str) -> None:

@@ -17,24 +17,24 @@ class Actions(Protocol):
     Each method returns immediately and may raise a `PlanckError`, which the view shows.
     """
 
-    def stop(self) -> None:
-        """End the run; the text so far is kept."""
+    def stop(self, agent_id: str | None = None) -> None:
+        """End the run, or only the turn of one agent; the text so far is kept."""
         ...
 
-    def steer(self, text: str) -> None:
-        """Send a message that the agent reads before its next step."""
+    def steer(self, text: str, agent_id: str | None = None) -> None:
+        """Send a message that the agent, or another one of the run, reads before its next step."""
         ...
 
     def queue(self, text: str) -> None:
         """Queue a prompt for when the running turn is over."""
         ...
 
-    def edit_queued(self, prompt_id: str, text: str) -> None:
-        """Replace the text of a queued prompt."""
+    def edit_queued(self, prompt_id: str, text: str, agent_id: str | None = None) -> None:
+        """Replace the text of a queued prompt of the agent, or of another one of the run."""
         ...
 
-    def remove_queued(self, prompt_id: str) -> None:
-        """Remove a prompt from the queue."""
+    def remove_queued(self, prompt_id: str, agent_id: str | None = None) -> None:
+        """Remove a prompt from the queue of the agent, or of another one of the run."""
         ...
 
     def decide(
@@ -80,17 +80,20 @@ def read_command(message: object, arguments_of: ArgumentsOf) -> BrowserCommand |
     Returns:
         The command, None if the message is not one.
     """
+    if not isinstance(message, dict) or not isinstance(agent_of_command(message), str | None):
+        return None
+    agent = {} if (agent_id := agent_of_command(message)) is None else {"agent_id": str(agent_id)}
     match message:
         case {"type": "stop"}:
-            return lambda actions: actions.stop()
+            return lambda actions: actions.stop(**agent)
         case {"type": "steer", "text": str(text)} if text.strip():
-            return lambda actions: actions.steer(encodable(text))
+            return lambda actions: actions.steer(encodable(text), **agent)
         case {"type": "queue", "text": str(text)} if text.strip():
             return lambda actions: actions.queue(encodable(text))
         case {"type": "edit", "id": str(prompt_id), "text": str(text)} if text.strip():
-            return lambda actions: actions.edit_queued(prompt_id, encodable(text))
+            return lambda actions: actions.edit_queued(prompt_id, encodable(text), **agent)
         case {"type": "unqueue", "id": str(prompt_id)}:
-            return lambda actions: actions.remove_queued(prompt_id)
+            return lambda actions: actions.remove_queued(prompt_id, **agent)
         case {"type": "decide"}:
             return _read_decision(cast("JsonObject", message), arguments_of)
         case _:
@@ -138,6 +141,11 @@ def _literal(value: object) -> object:
             return [_literal(item) for item in value]
         case _:
             return value
+
+
+def agent_of_command(message: object) -> object:
+    """The id of the single agent that a command is for, None if it is for the run; anything if it is invalid."""
+    return message.get("agent_id") if isinstance(message, dict) else None
 
 
 def text_of_command(message: object) -> str:

@@ -21,9 +21,12 @@ from planck_nb.jupyter.live.approval_display import ApprovalDisplay, approval_di
 from planck_nb.jupyter.terminal import plain
 
 _SENTENCE = 500
+_TASK = 4_000
 _LIMITS = {
+    (ev.Delegated, "text"): _TASK,
     (ev.Error, "reason"): 2_000,
     (ev.Queued, "text"): SHOWN_CHARACTERS,
+    (ev.Responded, "text"): _TASK,
     (ev.ToolEnd, "result"): SHOWN_CHARACTERS,
     (ai.TextPart, "text"): SHOWN_CHARACTERS,
     (ai.ToolResultPart, "text"): SHOWN_CHARACTERS,

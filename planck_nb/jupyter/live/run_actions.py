@@ -1,14 +1,18 @@
-"""The actions of a live view, carried out by the agent of the run."""
+"""The actions of a live view, carried out by the agents of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import RuleScope
 from planck_nb.agent.run import Run
+from planck_nb.agent.run_group import within_group
+from planck_nb.base.aio import spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.jupyter.live.run_agents import RunAgents
 
 RUN_IS_OVER = "The run is over; send it as a new prompt."
 
@@ -32,13 +36,27 @@ class RunActions:
         self._on_prompt = on_prompt
         self._runs = runs
         self._stopped = False
+        self.agents = RunAgents(agent, run.events)
+        """The agents that take part in the run."""
 
-    def stop(self) -> None:
-        """Abort the run.
+    def stop(self, agent_id: str | None = None) -> None:
+        """Abort the run, or only what one of its agents is doing.
 
         Prompts of the same cell that wait are removed first, else the next would start at once. They are shown as not
         sent, so that the user can send them again.
+
+        Args:
+            agent_id: The agent to stop, which can be prompted again then; None for the whole run.
+
+        Raises:
+            UsageError: The agent does not take part in the run, or is not working.
         """
+        if agent_id is not None:
+            agent = self.agents.find(agent_id)
+            if agent.status == "idle":
+                raise UsageError(f"{agent.name} is not working, so there is nothing to stop.")
+            spawn(agent.abort(), name="planck stop of one agent")
+            return
         self._stopped = True
         for waiting in self._runs:
             if waiting is not self._run and waiting.status == "queued":
@@ -48,15 +66,22 @@ class RunActions:
                     waiting.abort()
         self._run.abort()
 
-    def steer(self, text: str) -> None:
-        """Steer the agent.
+    def steer(self, text: str, agent_id: str | None = None) -> None:
+        """Steer the agent, or another one that takes part in the run.
+
+        Args:
+            text: What it is to read before its next step.
+            agent_id: The other agent, which must be working.
 
         Raises:
             AgentStoppedError: The agent is stopped.
-            UsageError: The run was stopped.
+            UsageError: The run was stopped, or the other agent does not take part in it or is not working.
         """
         self._require_going_on()
-        self._on_prompt(self._agent.steer(text))
+        agent = self.agents.find(agent_id)
+        if agent_id is not None and agent.status == "idle":
+            raise UsageError(f"{agent.name} is not working, so there is nothing to steer; send it a prompt instead.")
+        self._send(agent, agent.steer, text)
 
     def queue(self, text: str) -> None:
         """Prompt the agent.
@@ -66,27 +91,36 @@ class RunActions:
             UsageError: The run was stopped.
         """
         self._require_going_on()
-        self._on_prompt(self._agent.prompt(text, join=True))
+        self._send(self._agent, partial(self._agent.prompt, join=True), text)
+
+    def _send(self, agent: Agent, send: Callable[[str], Run], text: str) -> None:
+        """Send a text as a part of the run if it is the run of a team, and otherwise as a run of its own."""
+        with within_group(self._run.group):
+            run = send(text)
+        if run.group is None and agent is self._agent:
+            self._on_prompt(run)
 
     def _require_going_on(self) -> None:
         if self._stopped:
             raise UsageError(RUN_IS_OVER)
 
-    def edit_queued(self, prompt_id: str, text: str) -> None:
-        """Edit a queued prompt.
+    def edit_queued(self, prompt_id: str, text: str, agent_id: str | None = None) -> None:
+        """Edit a queued prompt of the agent, or of another one that takes part in the run.
 
         Raises:
             AgentError: The prompt is no longer in the queue.
+            UsageError: The other agent does not take part in the run.
         """
-        self._agent.edit_queued(prompt_id, text)
+        self.agents.find(agent_id).edit_queued(prompt_id, text)
 
-    def remove_queued(self, prompt_id: str) -> None:
-        """Remove a prompt from the queue.
+    def remove_queued(self, prompt_id: str, agent_id: str | None = None) -> None:
+        """Remove a prompt from the queue of the agent, or of another one that takes part in the run.
 
         Raises:
             AgentError: The prompt is no longer in the queue.
+            UsageError: The other agent does not take part in the run.
         """
-        self._agent.remove_queued(prompt_id)
+        self.agents.find(agent_id).remove_queued(prompt_id)
 
     def decide(
         self,
@@ -99,14 +133,13 @@ class RunActions:
         agent_id: str | None = None,
         scope: str | None = None,
     ) -> None:
-        """Decide whether a call of the agent may run; `Actions.decide` describes the arguments.
+        """Decide whether a call of an agent of the run may run; `Actions.decide` describes the arguments.
 
         Raises:
             AgentError: The call is no longer pending.
-            UsageError: The call is another agent's, or there is no such scope.
+            UsageError: The agent does not take part in the run, or there is no such scope.
         """
-        if agent_id not in {None, self._agent.id}:
-            raise UsageError("This view cannot decide calls of other agents; decide it where that agent runs.")
+        agent = self.agents.find(agent_id)
         if scope not in SCOPES:
             raise UsageError(f"Decisions cannot be remembered for the scope {scope!r}; use 'agent', 'role' or 'all'.")
-        self._agent.decide(call_id, allow=allow, args=args, remember=remember, reason=reason, scope=SCOPES[scope])
+        agent.decide(call_id, allow=allow, args=args, remember=remember, reason=reason, scope=SCOPES[scope])

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -19,7 +19,7 @@ from planck_nb.base.errors import PlanckError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import bounded
-from planck_nb.jupyter.live.browser_commands import Actions, read_command, text_of_command
+from planck_nb.jupyter.live.browser_commands import Actions, agent_of_command, read_command, text_of_command
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
 from planck_nb.jupyter.live.run_actions import RUN_IS_OVER
@@ -55,6 +55,8 @@ class LiveView(anywidget.AnyWidget):
         on_connect: Called on that loop when the first browser has connected.
         clicks: Whether messages of the browser arrive while the run goes on. If not, the view sends to a browser that
             it does not hear of, and shows that the run is stopped by interrupting the kernel.
+        members: Returns the agents of the team that the run is of as the browser is sent them, none for the run of a
+            single agent; called for each snapshot. Workers that join later come as events.
         throttle: Limits how often the view sends; None for the one that all views of the kernel share.
     """
 
@@ -78,11 +80,13 @@ class LiveView(anywidget.AnyWidget):
         actions: Actions,
         on_connect: Callable[[], None] | None = None,
         clicks: bool = True,
+        members: Callable[[], Sequence[JsonObject]] = tuple,
         throttle: FrameThrottle | None = None,
     ) -> None:
         self._log = log
         self._actions: Actions | None = actions
         self._on_connect = on_connect
+        self._members = members
         self._encoder = FrameEncoder()
         self._position = 0
         self._connected_event = asyncio.Event()
@@ -123,6 +127,7 @@ class LiveView(anywidget.AnyWidget):
             self.phase = "done"
         self._log = EventLog()  # ipywidgets keeps every widget until the kernel ends; the run need not stay with it
         self._actions = self._on_connect = None
+        self._members = tuple
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[JsonObject, JsonObject]:  # noqa: ANN401 - IPython's
         """The widget, and empty text for frontends that cannot show it: the static output below has everything."""
@@ -181,7 +186,7 @@ class LiveView(anywidget.AnyWidget):
     def _handle(self, message: object) -> None:
         if self._actions is None:
             if text := text_of_command(message):
-                self.send({"type": "refused", "reason": RUN_IS_OVER, "text": text})
+                self._refuse(message, RUN_IS_OVER, text)
             return
         match message:
             case {"type": "resync"}:
@@ -198,7 +203,12 @@ class LiveView(anywidget.AnyWidget):
         try:
             command(actions)
         except PlanckError as error:
-            self.send({"type": "refused", "reason": bounded(str(error), 2_000), "text": text_of_command(message)})
+            self._refuse(message, bounded(str(error), 2_000), text_of_command(message))
+
+    def _refuse(self, message: object, reason: str, text: str) -> None:
+        """Send why a command failed, with what the user had written, to where it was written."""
+        agent = {} if (agent_id := agent_of_command(message)) is None else {"agent_id": agent_id}
+        self.send({"type": "refused", "reason": reason, "text": text, **agent})
 
     def _arguments_of(self, agent_id: str | None, call_id: str) -> JsonObject:
         """The arguments of the newest approval request for the call."""
@@ -233,7 +243,9 @@ class LiveView(anywidget.AnyWidget):
         self._encoder = FrameEncoder()
         events = self._encoder.encode(self._log.since(0))
         self._position = self._log.end
-        return {"type": "snapshot", "to": self._position, "now": _now(), "events": events}
+        snapshot: JsonObject = {"type": "snapshot", "to": self._position, "now": _now(), "events": events}
+        members = list(self._members())
+        return {**snapshot, "members": members} if members else snapshot
 
 
 def _now() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.answers import Shortcoming, shortcoming
@@ -10,9 +11,11 @@ from planck_nb.agent.events import AgentEvent, Compacted, Fallback, LimitReached
 from planck_nb.agent.run import Run
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import count
-from planck_nb.jupyter.transcript.blocks import Decision, Notice, TranscriptEntry
-from planck_nb.jupyter.transcript.transcript import Outcome, Transcript
+from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Notice, TranscriptEntry
+from planck_nb.jupyter.transcript.team import TeamAgent, TeamStory, is_team, names_of, steps_of
+from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of
 
 OUTCOMES: Mapping[Shortcoming, Outcome] = {
     "": "done",
@@ -23,15 +26,57 @@ OUTCOMES: Mapping[Shortcoming, Outcome] = {
 """How a run ended that was neither stopped nor failed, by what is wrong with its last reply."""
 
 
-def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, prompts: bool = False) -> Transcript:
+def transcript_of(
+    agent: str,
+    model: str,
+    events: Sequence[AgentEvent],
+    *,
+    prompts: bool = False,
+    agent_id: str | None = None,
+) -> Transcript:
     """Build the transcript of a run that is over.
 
     Args:
         agent: The name of the agent.
         model: Its model as "provider:model".
-        events: All events of the run.
+        events: All events of the run, of this agent and of those that it made work.
         prompts: Whether to include the prompts, for runs whose prompt is not the text of the cell.
+        agent_id: The id of the agent; by default that of the first event.
     """
+    leader = agent_id or (events[0].agent_id if events else "")
+    own = _of_agent([event for event in events if event.agent_id == leader], prompts=prompts)
+    total = _of_agent(events)
+    team = _story(events, leader, agent, own.entries) if is_team(events) else None
+    ending = own.ending
+    return Transcript(
+        agent,
+        model,
+        ending.outcome,
+        own.entries,
+        total.usage,
+        total.cost,
+        ending.error,
+        events[-1].time - events[0].time if events else 0.0,
+        tuple(ending.warnings),
+        ending.warning,
+        tuple(_returned(events)),
+        total.estimated,
+        team,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What some events add up to."""
+
+    entries: tuple[TranscriptEntry, ...]
+    ending: _Ending
+    usage: Usage | None
+    cost: float | None
+    estimated: bool
+
+
+def _of_agent(events: Sequence[AgentEvent], *, prompts: bool = False, everything: bool = False) -> _Course:
     ending = _Ending()
     usage: Usage | None = None
     cost: float | None = None
@@ -42,20 +87,44 @@ def transcript_of(agent: str, model: str, events: Sequence[AgentEvent], *, promp
             usage = (usage or Usage()) + event.delta
             cost = cost if event.cost is None else (cost or 0.0) + event.cost
             estimated = estimated or event.estimated
-    return Transcript(
-        agent,
-        model,
-        ending.outcome,
-        tuple(_entries(events, prompts=prompts)),
-        usage,
-        cost,
-        ending.error,
-        events[-1].time - events[0].time if events else 0.0,
-        tuple(ending.warnings),
-        ending.warning,
-        tuple(_returned(events)),
-        estimated,
+    entries = tuple(_entries(events, prompts=prompts, everything=everything))
+    return _Course(entries, ending, usage, cost, estimated)
+
+
+def _story(events: Sequence[AgentEvent], leader: str, name: str, own: Sequence[TranscriptEntry]) -> TeamStory:
+    """The run of a team, apart from what the agent that leads it did."""
+    names = {**names_of(events), leader: one_line(encodable(name))}
+    steps = steps_of(events, leader, names)
+    by_agent: dict[str, list[AgentEvent]] = {}
+    for event in events:
+        if event.agent_id != leader:
+            by_agent.setdefault(event.agent_id, []).append(event)
+    first_steps: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        first_steps.setdefault(step.receiver, number)
+
+    def place(agent_id: str) -> tuple[int, str]:
+        """By the first task, or else by the name: which agent was faster makes no difference."""
+        known = names.get(agent_id, UNNAMED)
+        return first_steps.get(known, len(steps)), known
+
+    agents = [_team_agent(names.get(agent_id, UNNAMED), by_agent[agent_id]) for agent_id in sorted(by_agent, key=place)]
+    shown = {id(entry) for entry in own}
+    messages = tuple(
+        event.message
+        for event in events
+        if event.type == "message" and (event.agent_id != leader or id(event.message) in shown)
     )
+    return TeamStory(steps, tuple(agents), messages)
+
+
+def _team_agent(name: str, events: Sequence[AgentEvent]) -> TeamAgent:
+    course = _of_agent(events, everything=True)
+    model = next((event.model for event in reversed(events) if event.type in ("turn_start", "fallback")), "")
+    ending = course.ending
+    figures = figures_of(ending.outcome, course.usage, course.cost, model, estimated=course.estimated)
+    warnings = (*ending.warnings, *filter(None, [ending.warning]))
+    return TeamAgent(name, figures, course.entries, warnings, ending.error, ending.outcome == "stopped")
 
 
 class _Ending:
@@ -81,6 +150,7 @@ class _Ending:
                 self.warnings.append(event.text)
             case "turn_end":
                 self.outcome = OUTCOMES[shortcoming(event.message)]
+                self.error = None  # an earlier turn of a run of a team may have failed
             case "aborted":
                 self.outcome = "stopped"
             case "error":
@@ -91,21 +161,24 @@ class _Ending:
 
 
 def _returned(events: Sequence[AgentEvent]) -> Iterator[str]:
-    """The texts of prompts that were not sent because the run was stopped."""
-    texts = {event.prompt_id: event.text for event in events if event.type == "queued"}
+    """The texts of the user's prompts that were not sent because the run was stopped."""
+    texts = {event.prompt_id: event.text for event in events if event.type == "queued" and event.sender_id is None}
     for event in events:
         if event.type == "unqueued" and event.returned and event.prompt_id in texts:
             yield texts[event.prompt_id]
 
 
-def _entries(events: Sequence[AgentEvent], *, prompts: bool) -> Iterator[TranscriptEntry]:
-    """The entries in order. Of the user's messages only those that steered the run are included, and its `prompts`."""
+def _entries(events: Sequence[AgentEvent], *, prompts: bool, everything: bool = False) -> Iterator[TranscriptEntry]:
+    """The entries in order. Of the user's messages only those that steered the run are included, and its `prompts`.
+
+    With `everything` all prompts are included, whoever sent them.
+    """
     steered = False
     for event in events:
         match event.type:
             case "message":
                 from_user = isinstance(event.message, UserMessage)
-                if steered or prompts or not from_user:
+                if steered or prompts or everything or not from_user:
                     yield event.message
                 steered = steered and not from_user
                 prompts = prompts and from_user
@@ -156,7 +229,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The text of the last reply."""
-        for message in reversed(self.messages):
+        for message in reversed(self.transcript.own_messages):
             if isinstance(message, AssistantMessage):
                 return message.text
         return ""
@@ -171,7 +244,7 @@ class Answer:
             return "aborted"
         if self.transcript.error is not None:
             return "error"
-        replies = [message for message in self.messages if isinstance(message, AssistantMessage)]
+        replies = [message for message in self.transcript.own_messages if isinstance(message, AssistantMessage)]
         return replies[-1].stop_reason if replies else "stop"
 
     @property
@@ -181,7 +254,10 @@ class Answer:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Replies, tool results and messages that steered the run, in order, without the prompt."""
+        """Replies, tool results and messages that steered the run, in order, without the prompt.
+
+        Of a run of a team, the messages of all its agents.
+        """
         return self.transcript.messages
 
     @property

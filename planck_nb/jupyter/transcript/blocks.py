@@ -26,6 +26,9 @@ from planck_nb.base.text import encodable
 from planck_nb.jupyter.formatting import bounded, key_argument, shown_arguments
 from planck_nb.jupyter.terminal import plain
 
+UNNAMED = "another agent"
+"""The sender of a message whose name is not known."""
+
 CALL_GROUP = 8
 """More calls than this in a row are grouped into one line."""
 
@@ -52,9 +55,10 @@ TranscriptEntry: TypeAlias = Message | Notice | Decision
 
 @dataclass(frozen=True, slots=True)
 class Interjection:
-    """A message that the user sent into the running turn."""
+    """A message that the user sent into the running turn, or that another agent sent, whose name is `sender`."""
 
     text: str
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,8 @@ def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Bloc
             case AssistantMessage():
                 yield from _reply(entry, *_outcomes(entries[index + 1 :]), unfinished)
             case UserMessage():
-                yield Interjection(encodable(entry.text))
+                sender = entry.sender_name or (UNNAMED if entry.sender_id else "")
+                yield Interjection(encodable(entry.text), encodable(sender))
             case Notice():
                 yield entry
             case _:

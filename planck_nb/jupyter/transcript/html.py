@@ -6,17 +6,23 @@ No text has a colour of its own, so that it is legible on light and dark backgro
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from html import escape
 
 from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
 from planck_nb.base import markdown
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import bounded, bounded_text
-from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall
+from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall, blocks
+from planck_nb.jupyter.transcript.team import Step, TeamAgent, TeamStory
 
 IMAGE_CHARACTERS = 2_000_000
 """The largest image that is saved in the notebook, in characters of base64."""
 
+AGENTS_CHARACTERS = 1_000_000
+"""The most characters of HTML for the transcripts of all agents of a team but the one that leads it."""
+
+_STEP_CHARACTERS = 200
 _MUTED = "margin:0 0 8px 0;font-size:12px;line-height:20px;opacity:0.7;text-align:left"
 _SUMMARY = "font-size:12px;line-height:24px;cursor:pointer"
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -55,10 +61,8 @@ def block(part: Block) -> str:
         case CallGroup():
             return _call_group(part)
         case Interjection():
-            return (
-                f'<blockquote style="{markdown.QUOTE};white-space:pre-wrap;text-align:left">'
-                f"{escape(bounded(part.text.strip()))}</blockquote>"
-            )
+            sender = f"<b>{escape(one_line(part.sender))}:</b> " if part.sender else ""
+            return f"{_quote(bounded(part.text.strip()), sender)}"
         case Notice():
             return notice(part.text)
         case TextPart():
@@ -70,6 +74,58 @@ def block(part: Block) -> str:
                 'line-height:20px;opacity:0.75;text-align:left;white-space:pre-wrap">'
                 f"{escape(bounded(part.text.strip()))}</div></details>"
             )
+
+
+def _quote(text: str, sender: str = "") -> str:
+    """A text that somebody sent, behind who sent it as HTML."""
+    style = f"{markdown.QUOTE};white-space:pre-wrap;text-align:left"
+    return f'<blockquote style="{style}">{sender}{escape(text)}</blockquote>'
+
+
+def story(team: TeamStory, leader: str) -> Iterator[str]:
+    """What the agents of a team sent each other, the transcript of each but the one that leads, and its name."""
+    for step in team.steps:
+        yield _step(step)
+    share = AGENTS_CHARACTERS // max(len(team.agents), 1)
+    for agent in team.agents:
+        yield _agent(agent, share)
+    yield f'<p style="margin:12px 0 4px 0;font-size:12px;text-align:left"><b>{escape(encodable(leader))}</b></p>'
+
+
+def _step(step: Step) -> str:
+    """A task or an answer: a line, which opens if the text is longer."""
+    indent = f"margin:0 0 0 {16 * step.depth}px"
+    if step.kind == "left out":
+        return notice(step.label)
+    line = one_line(step.text, _STEP_CHARACTERS)
+    label = f'<b>{escape(step.label)}:</b> <span style="opacity:0.8">{escape(line)}</span>'
+    if line == step.text:
+        return f'<p style="{indent};font-size:12px;line-height:24px;text-align:left">{label}</p>'
+    return f'<details style="{indent}"><summary style="{_SUMMARY}">{label}</summary>{_quote(step.text)}</details>'
+
+
+def _agent(agent: TeamAgent, characters: int) -> str:
+    """The transcript of one agent, folded, in about so many characters of HTML."""
+    parts = list(map(notice, agent.warnings))
+    room = characters - sum(map(len, parts))
+    shown = list(blocks(agent.entries, "stopped" if agent.stopped else "not finished"))
+    for index, part in enumerate(shown):
+        rendered = block(part)
+        if len(rendered) > room and isinstance(part, TextPart):
+            rendered = block(TextPart(bounded(part.text, max(room // 4, _STEP_CHARACTERS))))
+        if len(rendered) > room and index:
+            parts.append(notice(f"{len(shown) - index:,} more steps are not shown here; the session has them."))
+            break
+        room -= len(rendered)
+        parts.append(rendered)
+    if agent.error is not None:
+        parts.append(notice(agent.error))
+    inner = "\n".join(parts)
+    return (
+        f'<details style="margin:4px 0 0 0"><summary style="{_SUMMARY}"><b>{escape(agent.name)}</b> '
+        f'<span style="opacity:0.7">&nbsp;{escape(agent.figures)}</span></summary>'
+        f'<div style="margin:0 0 8px 16px">{inner}</div></details>'
+    )
 
 
 def _call(call: ToolCall) -> str:

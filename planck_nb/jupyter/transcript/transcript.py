@@ -25,6 +25,7 @@ from planck_nb.jupyter.transcript.blocks import (
     TranscriptEntry,
     blocks,
 )
+from planck_nb.jupyter.transcript.team import Step, TeamStory
 
 LARGE = 20_000
 """Characters from which on a transcript takes longer to render than the event loop should be blocked."""
@@ -53,6 +54,8 @@ class Transcript:
         warning: The sentence about an answer that was cut off, refused or is missing.
         returned: Prompts that were not sent, because the run was stopped.
         estimated: Whether usage and cost are the least that the run took, because a reply was stopped.
+        team: What the other agents did in the run of a team, None for the run of a single agent. The other arguments
+            are then about the agent that leads it, apart from usage, cost and seconds, which are of all.
     """
 
     agent: str
@@ -67,10 +70,16 @@ class Transcript:
     warning: str = ""
     returned: tuple[str, ...] = ()
     estimated: bool = False
+    team: TeamStory | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Replies, tool results and messages that steered the run, in order."""
+        """Replies, tool results and messages that steered the run, in order; of a team, those of all its agents."""
+        return self.own_messages if self.team is None else self.team.messages
+
+    @property
+    def own_messages(self) -> tuple[Message, ...]:
+        """The messages of the agent whose run it is."""
         return tuple(entry for entry in self.entries if not isinstance(entry, Notice | Decision))
 
     def bundle(self) -> dict[str, str]:
@@ -93,9 +102,14 @@ class Transcript:
     @property
     def figures(self) -> str:
         """The outcome, the tokens, the cost and the model, as one line."""
-        tokens = None if self.usage is None else f"{count(self.usage.total_tokens)} tokens"
-        cost = None if self.cost is None else f"{'at least ' if self.estimated else ''}{dollars(self.cost)}"
-        return " · ".join(encodable(figure) for figure in (self.outcome, tokens, cost, self.model) if figure)
+        return figures_of(
+            self.outcome,
+            self.usage,
+            self.cost,
+            self.model,
+            estimated=self.estimated,
+            agents=1 if self.team is None else 1 + len(self.team.agents),
+        )
 
     @property
     def _notices(self) -> list[str]:
@@ -123,6 +137,7 @@ class Transcript:
         parts = [
             html.header(self.agent, self.figures),
             *map(html.notice, self._notices),
+            *([] if self.team is None else html.story(self.team, self.agent)),
             *map(html.block, self._blocks),
         ]
         if self._ending is not None:
@@ -134,7 +149,8 @@ class Transcript:
 
     def _markdown(self) -> str:
         head = f"**{markdown.to_markdown(one_line(encodable(self.agent)))}** · {markdown.to_markdown(self.figures)}"
-        parts = [head, *map(_quoted, self._notices), *map(_markdown_block, self._blocks)]
+        story = [] if self.team is None else list(_markdown_story(self.team, self.agent))
+        parts = [head, *map(_quoted, self._notices), *story, *map(_markdown_block, self._blocks)]
         if self._ending is not None:
             title, sentence = self._ending
             parts.append(f"> **{markdown.to_markdown(one_line(title, 2_000))}** {sentence}".rstrip())
@@ -143,11 +159,44 @@ class Transcript:
 
     def _plain(self) -> str:
         lines = [f"[{warning}]" for warning in self._notices]
+        lines += () if self.team is None else map(_plain_step, self.team.steps)
         lines += (line for block in self._blocks if (line := _plain_block(block)))
         if self._ending is not None:
             lines.append(f"[{self._ending[0]}]")
         lines += [f"[{notice}]" for notice in self._not_sent]
         return for_terminal(encodable("\n".join(lines))) or f"[{self.outcome}]"
+
+
+def figures_of(
+    outcome: Outcome,
+    usage: Usage | None,
+    cost: float | None,
+    model: str,
+    *,
+    estimated: bool = False,
+    agents: int = 1,
+) -> str:
+    """The outcome, the number of agents, the tokens, the cost and the model, as one line."""
+    many = f"{agents} agents" if agents > 1 else None
+    tokens = None if usage is None else f"{count(usage.total_tokens)} tokens"
+    dollar = None if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}"
+    return " · ".join(encodable(figure) for figure in (outcome, many, tokens, dollar, model) if figure)
+
+
+def _markdown_story(story: TeamStory, leader: str) -> Iterator[str]:
+    """What the agents of a team sent each other, and the figures of each."""
+    for step in story.steps:
+        text = f"\n\n{indent(_quoted(step.text), '  ')}" if step.text and step.kind != "left out" else ""
+        yield f"- **{markdown.to_markdown(step.label)}**{text}"
+    for agent in story.agents:
+        yield f"**{markdown.to_markdown(agent.name)}** · {markdown.to_markdown(agent.figures)}"
+    yield f"**{markdown.to_markdown(one_line(encodable(leader)))}**"
+
+
+def _plain_step(step: Step) -> str:
+    if step.kind == "left out":
+        return f"[{step.label}]"
+    return f"{'  ' * step.depth}[{step.label}: {one_line(step.text, 500)}]"
 
 
 def _markdown_block(block: Block) -> str:
@@ -159,7 +208,8 @@ def _markdown_block(block: Block) -> str:
             line = f"{line} **{block.trouble}**" if block.trouble else line
             return "\n\n".join((line, *(indent(_markdown_call(call), "  ") for call in block.calls)))
         case Interjection():
-            return _quoted(bounded(block.text.strip()))
+            sender = f"**{markdown.to_markdown(one_line(block.sender))}:** " if block.sender else ""
+            return f"> {sender}{_quoted(bounded(block.text.strip())).removeprefix('> ')}"
         case Notice():
             return _quoted(one_line(encodable(block.text), 500))
         case TextPart():
@@ -193,7 +243,8 @@ def _plain_block(block: Block) -> str:
             trouble = f", {block.trouble}" if block.trouble else ""
             return f"[{len(block.calls)} calls: {one_line(block.names, 200)}{trouble}]"
         case Interjection():
-            return "\n".join(f"> {line}" for line in block.text.strip().splitlines())
+            sender = f"{one_line(block.sender)}: " if block.sender else ""
+            return "\n".join(f"> {line}" for line in f"{sender}{block.text.strip()}".splitlines())
         case Notice():
             return f"[{one_line(block.text, 500)}]"
         case TextPart():

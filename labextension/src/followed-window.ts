@@ -1,0 +1,62 @@
+/** A scrolling window on a text that grows: it follows the end until the user reads elsewhere. */
+
+import { h } from './dom.ts';
+
+/** The window follows the newest text while its end is this near, in pixels. */
+const NEAR = 24;
+
+export class FollowedWindow {
+  readonly element: HTMLElement;
+  /** The button that returns to the end; below the window in the document. */
+  readonly latest: HTMLElement;
+  private following = true;
+  private readonly cleanups: (() => void)[] = [];
+
+  constructor(content: HTMLElement, label: string) {
+    const attributes = { class: 'pk-view', role: 'log', 'aria-live': 'off', 'aria-busy': 'true', tabindex: '0' };
+    this.element = h('div', { ...attributes, 'aria-label': label }, content);
+    const button = h('button', { class: 'pk-btn', type: 'button' }, 'Latest');
+    this.latest = h('div', { class: 'pk-tail', hidden: '' }, button);
+    button.addEventListener('click', () => this.set(true));
+    this.watch();
+  }
+
+  /** Show the end after a change of the content, if the window follows it. */
+  follow(): void {
+    this.set(this.following);
+  }
+
+  dispose(): void {
+    for (const cleanup of this.cleanups.splice(0)) cleanup();
+    this.element.remove();
+    this.latest.remove();
+  }
+
+  private set(on: boolean): void {
+    this.following = on;
+    if (on) this.element.scrollTop = this.element.scrollHeight;
+    this.latest.hidden = on || this.below() <= NEAR;
+  }
+
+  /** The height of the content below the visible part, in pixels. */
+  private below(): number {
+    return this.element.scrollHeight - this.element.scrollTop - this.element.clientHeight;
+  }
+
+  /** Stop following when the user scrolls up, selects text or moves the focus into the content. */
+  private watch(): void {
+    this.element.addEventListener('scroll', () => {
+      const near = this.below() <= NEAR;
+      if (near !== this.following) this.set(near);
+    });
+    this.element.addEventListener('focusin', (event) => {
+      if (event.target !== this.element) this.set(false);
+    });
+    const selecting = (): void => {
+      const selection = document.getSelection();
+      if (selection !== null && !selection.isCollapsed && this.element.contains(selection.anchorNode)) this.set(false);
+    };
+    document.addEventListener('selectionchange', selecting);
+    this.cleanups.push(() => document.removeEventListener('selectionchange', selecting));
+  }
+}

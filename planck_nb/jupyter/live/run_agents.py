@@ -1,0 +1,64 @@
+"""The agents that take part in a run: one, or those of the team that it leads."""
+
+from __future__ import annotations
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.events import AgentEvent
+from planck_nb.agent.team_members import team_of
+from planck_nb.base.errors import UsageError
+from planck_nb.base.event_log import EventLog
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import one_line
+
+_NAME_CHARACTERS = 200
+
+
+class RunAgents:
+    """The agents that take part in a run.
+
+    Args:
+        agent: The agent whose run it is.
+        log: The events of the run, of this agent and of those that it makes work.
+    """
+
+    def __init__(self, agent: Agent, log: EventLog[AgentEvent]) -> None:
+        self._agent = agent
+        self._log = log
+
+    def members(self) -> list[JsonObject]:
+        """Describe the team that the agent leads, for the browser; empty if it leads none."""
+        members = self._team()
+        if len(members) < 2:  # noqa: PLR2004 - a team of one looks like a single agent
+            return []
+        return [
+            {
+                "id": member.id,
+                "name": one_line(member.name or member.id, _NAME_CHARACTERS),
+                "type": one_line(member.type, _NAME_CHARACTERS),
+                "role": member.role,
+                "model": one_line(str(member.model), _NAME_CHARACTERS),
+            }
+            for member in members
+        ]
+
+    def find(self, agent_id: str | None) -> Agent:
+        """Return the agent with this id.
+
+        Args:
+            agent_id: The id; None for the agent whose run it is.
+
+        Raises:
+            UsageError: No agent with this id takes part in the run.
+        """
+        if agent_id in {None, self._agent.id}:
+            return self._agent
+        found = next((member for member in self._team() if member.id == agent_id), None)
+        if found is None or all(event.agent_id != agent_id for event in self._log.since(0)):
+            raise UsageError("That agent does not take part in this run, so nothing can be done with it here.")
+        return found
+
+    def _team(self) -> list[Agent]:
+        """The agents of the team, the orchestrator first; none if this agent does not lead it."""
+        team = team_of(self._agent.id) if self._agent.role == "orchestrator" else None
+        others = [] if team is None else [member for member in team if member is not self._agent]
+        return [] if team is None else [self._agent, *others]

@@ -1,0 +1,216 @@
+"""What the agents of a team gave each other to do in a run, what came of it, and what each of them did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from planck_nb.agent.events import AgentEvent, Delegated, Responded
+from planck_nb.ai.messages import Message
+from planck_nb.base.text import encodable, one_line
+from planck_nb.jupyter.formatting import SHOWN_CHARACTERS, bounded
+from planck_nb.jupyter.transcript.blocks import UNNAMED, TranscriptEntry
+
+STEPS = 400
+"""The most tasks and answers that are shown, the first and the last ones."""
+
+STORY_CHARACTERS = 400_000
+"""The most characters of all their texts together."""
+
+_SHORTEST = 500
+_NAME_CHARACTERS = 80
+_DEEPEST = 6
+
+StepKind: TypeAlias = Literal["task", "question", "answer", "no answer", "left out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A text that one agent of a team sent to another.
+
+    Args:
+        kind: What it is. "no answer" gives the reason why there is none; "left out" has the number of steps.
+        sender: The name of the agent that sent it.
+        receiver: The name of the agent that got it.
+        text: The text, bounded.
+        depth: How many tasks this one is a part of.
+        automatic: Whether the sender did not send it itself: it is its final text.
+    """
+
+    kind: StepKind
+    sender: str
+    receiver: str
+    text: str
+    depth: int = 0
+    automatic: bool = False
+
+    @property
+    def label(self) -> str:
+        """Who sent what to whom, in a few words."""
+        if self.kind == "left out":
+            return self.text
+        word = "answer, its final text" if self.kind == "answer" and self.automatic else self.kind
+        return f"{self.sender} → {self.receiver}, {word}"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamAgent:
+    """What one agent of a team did in a run.
+
+    Args:
+        name: Its name.
+        figures: How its last turn ended, its tokens, its cost and its model, as one line.
+        entries: Its messages, notices and decisions in order.
+        warnings: Sentences on what was wrong.
+        error: The sentence with which its last turn failed, None if it did not.
+        stopped: Whether its last turn was stopped.
+    """
+
+    name: str
+    figures: str
+    entries: tuple[TranscriptEntry, ...]
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TeamStory:
+    """A run of a team, apart from what the agent that leads it did.
+
+    Args:
+        steps: What the agents sent each other, a task before what was done for it and the answer to it.
+        agents: The other agents.
+        messages: The messages of all agents in the order in which they were written.
+    """
+
+    steps: tuple[Step, ...]
+    agents: tuple[TeamAgent, ...]
+    messages: tuple[Message, ...]
+
+
+def is_team(events: Iterable[AgentEvent]) -> bool:
+    """Whether these events are of several agents, or of one that gave others tasks."""
+    first: str | None = None
+    for event in events:
+        first = first or event.agent_id
+        if event.agent_id != first or event.type == "delegated":
+            return True
+    return False
+
+
+def names_of(events: Iterable[AgentEvent]) -> Mapping[str, str]:
+    """The names of the agents by id, as far as the events contain them."""
+    names: dict[str, str] = {}
+    for event in events:
+        match event.type:
+            case "agent_started":
+                names[event.agent_id] = event.name
+            case "worker_spawned" | "worker_exit":
+                names[event.worker_id] = event.name
+            case "delegated" | "responded":
+                names[event.target_id] = event.target_name
+            case "queued" if event.sender_id and event.sender_name:
+                names[event.sender_id] = event.sender_name
+            case _:
+                pass
+    return {agent_id: one_line(encodable(name), _NAME_CHARACTERS) for agent_id, name in names.items() if name}
+
+
+def steps_of(events: Sequence[AgentEvent], leader: str, names: Mapping[str, str]) -> tuple[Step, ...]:
+    """Put the tasks and answers of a run in order.
+
+    The order does not depend on which of several agents was faster: tasks are in the order in which their giver gave
+    them, and what was given to others for a task is between the task and its answer.
+
+    Args:
+        events: The events of all agents.
+        leader: The id of the agent that leads.
+        names: The names of the agents by id.
+
+    Returns:
+        The steps, bounded in number and length.
+    """
+    tasks = _Tasks(events)
+    found: list[tuple[int, Delegated, Responded | None]] = []
+    for task in (*tasks.given_by(leader), *tasks.others(names)):
+        found += tasks.steps(task)
+    shown = found
+    if len(found) > STEPS:
+        shown = [*found[: STEPS * 2 // 3], *found[STEPS * 2 // 3 - STEPS :]]
+    characters = min(max(STORY_CHARACTERS // max(len(shown), 1), _SHORTEST), SHOWN_CHARACTERS)
+    steps = [_step(*each, names, characters) for each in shown]
+    if left_out := len(found) - len(shown):
+        steps.insert(STEPS * 2 // 3, Step("left out", "", "", f"{left_out:,} more tasks and answers"))
+    return tuple(steps)
+
+
+class _Tasks:
+    """The tasks of a run, each of which is used once."""
+
+    def __init__(self, events: Sequence[AgentEvent]) -> None:
+        self._given: dict[str, list[tuple[int, Delegated]]] = {}
+        self._answers: dict[str, list[tuple[int, Responded]]] = {}
+        self._used: set[str] = set()
+        for place, event in enumerate(events):
+            if event.type == "delegated":
+                self._given.setdefault(event.agent_id, []).append((place, event))
+            elif event.type == "responded":
+                self._answers.setdefault(event.task_id, []).append((place, event))
+
+    def given_by(self, agent_id: str) -> Iterator[tuple[int, Delegated]]:
+        """The tasks that an agent gave, in order, and that were not used yet."""
+        return (each for each in self._given.get(agent_id, ()) if self._use(each[1]))
+
+    def others(self, names: Mapping[str, str]) -> Iterator[tuple[int, Delegated]]:
+        """The tasks that nobody used, by the name of their giver."""
+        for agent_id in sorted(self._given, key=lambda agent_id: names.get(agent_id, "")):
+            yield from self.given_by(agent_id)
+
+    def steps(self, first: tuple[int, Delegated]) -> Iterator[tuple[int, Delegated, Responded | None]]:
+        """A task, what its worker gave to others for it, and the answers to it, each with the depth; None is the task.
+
+        Not recursive: agents may give tasks to each other as often as they like.
+        """
+        stack: list[tuple[tuple[int, Delegated], Iterator[tuple[int, Delegated]]]] = []
+        yield 0, first[1], None
+        stack.append((first, self._parts(first)))
+        while stack:
+            (_, task), parts = stack[-1]
+            part = next(parts, None)
+            if part is not None:
+                yield len(stack), part[1], None
+                stack.append((part, self._parts(part)))
+                continue
+            stack.pop()
+            for _, answer in self._answers.get(task.task_id, ()):
+                yield len(stack), task, answer
+
+    def _parts(self, given: tuple[int, Delegated]) -> Iterator[tuple[int, Delegated]]:
+        """The tasks that the worker gave to others while it worked on this one."""
+        place, task = given
+        answers = self._answers.get(task.task_id, [])
+        last_place = answers[-1][0] if answers else None
+        last_turn = answers[-1][1].task_turn if answers else None
+        for other in self._given.get(task.target_id, ()):
+            too_late = last_place is not None and other[0] > last_place
+            of_later_turn = last_turn is not None and other[1].turn > last_turn
+            if other[0] > place and not too_late and not of_later_turn and self._use(other[1]):
+                yield other
+
+    def _use(self, task: Delegated) -> bool:
+        if task.task_id in self._used:
+            return False
+        self._used.add(task.task_id)
+        return True
+
+
+def _step(depth: int, task: Delegated, answer: Responded | None, names: Mapping[str, str], characters: int) -> Step:
+    giver, worker = names.get(task.agent_id, UNNAMED), names.get(task.target_id, UNNAMED)
+    depth = min(depth, _DEEPEST)
+    if answer is None:
+        kind: StepKind = "question" if task.kind == "ask" else "task"
+        return Step(kind, giver, worker, bounded(task.text.strip(), characters), depth)
+    kind = "no answer" if answer.error else "answer"
+    return Step(kind, worker, giver, bounded(answer.text.strip(), characters), depth, answer.automatic)
