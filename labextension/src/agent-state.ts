@@ -172,6 +172,8 @@ export interface AgentState {
   readonly model: string;
   readonly status: 'idle' | 'streaming' | 'executing_tools';
   readonly turn: number;
+  /** Turns begun in the events folded here. */
+  readonly turns: number;
   readonly messages: readonly Entry[];
   readonly queue: readonly QueuedPrompt[];
   /** Texts of prompts that were not sent because the agent was stopped, oldest first. */
@@ -251,6 +253,7 @@ export function newAgent(id: string): AgentState {
     model: '',
     status: 'idle',
     turn: -1,
+    turns: 0,
     messages: [],
     queue: [],
     returned: [],
@@ -436,6 +439,7 @@ function turnStarted(agent: AgentState, event: ev.TurnStart): AgentState {
     ...agent,
     status: 'streaming',
     turn: event.index,
+    turns: agent.turns + 1,
     model: event.model,
     error: null,
     writing: false,
@@ -635,11 +639,11 @@ function partWritten(
   return callWritten(agent, part.id, part.name, json, json.length, time);
 }
 
-/** Prompts stand in the cell; only those that steer are shown, and the messages of other agents. */
+/** The first prompt stands in the cell; those that steer or come later are shown, and the messages of other agents. */
 function userMessage(agent: AgentState, event: ev.UserMessage, time: number): AgentState {
   const { content, sender_id, sender_name } = event;
   const closed = closeLast(agent, time);
-  if (agent.steering === 0 && sender_id === null) return closed;
+  if (agent.steering === 0 && sender_id === null && agent.turns < 2) return closed;
   const text = (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
   const steering = Math.max(agent.steering - 1, 0);
   return append({ ...closed, steering }, { kind: 'interjection', sender: sender_name ?? sender_id ?? '', text });

@@ -28,6 +28,7 @@ from planck_nb.agent.message_log import MemoryLog, SessionStore
 from planck_nb.agent.output import output_spec
 from planck_nb.agent.recorder import EventRecorder, EventType
 from planck_nb.agent.run import Run
+from planck_nb.agent.run_group import current_group
 from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import AgentState, Status
 from planck_nb.agent.team_members import STOPPED, find_team
@@ -713,8 +714,10 @@ def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:
 
 
 def emit_for(agent: Agent, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
-    """Publish and store an event of the agent."""
-    agent._recorder.emit(kind, *payload, **named)  # noqa: SLF001 - as above
+    """Publish and store an event of the agent; it is one of the group in whose context this is called, too."""
+    recorder, group = agent._recorder, current_group()  # noqa: SLF001 - as above
+    known = group is None or group.events in recorder.audience
+    recorder.emit_to([] if group is None or known else [group.events], kind, *payload, **named)
 
 
 def participant_of(agent: Agent) -> Participant:

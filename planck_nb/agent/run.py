@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.partial_output import PARTIAL_INTERVAL, PartialOutput
-from planck_nb.agent.run_group import current_group
+from planck_nb.agent.run_group import RunGroup, current_group
 from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.wait_graph import Participant, is_within_turn, waiting_for
 from planck_nb.ai.messages import UserMessage
@@ -86,6 +86,8 @@ class Run(Generic[T]):
         self._followers: list[Callable[[Run[T]], None]] = []
         self.group = current_group()
         """The runs that are caused by one prompt together with this one, None for a run of its own."""
+        self.whole: RunGroup | None = None
+        """The runs that this one stands for, if it is the run of a team."""
         if self.group is not None:
             self.group.add(self)
 

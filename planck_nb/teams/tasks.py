@@ -268,18 +268,20 @@ def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:
     if not task.is_wanted:
         return
     worker = task.worker
-    emit_for(
-        task.giver,
-        ev.Responded,
-        task.id,
-        task.kind,
-        worker.id,
-        worker.name,
-        text,
-        error,
-        automatic,
-        task.turn if task.turn is not None else _turn_of(task),
-    )
+    turn = task.turn if task.turn is not None else _turn_of(task)
+    with within_group(task.group):  # the giver may be idle: its own turn is not what this belongs to
+        emit_for(
+            task.giver,
+            ev.Responded,
+            task.id,
+            task.kind,
+            worker.id,
+            worker.name,
+            text,
+            error,
+            automatic,
+            turn,
+        )
 
 
 def _turn_of(task: Task) -> int | None:

@@ -76,6 +76,7 @@ class TeamRun:
                 loop=first.loop,
             )
             self.run.events = self._group.events
+            self.run.whole = self._group
             self.run.status = "running"
 
     def _prompt(self, content: str | Sequence[UserPart], output: Any = None) -> Run[Any]:  # noqa: ANN401

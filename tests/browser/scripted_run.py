@@ -86,11 +86,16 @@ class ScriptedRun:
         self.add(ev.TurnEnd, message=message, usage=self._total)
         self.log.close()
 
-    def stop(self) -> None:
-        self.stopped.set()
+    def stop(self, agent_id: str | None = None) -> None:
+        self.commands.put_nowait(("stop", agent_id)) if agent_id else self.stopped.set()
 
-    def steer(self, text: str) -> None:
-        self._wait_for_turn(text, steer=True)
+    def steer(self, text: str, agent_id: str | None = None) -> None:
+        if agent_id is None:
+            self._wait_for_turn(text, steer=True)
+        elif self.refusing:
+            raise UsageError(self.refusing)
+        else:
+            self.commands.put_nowait(("steer", text, agent_id))
 
     def queue(self, text: str) -> None:
         self._wait_for_turn(text, steer=False)
@@ -101,11 +106,13 @@ class ScriptedRun:
         self.commands.put_nowait(("steer" if steer else "queue", text))
         self.add(ev.Queued, prompt_id=f"q{self._seq}", text=text, steer=steer)
 
-    def edit_queued(self, prompt_id: str, text: str) -> None:
+    def edit_queued(self, prompt_id: str, text: str, agent_id: str | None = None) -> None:
+        assert agent_id in {None, self.agent_id}
         self.commands.put_nowait(("edit", text))
         self.add(ev.Queued, prompt_id=prompt_id, text=text)
 
-    def remove_queued(self, prompt_id: str) -> None:
+    def remove_queued(self, prompt_id: str, agent_id: str | None = None) -> None:
+        assert agent_id in {None, self.agent_id}
         self.commands.put_nowait(("remove",))
         self.add(ev.Unqueued, prompt_id=prompt_id)
 

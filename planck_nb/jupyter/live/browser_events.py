@@ -106,13 +106,13 @@ OMITTED: Mapping[type[object], frozenset[str]] = {
 """Fields that the browser is not sent, because it has their content already or shows nothing of it."""
 
 
-def browser_event(event: ev.AgentEvent, *, steering: bool = False) -> JsonObject:
+def browser_event(event: ev.AgentEvent, *, shown: bool = False) -> JsonObject:
     """Encode one event for the browser.
 
     Args:
         event: The event.
-        steering: Whether the event is the message of a prompt that steers. Only these and the messages of other agents
-            are shown; prompts are in the cell.
+        shown: Whether the event is the message of a prompt that is not in the cell. Only these and the messages of
+            other agents are shown.
 
     Returns:
         The event as JSON data. Of tool results only the failed ones are included: a call that never ran has no
@@ -121,7 +121,7 @@ def browser_event(event: ev.AgentEvent, *, steering: bool = False) -> JsonObject
     data = _encoded(event) | {"time": round(event.time, 3)}
     if isinstance(event, ev.Message):
         message = event.message
-        if message.type == "user" and (steering or message.sender_id is not None):
+        if message.type == "user" and (shown or message.sender_id is not None):
             data["message"]["content"] = [_encoded(ai.TextPart(message.text))]
         elif message.type == "tool_result":
             data["message"]["content"] = [_encoded(part) for part in message.content if part.is_error]

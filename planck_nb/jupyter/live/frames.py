@@ -39,6 +39,8 @@ class _AgentProgress:
     """The last lines of output, by call."""
     steering: int = 0
     """Prompts that steer whose message is still to come."""
+    turns: int = 0
+    """Turns begun so far."""
 
 
 class FrameEncoder:
@@ -82,7 +84,7 @@ class FrameEncoder:
                     output.pop((event.agent_id, event.id), None)
                     agent.tails.pop(event.id, None)
                     agent.written.pop(event.id, None)
-                encoded.append(browser_event(event, steering=_is_steering_message(event, agent)))
+                encoded.append(browser_event(event, shown=_is_shown_prompt(event, agent)))
         for agent_id, delta in open_deltas.items():
             _complete(delta, self._agents[agent_id])
         encoded += (_encode_output(pieces, self._agents[agent_id]) for (agent_id, _), pieces in output.items())
@@ -93,15 +95,17 @@ def _call_of(delta: Delta) -> str | None:
     return delta.id if isinstance(delta, ev.ToolArgsDelta) else None
 
 
-def _is_steering_message(event: ev.AgentEvent, agent: _AgentProgress) -> bool:
+def _is_shown_prompt(event: ev.AgentEvent, agent: _AgentProgress) -> bool:
+    """Whether this is the message of a prompt that is not in the cell: it steers, or is of a later turn."""
     if isinstance(event, ev.TurnStart):
         agent.steering = 0
+        agent.turns += 1
     elif isinstance(event, ev.Steered):
         agent.steering += 1
     elif isinstance(event, ev.Message) and event.message.type == "user" and agent.steering > 0:
         agent.steering -= 1
         return True
-    return False
+    return isinstance(event, ev.Message) and agent.turns > 1
 
 
 def _complete(delta: _OpenDelta | None, agent: _AgentProgress) -> None:

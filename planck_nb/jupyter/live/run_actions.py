@@ -95,7 +95,7 @@ class RunActions:
 
     def _send(self, agent: Agent, send: Callable[[str], Run], text: str) -> None:
         """Send a text as a part of the run if it is the run of a team, and otherwise as a run of its own."""
-        with within_group(self._run.group):
+        with within_group(self._run.whole or self._run.group):
             run = send(text)
         if run.group is None and agent is self._agent:
             self._on_prompt(run)

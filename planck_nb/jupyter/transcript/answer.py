@@ -169,16 +169,21 @@ def _returned(events: Sequence[AgentEvent]) -> Iterator[str]:
 
 
 def _entries(events: Sequence[AgentEvent], *, prompts: bool, everything: bool = False) -> Iterator[TranscriptEntry]:
-    """The entries in order. Of the user's messages only those that steered the run are included, and its `prompts`.
+    """The entries in order. Of the user's messages only those that came later than the first prompt are included.
+
+    With `prompts` the first one is included, too.
 
     With `everything` all prompts are included, whoever sent them.
     """
-    steered = False
+    steered, turns = False, 0
     for event in events:
         match event.type:
+            case "turn_start":
+                turns += 1
             case "message":
                 from_user = isinstance(event.message, UserMessage)
-                if steered or prompts or everything or not from_user:
+                later = turns > 1 and isinstance(event.message, UserMessage) and event.message.sender_id is None
+                if steered or prompts or everything or later or not from_user:
                     yield event.message
                 steered = steered and not from_user
                 prompts = prompts and from_user

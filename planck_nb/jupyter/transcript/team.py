@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from planck_nb.agent.events import AgentEvent, Delegated, Responded
@@ -134,7 +135,7 @@ def steps_of(events: Sequence[AgentEvent], leader: str, names: Mapping[str, str]
     """
     tasks = _Tasks(events)
     found: list[tuple[int, Delegated, Responded | None]] = []
-    for task in (*tasks.given_by(leader), *tasks.others(names)):
+    for task in chain(tasks.given_by(leader), tasks.others(names)):
         found += tasks.steps(task)
     shown = found
     if len(found) > STEPS:

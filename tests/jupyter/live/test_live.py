@@ -28,19 +28,19 @@ class Recorder:
             raise self.refusal
         self.done.append(action)
 
-    def stop(self) -> None:
+    def stop(self, agent_id: str | None = None) -> None:
         self._note("stop")
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, agent_id: str | None = None) -> None:
         self._note("steer", text)
 
     def queue(self, text: str) -> None:
         self._note("queue", text)
 
-    def edit_queued(self, prompt_id: str, text: str) -> None:
+    def edit_queued(self, prompt_id: str, text: str, agent_id: str | None = None) -> None:
         self._note("edit", prompt_id, text)
 
-    def remove_queued(self, prompt_id: str) -> None:
+    def remove_queued(self, prompt_id: str, agent_id: str | None = None) -> None:
         self._note("remove", prompt_id)
 
     def decide(
