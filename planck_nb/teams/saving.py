@@ -131,7 +131,7 @@ def _files(
         text = json.dumps({**head, "members": rows}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         files = {**prompts, TEAM_FILE: text.encode()}
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"a field of a member is not JSON data ({error}).") from error
+        raise ConfigError(f"a field of a member cannot be written as JSON: {error}.") from error
     if found := find_secret(text, known):
         raise ConfigError(f"it contains {found}; remove that from the names of its members and tools.")
     if max(map(len, files.values())) > MAX_BYTES or sum(map(len, files.values())) > MAX_TOTAL_BYTES:
@@ -157,7 +157,8 @@ def _without_secrets(spec: AgentSpec, known: Mapping[str, str], left_out: list[T
     if spec.base_url and (address := _open_address(spec.base_url)) != spec.base_url:
         row["base_url"] = address
         left_out.append(TemplateProblem(None, member, "base_url", "contained credentials, which were left out"))
-    return {key: value for key, value in row.items() if value not in ("", {})}
+    # Empty grants stay: they grant nothing, while no grants leave the decision to the team.
+    return {key: value for key, value in row.items() if value or key not in {"opts", "description", "system_prompt"}}
 
 
 def _open_address(url: str) -> str:
