@@ -45,6 +45,12 @@ _INPUT = re.compile(
     re.IGNORECASE,
 )
 _PER_TIME = re.compile(r"\b(?:per|/) ?(?:min(?:ute)?|hour|day)\b|\b[TR]P[MD]\b", re.IGNORECASE)
+_BYTES = re.compile(
+    r"\bbytes?\b|\d ?[KMG]i?B\b|request_too_large|\bpayload|(?:request|message) (?:body|entity)|maximum size",
+    re.IGNORECASE,
+)
+_LENGTH = re.compile(r"token|context|prompt|length|\binput\b", re.IGNORECASE)
+_TOO_LARGE = 413
 _SUM = re.compile(rf"{_NUMBER} \+ {_NUMBER} > {_NUMBER}")
 
 
@@ -61,6 +67,17 @@ class Refusal:
     tokens: int | None = None
     limit: int | None = None
     input_tokens: int | None = None
+
+
+def is_about_window(status: int, words: str) -> bool:
+    """Whether a refusal of a request that is too long may be about the model's context window.
+
+    It is not if it is about the bytes of the request, or about what an account may send in a minute.
+    """
+    words = words[:_LOOKED_AT]
+    if _PER_TIME.search(words) is not None or (_BYTES.search(words) is not None and "token" not in words.lower()):
+        return False
+    return status != _TOO_LARGE or _LENGTH.search(words) is not None
 
 
 def read_refusal(words: str) -> Refusal:

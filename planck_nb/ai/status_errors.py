@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
-from planck_nb.ai.context_windows import read_refusal
+from planck_nb.ai.context_windows import Refusal, is_about_window, read_refusal
 from planck_nb.ai.models import Model
 from planck_nb.ai.providers import base_url_of, key_variables_of
 from planck_nb.ai.rate_limit_headers import exhausted_until, retry_after
@@ -118,7 +118,8 @@ def status_error(
         request_id=headers.get("request-id") or headers.get("x-request-id"),
     )
     if isinstance(error, ContextOverflowError):
-        refusal = read_refusal(words)
+        error.about_window = is_about_window(status, f"{kind} {words}")
+        refusal = read_refusal(words) if error.about_window else Refusal()
         error.tokens, error.input_tokens, error.limit = refusal.tokens, refusal.input_tokens, refusal.limit
     return error
 

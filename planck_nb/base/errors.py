@@ -160,12 +160,14 @@ class ContextOverflowError(BadRequestError):
     """The conversation is longer than the model's context window.
 
     `tokens` is the size of the request, `input_tokens` what it has without the reply that may be written, and `limit`
-    the size that it may have; None where the server named none.
+    the size that it may have; None where the server named none. `about_window` is False if the refusal is about the
+    bytes of the request, or about what an account may send in a minute: neither is a limit of the model.
     """
 
     tokens: int | None = None
     input_tokens: int | None = None
     limit: int | None = None
+    about_window: bool = True
 
 
 class PromptTooLongError(ContextOverflowError):

@@ -9,6 +9,11 @@ create macro store.seconds(first, last) as case when last < first then 0 else ep
 create macro store.tokens(n) as case when n between 0 and 1000000000 then n end;
 create macro store.dollars(amount) as case when amount between 0 and 1000000000 then amount end;
 
+-- Only a reply that was ended early has an estimate in its usage, so that the data of most replies is not looked at.
+create macro store.estimated(stop_reason, data) as
+    case when stop_reason in ('aborted', 'error', 'length')
+        then coalesce(try_cast(data->>'$.estimated' as boolean), false) else false end;
+
 create view store.visible_events as
 select * from store.all_events e
 where not exists (
@@ -23,7 +28,8 @@ select
     store.tokens(thinking_tokens) as thinking_tokens, store.dollars(cost_usd) as cost_usd, text,
     data->'$.content' as content,
     data->>'$.error' as error,
-    data->>'$.sender_id' as sender_id, data->>'$.sender_name' as sender_name, data->>'$.purpose' as purpose
+    data->>'$.sender_id' as sender_id, data->>'$.sender_name' as sender_name, data->>'$.purpose' as purpose,
+    role = 'assistant' and store.estimated(stop_reason, data) as estimated
 from store.all_messages m
 where not exists (
     select 1 from store.hidden h where h.session_id = m.session_id and m.id >= h.first_id and m.id < h.end_id
@@ -72,6 +78,40 @@ calls as (
     from parts
     where part->>'$.type' = 'tool_call'
 ),
+steps as materialized (
+    select s.*, c.message_id
+    from (
+        select session_id, session_name, agent_id, turn, id, ts, type, data->>'$.id' as call_id
+        from store.visible_events
+        where type in ('tool_start', 'tool_end')
+    ) s
+    asof left join calls c
+        on c.session_id = s.session_id and c.agent_id = s.agent_id and c.call_id = s.call_id and c.message_id < s.id
+),
+-- What the model's server ran was shown while the reply arrived, so its events come before the reply, which has no part
+-- of the type tool_call for it.
+begun as materialized (
+    select * exclude (message_id) from steps where type = 'tool_start' and message_id is null
+),
+replies as (
+    select b.session_id, b.id, min(m.id) as message_id
+    from begun b
+    join messages m on m.session_id = b.session_id and m.agent_id = b.agent_id and m.turn = b.turn and m.id > b.id
+    where m.role = 'assistant'
+    group by all
+),
+server_calls as (
+    select
+        b.session_id, b.session_name, b.agent_id, b.turn, r.message_id, b.call_id, e.data->>'$.name' as name,
+        e.data->'$.args' as args, ended.data->>'$.result' as result,
+        try_cast(ended.data->>'$.error' as boolean) as is_error, b.ts, store.seconds(b.ts, ended.ts) as duration_s
+    from begun b
+    join store.visible_events e on e.session_id = b.session_id and e.id = b.id
+    left join replies r on r.session_id = b.session_id and r.id = b.id
+    asof left join (select * exclude (message_id) from steps where type = 'tool_end' and message_id is null) s
+        on s.session_id = b.session_id and s.agent_id = b.agent_id and s.call_id = b.call_id and s.id > b.id
+    left join store.visible_events ended on ended.session_id = s.session_id and ended.id = s.id
+),
 results as (
     select c.session_id, c.agent_id, c.message_id, c.call_id, r.result, r.is_error
     from (
@@ -86,24 +126,22 @@ results as (
 ),
 runs as (
     select
-        c.session_id, c.agent_id, c.message_id, c.call_id,
-        store.seconds(
-            min(e.ts) filter (e.type = 'tool_start'), max(e.ts) filter (e.type = 'tool_end')
-        ) as duration_s
-    from (
-        select session_id, agent_id, id, ts, type, data->>'$.id' as call_id
-        from store.visible_events
-        where type in ('tool_start', 'tool_end')
-    ) e
-    asof join calls c
-        on c.session_id = e.session_id and c.agent_id = e.agent_id and c.call_id = e.call_id and c.message_id < e.id
+        session_id, agent_id, message_id, call_id,
+        store.seconds(min(ts) filter (type = 'tool_start'), max(ts) filter (type = 'tool_end')) as duration_s
+    from steps
+    where message_id is not null
     group by all
 )
 select
-    session_id, session_name, agent_id, turn, message_id, call_id, name, args, result, is_error, ts, duration_s
+    session_id, session_name, agent_id, turn, message_id, call_id, name, args, result, is_error, ts, duration_s,
+    false as on_server
 from calls
 left join results using (session_id, agent_id, message_id, call_id)
-left join runs using (session_id, agent_id, message_id, call_id);
+left join runs using (session_id, agent_id, message_id, call_id)
+union all
+select
+    session_id, session_name, agent_id, turn, message_id, call_id, name, args, result, is_error, ts, duration_s, true
+from server_calls;
 
 -- A decision belongs to the request just before it; a decision by a rule has no request.
 create view approvals as
@@ -156,7 +194,8 @@ select
     sum(store.tokens(cache_read_tokens))::bigint as cache_read_tokens,
     sum(store.tokens(cache_write_tokens))::bigint as cache_write_tokens,
     sum(store.tokens(thinking_tokens))::bigint as thinking_tokens,
-    sum(store.dollars(cost_usd)) as cost_usd
+    sum(store.dollars(cost_usd)) as cost_usd,
+    bool_or(store.estimated(stop_reason, data)) as estimated
 from store.all_messages join store.sessions using (session_id, session_name)
 where role = 'assistant' and id > copied
 group by all;

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -14,7 +15,15 @@ from support.stored import START, converse, reply
 
 import planck_nb.sessions
 from planck_nb.agent import events
-from planck_nb.ai.messages import AssistantMessage, ToolCallPart, ToolResultMessage, ToolResultPart
+from planck_nb.ai.messages import (
+    AssistantMessage,
+    TextPart,
+    ToolCallPart,
+    ToolResultMessage,
+    ToolResultPart,
+    Usage,
+    UserMessage,
+)
 from planck_nb.base.errors import QueryError
 from planck_nb.sessions import VIEWS, Query, Session, find_session, queries, query, query_async
 
@@ -375,3 +384,52 @@ def test_the_readme_lists_every_column(tmp_path: Path) -> None:
     for view, columns in documented.items():
         described = query(tmp_path, f"describe {view}")
         assert columns == list(zip(described.column_name, described.column_type, strict=True)), view
+
+
+async def test_calls_that_the_server_ran_are_tool_calls_too(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        log = session.log("a")
+
+        def run(sequence: int, call: str, name: str, query: str, result: str | None) -> None:
+            log.record(events.ToolStart("a", session.id, 0, sequence, 10.0 + sequence, call, name, {"q": query}))
+            if result is not None:
+                at = 12.0 + sequence
+                log.record(events.ToolEnd("a", session.id, 0, sequence, at, call, name, result, result == "failed"))
+
+        own = await log.append(AssistantMessage((ToolCallPart("1", "add", {}),), "tool_use"), turn=0, time=9)
+        run(0, "1", "add", "own", "42")
+        await log.append(ToolResultMessage((ToolResultPart("1", "add", "42"),)), turn=0, time=13)
+        run(1, "server_1", "web_search", "cats", "ten cats")
+        run(2, "server_2", "web_search", "dogs", "failed")
+        first = await log.append(AssistantMessage((TextPart("Cats."),)), turn=0, time=20)
+        run(3, "server_1", "code_execution", "1 + 1", None)
+        second = await log.append(AssistantMessage((TextPart("Two."),)), turn=0, time=21)
+        rows = query(tmp_path, "from tool_calls order by ts")
+        assert rows.columns[-1] == "on_server"
+        found = query(
+            tmp_path,
+            "select message_id, call_id, name, args->>'$.q' as q, result, is_error, duration_s, on_server "
+            "from tool_calls order by ts",
+        )
+        assert found.astype(object).where(found.notna(), None).to_numpy().tolist() == [
+            [own, "1", "add", None, "42", False, 2.0, False],
+            [first, "server_1", "web_search", "cats", "ten cats", False, 2.0, True],
+            [first, "server_2", "web_search", "dogs", "failed", True, 2.0, True],
+            [second, "server_1", "code_execution", "1 + 1", None, None, None, True],
+        ]
+        assert query(tmp_path, "select tool_calls from turns").tool_calls.tolist() == [4]
+
+
+async def test_what_a_stopped_reply_took_is_marked_as_estimated(tmp_path: Path) -> None:
+    complete = AssistantMessage((TextPart("Yes."),), usage=Usage(5, 5), cost=0.1, provider="demo", model="one")
+    stopped = replace(complete, stop_reason="aborted", estimated=True)
+    with Session.create(tmp_path) as session:
+        for number, message in enumerate(
+            (complete, replace(stopped, estimated=None), stopped, replace(complete, model="two"))
+        ):
+            await session.append("a", message, turn=number)
+        await session.append("a", UserMessage("hi"), turn=5)
+        found = query(tmp_path, "select estimated from messages order by id").estimated
+        assert found.tolist() == [False, False, True, False, False]
+        found = query(tmp_path, "select model, estimated, cost_usd from usage order by model")
+        assert found.to_numpy().tolist() == [["demo:one", True, pytest.approx(0.3)], ["demo:two", False, 0.1]]

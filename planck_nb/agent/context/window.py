@@ -308,8 +308,8 @@ class ContextWindow:
             ratio = read / max(1, setting + size(self.messages()))
             self._refused_scale = min(MOST_SCALE, max(self._refused_scale, ratio))
             self._learned_from = usage.model
-        # Without a limit the refusal may be about bytes or tokens per minute, which says nothing about a known window.
-        if error.limit is not None or usage.model.context_window is None:
+        # Without a limit it says little about a window that is known.
+        if error.about_window and (error.limit is not None or usage.model.context_window is None):
             usage.client.refused(usage.model, error.limit or max(1, usage.tokens - 1))
         return error.limit
 

@@ -70,10 +70,28 @@ async def test_a_refusal_without_the_window_leaves_a_known_window_as_it_is(statu
 
 
 async def test_an_unknown_window_is_learned_from_a_refusal_without_sizes() -> None:
-    agent = await talked(Server(15_000, 413, BYTES))
+    agent = await talked(Server(15_000, 400, {"message": "The prompt is too long.", "code": "context_length_exceeded"}))
     agent.model = replace(CHAT, context_window=None)
     await agent.prompt("go")
     assert agent._runner.window.usage().window is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (413, BYTES),
+        (413, {"message": "Request body of 20123 bytes exceeds the limit of 15000 bytes"}),
+        (413, {"message": "Request too large for m on tokens per minute (TPM): Limit 6000, Requested 8123"}),
+        (429, {"message": "Request too large for m: 45000 tokens per min exceeds the limit of 300", "type": "tokens"}),
+    ],
+)
+async def test_an_unknown_window_is_not_learned_from_bytes_or_minutes(status: int, error: dict[str, Any]) -> None:
+    server = Server(15_000, status, error)
+    agent = await talked(server)
+    agent.model = replace(CHAT, context_window=None)
+    assert (await agent.prompt("go")).text == "Hello"
+    assert server.sizes[0] > 15_000 >= server.sizes[-1]
+    assert agent._runner.window.usage().window is None
 
 
 async def test_another_model_is_sent_the_whole_conversation_and_nothing_is_multiplied() -> None:
