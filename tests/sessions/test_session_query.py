@@ -429,7 +429,7 @@ async def test_what_a_stopped_reply_took_is_marked_as_estimated(tmp_path: Path) 
         ):
             await session.append("a", message, turn=number)
         await session.append("a", UserMessage("hi"), turn=5)
-        found = query(tmp_path, "select estimated from messages order by id").estimated
-        assert found.tolist() == [False, False, True, False, False]
+        rows = query(tmp_path, "select estimated from messages order by id")
+        assert rows.estimated.tolist() == [False, False, True, False, False]
         found = query(tmp_path, "select model, estimated, cost_usd from usage order by model")
         assert found.to_numpy().tolist() == [["demo:one", True, pytest.approx(0.3)], ["demo:two", False, 0.1]]
