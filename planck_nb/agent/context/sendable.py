@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planck_nb.agent.calling.image_check import checked, placeholder, unreadable_by
+from planck_nb.agent.context.senders import with_sender
 from planck_nb.ai.dialects.request_checks import watches
 from planck_nb.ai.messages import (
     ImagePart,
     Message,
-    Purpose,
     TextPart,
     ToolResultMessage,
     ToolResultPart,
@@ -98,17 +98,6 @@ class SendableHistory:
             self._noted.add(sentence)
             self.notes.append(sentence)
         return placeholder(part, problem)
-
-
-def with_sender(parts: Sequence[UserPart], name: str, purpose: Purpose | None) -> list[UserPart]:
-    """The content of a message of another agent, marked as such: a model must not read it as the user's words.
-
-    Ids are left out, so that a recorded conversation is the same in each run.
-    """
-    header = f"{(purpose or 'message').capitalize()} from {name}:"
-    if parts and isinstance(parts[0], TextPart):
-        return [TextPart(f"{header} {parts[0].text}"), *parts[1:]]
-    return [TextPart(header), *parts]
 
 
 def _latest_reply(messages: Sequence[Message]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from planck_nb.agent.charges import charged
+from planck_nb.agent.context.senders import with_sender
 from planck_nb.agent.context.tokens import estimate_request, estimate_text
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message, Part, Usage, UserMessage
@@ -136,6 +137,8 @@ def render(message: Message) -> str:
     """The message as text for the summarising model: labelled by role, without thinking, long outputs shortened."""
     if message.type == "tool_result":
         return "\n\n".join(_rendered(message.content))
+    if message.type == "user" and message.sender_name is not None:
+        return "\n\n".join(_rendered(with_sender(message.content, message.sender_name, message.purpose)))
     label = {"user": "User", "assistant": "Assistant", "summary": "Summary"}[message.type]
     text = "\n\n".join(_rendered(part for part in message.content if part.type != "tool_call"))
     calls = _rendered(part for part in message.content if part.type == "tool_call")
