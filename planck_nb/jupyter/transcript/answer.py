@@ -14,7 +14,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import count
 from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Notice, TranscriptEntry
-from planck_nb.jupyter.transcript.team import TeamAgent, TeamStory, is_team, names_of, steps_of
+from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_team, names_of, steps_of
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of
 
 OUTCOMES: Mapping[Shortcoming, Outcome] = {

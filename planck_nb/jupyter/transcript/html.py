@@ -14,7 +14,7 @@ from planck_nb.base import markdown
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import bounded, bounded_text
 from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall, blocks
-from planck_nb.jupyter.transcript.team import Step, TeamAgent, TeamStory
+from planck_nb.jupyter.transcript.team_story import StoryStep, TeamAgent, TeamStory
 
 IMAGE_CHARACTERS = 2_000_000
 """The largest image that is saved in the notebook, in characters of base64."""
@@ -92,7 +92,7 @@ def story(team: TeamStory, leader: str) -> Iterator[str]:
     yield f'<p style="margin:12px 0 4px 0;font-size:12px;text-align:left"><b>{escape(encodable(leader))}</b></p>'
 
 
-def _step(step: Step) -> str:
+def _step(step: StoryStep) -> str:
     """A task or an answer: a line, which opens if the text is longer."""
     indent = f"margin:0 0 0 {16 * step.depth}px"
     if step.kind == "left out":

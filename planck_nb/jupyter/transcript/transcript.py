@@ -25,7 +25,7 @@ from planck_nb.jupyter.transcript.blocks import (
     TranscriptEntry,
     blocks,
 )
-from planck_nb.jupyter.transcript.team import Step, TeamStory
+from planck_nb.jupyter.transcript.team_story import StoryStep, TeamStory
 
 LARGE = 20_000
 """Characters from which on a transcript takes longer to render than the event loop should be blocked."""
@@ -193,7 +193,7 @@ def _markdown_story(story: TeamStory, leader: str) -> Iterator[str]:
     yield f"**{markdown.to_markdown(one_line(encodable(leader)))}**"
 
 
-def _plain_step(step: Step) -> str:
+def _plain_step(step: StoryStep) -> str:
     if step.kind == "left out":
         return f"[{step.label}]"
     return f"{'  ' * step.depth}[{step.label}: {one_line(step.text, 500)}]"

@@ -12,7 +12,7 @@ from support.payloads import payloads
 from planck_nb.agent import events as ev
 from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, UserMessage
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of
-from planck_nb.jupyter.transcript.team import STEPS, steps_of
+from planck_nb.jupyter.transcript.team_story import STEPS, steps_of
 from planck_nb.jupyter.transcript.transcript import Transcript
 
 STORY = """[lead → builder, task: Clean the March export. Both date formats.]

@@ -27,7 +27,7 @@ StepKind: TypeAlias = Literal["task", "question", "answer", "no answer", "left o
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StoryStep:
     """A text that one agent of a team sent to another.
 
     Args:
@@ -86,7 +86,7 @@ class TeamStory:
         messages: The messages of all agents in the order in which they were written.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
     agents: tuple[TeamAgent, ...]
     messages: tuple[Message, ...]
 
@@ -119,7 +119,7 @@ def names_of(events: Iterable[AgentEvent]) -> Mapping[str, str]:
     return {agent_id: one_line(encodable(name), _NAME_CHARACTERS) for agent_id, name in names.items() if name}
 
 
-def steps_of(events: Sequence[AgentEvent], leader: str, names: Mapping[str, str]) -> tuple[Step, ...]:
+def steps_of(events: Sequence[AgentEvent], leader: str, names: Mapping[str, str]) -> tuple[StoryStep, ...]:
     """Put the tasks and answers of a run in order.
 
     The order does not depend on which of several agents was faster: tasks are in the order in which their giver gave
@@ -143,7 +143,7 @@ def steps_of(events: Sequence[AgentEvent], leader: str, names: Mapping[str, str]
     characters = min(max(STORY_CHARACTERS // max(len(shown), 1), _SHORTEST), SHOWN_CHARACTERS)
     steps = [_step(*each, names, characters) for each in shown]
     if left_out := len(found) - len(shown):
-        steps.insert(STEPS * 2 // 3, Step("left out", "", "", f"{left_out:,} more tasks and answers"))
+        steps.insert(STEPS * 2 // 3, StoryStep("left out", "", "", f"{left_out:,} more tasks and answers"))
     return tuple(steps)
 
 
@@ -207,11 +207,13 @@ class _Tasks:
         return True
 
 
-def _step(depth: int, task: Delegated, answer: Responded | None, names: Mapping[str, str], characters: int) -> Step:
+def _step(
+    depth: int, task: Delegated, answer: Responded | None, names: Mapping[str, str], characters: int
+) -> StoryStep:
     giver, worker = names.get(task.agent_id, UNNAMED), names.get(task.target_id, UNNAMED)
     depth = min(depth, _DEEPEST)
     if answer is None:
         kind: StepKind = "question" if task.kind == "ask" else "task"
-        return Step(kind, giver, worker, bounded(task.text.strip(), characters), depth)
+        return StoryStep(kind, giver, worker, bounded(task.text.strip(), characters), depth)
     kind = "no answer" if answer.error else "answer"
-    return Step(kind, worker, giver, bounded(answer.text.strip(), characters), depth, answer.automatic)
+    return StoryStep(kind, worker, giver, bounded(answer.text.strip(), characters), depth, answer.automatic)
