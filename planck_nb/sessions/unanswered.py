@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast, get_args
 
 import duckdb
 
-from planck_nb.ai.messages import TextPart, UserMessage, UserPart, decode_message
+from planck_nb.ai.messages import Purpose, TextPart, UserMessage, UserPart, decode_message
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.queries import query_into
 from planck_nb.sessions.session import Session
@@ -64,6 +64,9 @@ class UnansweredPrompt:
         time: When it was sent, in seconds since the epoch.
         complete: Whether pictures and files were stored with it, which version 0.1.0 did not do.
         join: Whether it would have been answered together with others that waited.
+        sender_id: The id of the agent that sent it, None if a person or a program did.
+        sender_name: The name of that agent.
+        purpose: What that agent sent it for.
     """
 
     agent_id: str
@@ -74,11 +77,21 @@ class UnansweredPrompt:
     time: float
     complete: bool
     join: bool = False
+    sender_id: str | None = None
+    sender_name: str | None = None
+    purpose: Purpose | None = None
 
     @property
     def text(self) -> str:
         """All text parts, joined."""
         return "".join(part.text for part in self.content if part.type == "text")
+
+    @property
+    def message(self) -> UserMessage:
+        """The prompt as a message with its sender, to send it again."""
+        return UserMessage(
+            self.content, sender_id=self.sender_id, sender_name=self.sender_name, purpose=self.purpose
+        )
 
 
 async def read_unanswered(session: Session) -> tuple[UnansweredPrompt, ...]:
@@ -163,7 +176,20 @@ def _prompt(agent_id: str, prompt_id: str, data: JsonObject, time: float) -> Una
     schema = output if isinstance(output, dict) else None
     steer = data.get("steer") is True
     join = steer or data.get("join") is True
-    return UnansweredPrompt(agent_id, prompt_id, content, steer, schema, time, complete, join)
+    sender_id, sender_name, purpose = (data.get(key) for key in ("sender_id", "sender_name", "purpose"))
+    return UnansweredPrompt(
+        agent_id,
+        prompt_id,
+        content,
+        steer,
+        schema,
+        time,
+        complete,
+        join,
+        sender_id if isinstance(sender_id, str) else None,
+        sender_name if isinstance(sender_name, str) else None,
+        cast("Purpose", purpose) if purpose in get_args(Purpose) else None,
+    )
 
 
 def _fetched(result: duckdb.DuckDBPyRelation) -> Sequence[tuple[Any, ...]]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from planck_nb.agent.agent import forget_queued, send_again
 from planck_nb.agent.run import Run
-from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import AgentError
 from planck_nb.base.text import one_line
 from planck_nb.sessions import UnansweredPrompt
@@ -52,7 +51,7 @@ class UnansweredPrompts:
         runs: dict[str, Run[Any]] = {}
         for agent_id in dict.fromkeys(prompt.agent_id for prompt in chosen):
             prompts = [prompt for prompt in chosen if prompt.agent_id == agent_id]
-            again = [(prompt.id, UserMessage(prompt.content), prompt.output, prompt.join) for prompt in prompts]
+            again = [(prompt.id, prompt.message, prompt.output, prompt.join) for prompt in prompts]
             runs |= {run.id: run for run in send_again(self._registry.by_id(agent_id), again)}
             for prompt in prompts:
                 del self._prompts[prompt.id]
