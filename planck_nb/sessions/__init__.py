@@ -15,6 +15,7 @@ from planck_nb.sessions.export import ExportFormat, export_session, import_sessi
 from planck_nb.sessions.last_use import last_used_first
 from planck_nb.sessions.lock import open_in
 from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
+from planck_nb.sessions.open_tasks import OpenTaskRecord, read_open_tasks
 from planck_nb.sessions.paging import Page, Row
 from planck_nb.sessions.queries import VIEWS, Query, query, query_async, query_into
 from planck_nb.sessions.reader import SessionReader
@@ -30,6 +31,7 @@ __all__ = [
     "Branch",
     "Damage",
     "ExportFormat",
+    "OpenTaskRecord",
     "Page",
     "Query",
     "Row",
@@ -55,6 +57,7 @@ __all__ = [
     "query_into",
     "read_damage",
     "read_members",
+    "read_open_tasks",
     "read_unanswered",
     "search",
     "search_async",

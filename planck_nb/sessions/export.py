@@ -25,7 +25,8 @@ from planck_nb.sessions.directory import (
     numbered_name,
     unused_name,
 )
-from planck_nb.sessions.export_documents import WRITERS
+from planck_nb.sessions.export_documents import WRITERS, ExportContent
+from planck_nb.sessions.export_tasks import task_lines, team_names
 from planck_nb.sessions.import_notice import import_notice
 from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.paging import rows_of
@@ -66,7 +67,8 @@ def export_session(session: SessionInfo, form: ExportFormat) -> str:
     if form == "jsonl":
         header = codec.Header(session.id, session.name, session.created, parent=session.parent, copied=session.copied)
         return b"".join([codec.encode_header(header), *map(codec.encode_record, records)]).decode()
-    return WRITERS[form](session, rows_of(records))
+    names = team_names(records)
+    return WRITERS[form](ExportContent(session, rows_of(records), names, task_lines(records, names)))
 
 
 def import_session(directory: Path, file: Path, *, name: str | None = None) -> SessionInfo:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from functools import cached_property
 from html import escape
 
 from planck_nb.ai.messages import FilePart, ImagePart, Message, Part, VideoPart
@@ -30,8 +31,40 @@ _NOTHING_LOADED = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
     "style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'\">"
 )
+_TASKS = "Tasks between agents"
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+@dataclass(frozen=True)
+class ExportContent:
+    """What a document shows of a session.
+
+    Args:
+        session: The session.
+        rows: Its messages.
+        names: The names of agents by their ids; other agents are shown by their ids.
+        tasks: A line of plain text for each task that an agent gave to another one.
+    """
+
+    session: SessionInfo
+    rows: Sequence[Row]
+    names: Mapping[str, str]
+    tasks: Sequence[str] = ()
+
+    def speaker(self, row: Row) -> str:
+        """A heading for a message: who wrote it and, if there are several agents, in whose conversation it is."""
+        who = _author(row.message)
+        return f"{who} · {self.names.get(row.agent_id, row.agent_id)}" if self._has_several_agents else who
+
+    @cached_property
+    def _has_several_agents(self) -> bool:
+        return len({row.agent_id for row in self.rows}) > 1
+
+    @property
+    def about(self) -> str:
+        """A sentence about the session."""
+        return f"Session {self.session.id}, begun {self.session.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +112,31 @@ def _part_blocks(part: Part) -> Iterator[_ExportBlock]:
             yield _ExportBlock("media", part.url or part.name, media=part)
 
 
-def _speaker(row: Row, *, several: bool) -> str:
-    message = row.message
-    if message.type == "assistant":
-        who = ":".join(filter(None, (message.provider, message.model))) or "Model"
-    else:
-        who = {"user": "User", "tool_result": "Tools", "summary": "Summary"}[message.type]
-    return f"{who} · {row.agent_id}" if several else who
+def _author(message: Message) -> str:
+    match message.type:
+        case "assistant":
+            return ":".join(filter(None, (message.provider, message.model))) or "Model"
+        case "user" if message.sender_id is not None:
+            return f"{(message.purpose or 'message').capitalize()} from {message.sender_name or message.sender_id}"
+        case "user":
+            return "User"
+        case "tool_result":
+            return "Tools"
+        case "summary":
+            return "Summary"
 
 
-def _several(rows: Iterable[Row]) -> bool:
-    return len({row.agent_id for row in rows}) > 1
+def _markdown(content: ExportContent) -> str:
+    parts = [f"# {markdown.inline(content.session.name)}", content.about]
+    for row in content.rows:
+        parts += [f"## {markdown.inline(content.speaker(row))}", *map(_markdown_block, _blocks(row.message))]
+    return "\n\n".join([*parts, *_markdown_tasks(content)]) + "\n"
 
 
-def _about(session: SessionInfo) -> str:
-    return f"Session {session.id}, begun {session.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
-
-
-def _markdown(session: SessionInfo, rows: list[Row]) -> str:
-    several = _several(rows)
-    parts = [f"# {markdown.inline(session.name)}", _about(session)]
-    for row in rows:
-        parts += [f"## {markdown.inline(_speaker(row, several=several))}", *map(_markdown_block, _blocks(row.message))]
-    return "\n\n".join(parts) + "\n"
+def _markdown_tasks(content: ExportContent) -> list[str]:
+    """The tasks that agents gave each other, as a section; nothing if there are none."""
+    items = "\n".join(f"- {markdown.inline(task)}" for task in content.tasks)
+    return [f"## {_TASKS}", items] if items else []
 
 
 def _markdown_block(block: _ExportBlock) -> str:
@@ -116,17 +151,19 @@ def _markdown_block(block: _ExportBlock) -> str:
     return f"**{markdown.inline(block.label)}**\n\n{fence}{language}\n{block.text}\n{fence}"
 
 
-def _html(session: SessionInfo, rows: list[Row]) -> str:
-    several = _several(rows)
+def _html(content: ExportContent) -> str:
     articles = []
-    for row in rows:
-        content = "".join(map(_html_block, _blocks(row.message)))
-        title = escape(_speaker(row, several=several))
-        articles.append(f'<article class="{row.message.type}"><h2>{title}</h2>{content}</article>\n')
-    name = escape(session.name)
+    for row in content.rows:
+        blocks = "".join(map(_html_block, _blocks(row.message)))
+        title = escape(content.speaker(row))
+        articles.append(f'<article class="{row.message.type}"><h2>{title}</h2>{blocks}</article>\n')
+    if content.tasks:
+        items = "".join(f"<li>{escape(task)}</li>" for task in content.tasks)
+        articles.append(f'<section class="delegations"><h2>{_TASKS}</h2><ul>{items}</ul></section>\n')
+    name = escape(content.session.name)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{_NOTHING_LOADED}'
-        f"<title>{name}</title><style>{_STYLE}</style></head>\n<body><h1>{name}</h1><p>{escape(_about(session))}</p>\n{''.join(articles)}</body></html>\n"
+        f"<title>{name}</title><style>{_STYLE}</style></head>\n<body><h1>{name}</h1><p>{escape(content.about)}</p>\n{''.join(articles)}</body></html>\n"
     )
 
 
@@ -137,21 +174,20 @@ def _html_block(block: _ExportBlock) -> str:
     return f'<div class="{block.kind}">{label}<pre>{escape(block.text)}</pre></div>'
 
 
-def _notebook(session: SessionInfo, rows: list[Row]) -> str:
+def _notebook(content: ExportContent) -> str:
     """Make a notebook with a cell for each prompt, whose output is the conversation that followed.
 
     Code cells contain prompts of the user and nothing that a model wrote. Outputs have HTML, which notebooks and
     converters prefer, because renderers of Markdown differ.
     """
-    several = _several(rows)
-    prompted = next((row.agent_id for row in rows if _is_prompt(row)), None)
+    prompted = next((row.agent_id for row in content.rows if _is_prompt(row)), None)
     cells = [
-        _cell("markdown", f"# {markdown.inline(session.name)}\n\n{_about(session)}"),
+        _cell("markdown", f"# {markdown.inline(content.session.name)}\n\n{content.about}"),
         _cell("code", "%load_ext planck_nb", outputs=[]),
     ]
     answer: list[_OutputEntry] = []
     answers = [answer]
-    for row in rows:
+    for row in content.rows:
         blocks = list(_blocks(row.message))
         if row.agent_id == prompted and _is_prompt(row):
             answer = []
@@ -159,9 +195,11 @@ def _notebook(session: SessionInfo, rows: list[Row]) -> str:
             texts = [block.text if block.kind == "text" else _markdown_block(block) for block in blocks]
             cells.append(_cell("code", "\n\n".join(["%%planck", *texts]).replace("\n\n", "\n", 1), outputs=[]))
         else:
-            answer.append(_OutputEntry(_speaker(row, several=several), blocks))
+            answer.append(_OutputEntry(content.speaker(row), blocks))
     for cell, entries in zip(cells[1:], answers, strict=True):
         cell["outputs"] = [_output(entries)] if entries else []
+    if content.tasks:
+        cells.append(_cell("markdown", "\n\n".join(_markdown_tasks(content))))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -219,7 +257,7 @@ def _cell(kind: str, source: str, *, outputs: list[JsonObject] | None = None) ->
     return cell if outputs is None else {**cell, "execution_count": None, "outputs": outputs}
 
 
-WRITERS: Mapping[str, Callable[[SessionInfo, list[Row]], str]] = {
+WRITERS: Mapping[str, Callable[[ExportContent], str]] = {
     "markdown": _markdown,
     "html": _html,
     "ipynb": _notebook,

@@ -89,9 +89,7 @@ class UnansweredPrompt:
     @property
     def message(self) -> UserMessage:
         """The prompt as a message with its sender, to send it again."""
-        return UserMessage(
-            self.content, sender_id=self.sender_id, sender_name=self.sender_name, purpose=self.purpose
-        )
+        return UserMessage(self.content, sender_id=self.sender_id, sender_name=self.sender_name, purpose=self.purpose)
 
 
 async def read_unanswered(session: Session) -> tuple[UnansweredPrompt, ...]:

@@ -247,8 +247,8 @@ select
 from agents join lives using (session_id, agent_id) left join spent using (session_id, agent_id)
 where team_id is not null;
 
--- A response names the turn of its task. That of a task without one is found by the prompt: an agent takes up those of
--- one sender in the order in which they were sent.
+-- The last response names the turn of its task. That of a task without one is found by the prompt: an agent takes up the
+-- prompts of one sender in the order in which they were sent, so the first of several equal ones is for the first task.
 create view delegations as
 with steps as (
     select session_id, session_name, agent_id, id, ts, type, data, data->>'$.task_id' as task_id
@@ -261,18 +261,18 @@ pairs as (
         min(id) filter (type = 'delegated') as id,
         arg_min(ts, id) filter (type = 'delegated') as asked_at,
         arg_min(data, id) filter (type = 'delegated') as asked,
-        arg_min(ts, id) filter (type = 'responded') as answered_at,
-        arg_min(data, id) filter (type = 'responded') as answer
+        arg_max(ts, id) filter (type = 'responded') as answered_at,
+        arg_max(data, id) filter (type = 'responded') as answer,
+        string_agg(data->>'$.text', chr(10) || chr(10) order by id) filter (type = 'responded') as response
     from steps
     where task_id is not null
     group by all
 ),
 tasks as (
     select
-        session_id, session_name, id, task_id, from_agent_id, asked_at, answered_at,
+        session_id, session_name, id, task_id, from_agent_id, asked_at, answered_at, response,
         asked->>'$.kind' as kind,
-        asked->>'$.target_id' as to_agent_id, asked->>'$.target_name' as to_agent_name,
-        asked->>'$.text' as task, answer->>'$.text' as response,
+        asked->>'$.target_id' as to_agent_id, asked->>'$.target_name' as to_agent_name, asked->>'$.text' as task,
         case
             when answer is null then 'open'
             when try_cast(answer->>'$.error' as boolean) then 'failed'
@@ -284,28 +284,25 @@ tasks as (
     from pairs
     where asked is not null
 ),
-prompts as (
-    select session_id, agent_id as to_agent_id, turn, sender_id as from_agent_id, text as task,
-        row_number() over (partition by session_id, agent_id, sender_id, text order by id) as place
-    from messages p
-    where role = 'user' and sender_id is not null and not exists (
-        select 1 from tasks t
-        where t.session_id = p.session_id and t.to_agent_id = p.agent_id and t.task_turn = p.turn
-    )
-),
-waiting as (
+equal_tasks as (
     select session_id, from_agent_id, to_agent_id, task, task_id,
         row_number() over (partition by session_id, to_agent_id, from_agent_id, task order by id) as place
     from tasks
-    where status = 'open'
+    where status = 'open' or task_turn is not null
 ),
-taken_up as (
+equal_prompts as (
+    select session_id, sender_id as from_agent_id, agent_id as to_agent_id, text as task, turn,
+        row_number() over (partition by session_id, agent_id, sender_id, text order by id) as place
+    from messages
+    where role = 'user' and sender_id is not null and purpose is distinct from 'response'
+),
+prompted as (
     select session_id, from_agent_id, task_id, turn
-    from waiting join prompts using (session_id, from_agent_id, to_agent_id, task, place)
+    from equal_tasks join equal_prompts using (session_id, from_agent_id, to_agent_id, task, place)
 ),
 placed as (
-    select tasks.*, coalesce(task_turn, turn) as to_turn
-    from tasks left join taken_up using (session_id, from_agent_id, task_id)
+    select tasks.*, case when status = 'open' then turn else task_turn end as to_turn
+    from tasks left join prompted using (session_id, from_agent_id, task_id)
 ),
 replies as (
     select
