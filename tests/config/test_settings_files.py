@@ -60,6 +60,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         deny = "bash:rm, bash:dd"
         approval_deadline = 5
         compact_ratio = 1
+        max_workers = 3
         retry_seconds = 120
         first_retry_seconds = 0
         skills_dirs = ["skills", "/skills"]
