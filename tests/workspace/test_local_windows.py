@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from support.llama import llama_server
 from support.loopback import Exchange, Handler, serving
 
 from planck_nb import Config, Workspace
+from planck_nb.agent.context.conversation import sent
 from planck_nb.base.errors import PromptTooLongError
+from planck_nb.sessions import import_session
 
 WINDOW = 8_192
 
@@ -82,6 +85,41 @@ async def test_a_prompt_that_ollama_would_cut_is_set_aside_without_being_sent(tm
         agent = space.agent("main")
         assert [message.text for message in agent.request().messages if message.type == "user"] == ["and now?"]
         assert agent.state.messages[0].message.text.startswith("far too long")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("way", ["resume", "import", "after a summary"])
+async def test_a_prompt_that_was_set_aside_is_not_sent_after_a_resume(tmp_path: Path, way: str) -> None:
+    sizes: list[int] = []
+    async with serving(ollama(sizes, 4.0, counts=True)) as host:
+        async with workspace(tmp_path) as space:
+            agent = space.add_agent("main", model=await space.find_model("ollama:qwen", base_url=host.url))
+            await agent.prompt("hello")
+            with pytest.raises(PromptTooLongError):
+                await agent.prompt("far too long " * 5_000)
+            await agent.prompt("and then?")
+            if way == "after a summary":
+                await agent._recorder.append_summary("So far.", lambda now: [entry.id for entry in sent(now)[-2:]])
+            before = list(agent.request().messages)
+            assert "far too long" not in str(before)
+            session = space.session.info
+            exported = space.session.export("jsonl")
+        if way == "import":
+            (tmp_path / "exported.jsonl").write_text(exported)
+            session = import_session(tmp_path / "elsewhere", tmp_path / "exported.jsonl")
+            config = Config.load(environment={}, directory=tmp_path, trust=True)
+            space = Workspace(replace(config, sessions_dir=tmp_path / "elsewhere"))
+        else:
+            space = workspace(tmp_path)
+        async with space:
+            await space.resume(session.id, trust=way == "import")
+            agent = space.agent("main")
+            assert (agent.status, agent.state.queue) == ("idle", ()), "it is no prompt without an answer"
+            assert list(agent.request().messages) == before
+            assert "far too long" in str(space.session.messages())
+            sizes.clear()
+            assert (await agent.prompt("and now?")).text == "Noted."
+            assert len(sizes) == 1
+            assert sizes[0] < 1_000
 
 
 async def test_every_prompt_to_llama_cpp_is_answered_also_after_fork_and_resume(tmp_path: Path, llama: str) -> None:
