@@ -21,12 +21,14 @@ from planck_nb.sessions import (
     read_unanswered,
 )
 from planck_nb.sessions.members import read_last_replies
+from planck_nb.sessions.open_tasks import read_open_tasks
 from planck_nb.teams import INTER_AGENT_TOOLS, Team
 from planck_nb.workspace.agent_restorer import ToolResolver, restore_agents
 from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.damage_notice import damage_notice
 from planck_nb.workspace.default_model import paced
+from planck_nb.workspace.interrupted_tasks import close_tasks
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
 from planck_nb.workspace.stored_power import WAITING, StoredPower, left_out_sentence, read_power
 from planck_nb.workspace.trusted_config import TrustedConfig
@@ -141,6 +143,7 @@ class SessionNavigation:
             power = await self._read_power(session, trusted=trusted)
             members = power.members
             unanswered = await read_unanswered(session)
+            open_tasks = await read_open_tasks(session) if _has_teams(members) else ()
             finder = await self._finder(session, power, live or {}, model)
             found = await self._with_reported_windows(finder.find(_staying(members), strict=strict))
             for each in found:  # if one cannot be read, the open session stays
@@ -160,6 +163,7 @@ class SessionNavigation:
         current.approvals.policy = current.approvals.policy.with_rules(power.rules)
         problems = await restore_agents(found, current.factory, current.toolbox, find, self.teams)
         self.teams.adopt(find)
+        problems += await close_tasks(open_tasks, current.unanswered.take_of_agents(), current.registry)
         if offer:
             problems += current.unanswered.offers()
         else:  # what waited at that point of the past
@@ -237,6 +241,10 @@ class SessionNavigation:
         agents = list(self._current.registry)
         for agent in [agent for agent in agents if agent.model.unavailable] or agents:
             agent.model = model
+
+
+def _has_teams(members: SessionMembers) -> bool:
+    return any(member.identity.team_id is not None for member in members.members)
 
 
 def _staying(members: SessionMembers) -> list[AgentRecord]:

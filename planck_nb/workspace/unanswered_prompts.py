@@ -41,6 +41,14 @@ class UnansweredPrompts:
             forget_queued(self._registry.by_id(prompt.agent_id), prompt.id)
         self.clear()
 
+    def take_of_agents(self) -> list[UnansweredPrompt]:
+        """Remove and return the prompts that other agents sent, and record that none of them is to be answered."""
+        taken = [prompt for prompt in self.all() if prompt.sender_id is not None]
+        for prompt in taken:
+            forget_queued(self._registry.by_id(prompt.agent_id), prompt.id)
+            del self._prompts[prompt.id]
+        return taken
+
     def all(self) -> tuple[UnansweredPrompt, ...]:
         """The prompts to agents that exist."""
         return tuple(prompt for prompt in self._prompts.values() if prompt.agent_id in self._registry)
