@@ -31,7 +31,7 @@ from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import current_group
 from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import AgentState, Status
-from planck_nb.agent.team_members import STOPPED, find_team
+from planck_nb.agent.team_members import STOPPED, find_team, title
 from planck_nb.agent.wait_graph import Participant
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
@@ -187,6 +187,8 @@ class Agent:
         self._observers = tuple(observers)
         session_id = session.id if session else None
         self._team = None if team_id is None else find_team(session_id, team_id)
+        if self._team is not None:
+            self._team.require_place(self.id, role)
         self._recorder = EventRecorder(
             self.id,
             session_id,
@@ -308,6 +310,11 @@ class Agent:
     def status(self) -> Status:
         """Whether the agent is idle, streaming a reply, or executing tools."""
         return self._recorder.settled.status
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it has stopped and accepts no more prompts."""
+        return self._recorder.settled.stopped
 
     @property
     def state(self) -> AgentState:
@@ -567,9 +574,11 @@ class Agent:
             removed: Whether the agent is to be left out when its session is resumed.
             reason: Why a worker stops, in a few words, for the orchestrator of its team.
         """
-        await self._runner.stop(removed=removed)
-        if self._team is not None:
-            await self._team.leave(self, removed=removed, reason=reason)
+        try:
+            await self._runner.stop(removed=removed)
+        finally:  # also if this is cancelled: the agent accepts no more prompts
+            if self._team is not None:
+                await self._team.leave(self, removed=removed, reason=reason)
 
     async def rewind_to_message(self, message_id: int) -> None:
         """Go back to just before a message.
@@ -682,6 +691,7 @@ def prompt_from(
     *,
     prompt_id: str | None = None,
     output: JsonObject | None = None,
+    batch: object = None,
     fresh: bool = False,
 ) -> Run[Any]:
     """Send what one agent says to another one of its team.
@@ -693,6 +703,7 @@ def prompt_from(
         purpose: What it is for. Responses that wait are answered together.
         prompt_id: The id of the prompt, None for a new one.
         output: The JSON Schema of a structured answer, None for text.
+        batch: What it is for: only responses for the same are answered together.
         fresh: Whether the model is sent nothing of the agent's conversation before it.
 
     Returns:
@@ -705,12 +716,13 @@ def prompt_from(
     message = message_from(sender, content, purpose)
     spec = None if output is None else output_spec(output)
     runner = agent._runner  # noqa: SLF001 - as above
-    return runner.accept(message, output=spec, join=purpose == "response", fresh=fresh, prompt_id=prompt_id)
+    join = purpose == "response"
+    return runner.accept(message, output=spec, join=join, batch=batch, fresh=fresh, prompt_id=prompt_id)
 
 
 def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:
     """What one agent says to another one. Raises `UsageError` if it is empty."""
-    return replace(_prompt_of(content), sender_id=sender.id, sender_name=sender.name or sender.id, purpose=purpose)
+    return replace(_prompt_of(content), sender_id=sender.id, sender_name=title(sender), purpose=purpose)
 
 
 def emit_for(agent: Agent, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, logs_of
+from planck_nb.agent.run_group import RunGroup, current_group, within_group
 from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.team_members import TeamMembers, enter_team
 from planck_nb.agent.turn_runner import TurnRunner
@@ -90,6 +92,8 @@ class AgentRunner:
         self._aborting = False
         """The running turn was cancelled by us."""
         self._stopping = self._removed = False
+        self._group: weakref.ref[RunGroup] | None = None
+        """The group of the newest turn."""
         self.team: TeamMembers[Any] | None = None
         """The agent's team."""
         self._rewinding = False
@@ -107,6 +111,7 @@ class AgentRunner:
         output: OutputSpec | None = None,
         steer: bool = False,
         join: bool = False,
+        batch: object = None,
         fresh: bool = False,
         prompt_id: str | None = None,
     ) -> Run[Any]:
@@ -117,6 +122,7 @@ class AgentRunner:
             output: What the answer must be, None for plain text.
             steer: Whether the prompt may enter the running turn.
             join: Whether one turn may answer it together with others that wait.
+            batch: What it is for; it joins only prompts of the same group that are for the same.
             fresh: Whether the model is sent nothing of the conversation before it.
             prompt_id: Its id, None for a new one.
 
@@ -128,7 +134,13 @@ class AgentRunner:
             AgentStoppedError: After `stop`.
         """
         loop = self._require_loop(steer=steer)
-        run = self._new_run(prompt_id or new_id(), prompt, output, loop, steer=steer, join=join or steer, fresh=fresh)
+        group = current_group()
+        if steer and group is None and self._group is not None:
+            group = self._group()  # whoever steers an agent adds to what it works on, also while it waits for others
+        with within_group(group):
+            run = self._new_run(
+                prompt_id or new_id(), prompt, output, loop, steer=steer, join=join or steer, batch=batch, fresh=fresh
+            )
         if is_running_here(loop):
             self._admit(run)
         else:
@@ -332,11 +344,20 @@ class AgentRunner:
         *,
         steer: bool = False,
         join: bool,
+        batch: object = None,
         fresh: bool = False,
     ) -> Run[Any]:
-        agent = self.participant
         return Run(
-            prompt_id, prompt, self.stop_run, output, steer=steer, join=join, fresh=fresh, agent=agent, loop=loop
+            prompt_id,
+            prompt,
+            self.stop_run,
+            output,
+            steer=steer,
+            join=join,
+            batch=batch,
+            fresh=fresh,
+            agent=self.participant,
+            loop=loop,
         )
 
     def _admit(self, run: Run[Any]) -> None:
@@ -461,6 +482,7 @@ class AgentRunner:
         self._aborting = False
         setup = self._setup
         group = runs[0].group
+        self._group = None if group is None else weakref.ref(group)
         budget = TurnBudget(setup.limits(), self.session_spend, run_spend=None if group is None else group.spend)
         turn = TurnRunner(
             runs,

@@ -107,9 +107,13 @@ class RunSpend:
     Args:
         limits: The limits.
         clock: Returns seconds.
+        outer: What a larger piece of work has used, of which this one is a part; None if it is part of none.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limits: Limits, clock: Callable[[], float] = time.monotonic, outer: RunSpend | None = None
+    ) -> None:
+        self._outer = outer
         self._limits = limits
         self._clock = clock
         self._started = clock()
@@ -120,12 +124,16 @@ class RunSpend:
     def seconds_left(self) -> float | None:
         """How long the turns may go on, None without a limit; 0 or less once the time is up."""
         seconds = self._limits.seconds
-        return None if seconds is None else seconds - (self._clock() - self._started)
+        left = None if seconds is None else seconds - (self._clock() - self._started)
+        outer = None if self._outer is None else self._outer.seconds_left
+        return min((each for each in (left, outer) if each is not None), default=None)
 
     def spend(self, tokens: int, cost: float) -> None:
         """Add tokens and US dollars."""
         self._tokens += tokens
         self._cost += cost
+        if self._outer is not None:
+            self._outer.spend(tokens, cost)
 
     def reached_limit(self, tokens: int = 0, cost: float = 0.0) -> ReachedLimit | None:
         """The limit that is reached with what one turn uses at the moment, None if there is none."""
@@ -141,7 +149,7 @@ class RunSpend:
                     f"The run of the team has used up its {bound:,g} {unit}; prompt again to go on, or raise `{name}` "
                     "in the limits."
                 )
-        return None
+        return None if self._outer is None else self._outer.reached_limit(tokens, cost)
 
     def crossed_by(self, tokens: int, cost: float) -> ReachedLimit | None:
         """The limit that a request would cross with its input alone, None if there is none."""
@@ -152,7 +160,7 @@ class RunSpend:
         ):
             if bound is not None and used + more > bound:
                 return name, _refusal(name, used, more, bound, "The run of the team")
-        return None
+        return None if self._outer is None else self._outer.crossed_by(tokens, cost)
 
 
 class TurnBudget:

@@ -12,7 +12,7 @@ class PromptQueue:
     """The runs that have not started, in order of arrival."""
 
     def __init__(self) -> None:
-        self._runs: list[Run[Any]] = []
+        self._runs: dict[Run[Any], None] = {}
 
     def __iter__(self) -> Iterator[Run[Any]]:
         return iter(tuple(self._runs))
@@ -25,16 +25,16 @@ class PromptQueue:
 
     def put(self, run: Run[Any]) -> None:
         """Add a run at the end."""
-        self._runs.append(run)
+        self._runs[run] = None
 
     def remove(self, run: Run[Any]) -> None:
         """Remove a waiting run."""
-        self._runs.remove(run)
+        del self._runs[run]
 
     def clear(self) -> list[Run[Any]]:
         """Remove and return all runs."""
-        taken, self._runs = self._runs, []
-        return taken
+        taken, self._runs = self._runs, {}
+        return list(taken)
 
     def find(self, prompt_id: str) -> Run[Any] | None:
         """The waiting run with this id, None if there is none."""
@@ -44,20 +44,28 @@ class PromptQueue:
         """Remove and return the runs that the next turn answers.
 
         Each prompt has a turn of its own, except those that join: these are answered together, up to the next prompt
-        that does not. Prompts that could not steer the turn before go first, so that they steer no other. A prompt
-        with an `output` never joins, because an answer has one schema.
+        that does not, if they are of one group and batch. Prompts that could not steer the turn before go first, so
+        that they steer no other. A prompt with an `output` never joins, because an answer has one schema.
         """
-        first = next((index for index, run in enumerate(self._runs) if not _joins(run)), len(self._runs))
-        taken = [run for index, run in enumerate(self._runs) if index < first or run.steer] or self._runs[:1]
-        self._runs = [run for run in self._runs if run not in taken]
-        return taken
+        runs = list(self._runs)
+        first = next((index for index, run in enumerate(runs) if not _joins(run)), len(runs))
+        lead = next((run for run in runs if run.steer), runs[0])
+        taken = [run for index, run in enumerate(runs) if run.steer or (index < first and _belong(run, lead))]
+        return self._take(taken or runs[:1])
 
     def take_steering(self) -> list[Run[Any]]:
         """Remove and return the runs that enter the running turn."""
-        taken = [run for run in self._runs if run.steer]
-        self._runs = [run for run in self._runs if not run.steer]
+        return self._take([run for run in self._runs if run.steer])
+
+    def _take(self, taken: list[Run[Any]]) -> list[Run[Any]]:
+        for run in taken:
+            del self._runs[run]
         return taken
 
 
 def _joins(run: Run[Any]) -> bool:
     return (run.join or run.steer) and run.output_spec is None
+
+
+def _belong(run: Run[Any], other: Run[Any]) -> bool:
+    return run.group is other.group and run.batch is other.batch

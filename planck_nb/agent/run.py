@@ -49,6 +49,7 @@ class Run(Generic[T]):
         output_spec: The structured output that the answer must have, None for text.
         steer: Whether the prompt may enter the running turn.
         join: Whether one turn may answer it together with others that wait.
+        batch: What it is for; it joins only prompts of the same group that are for the same.
         fresh: Whether the model is sent nothing of the conversation before it.
         agent: The agent that answers, as those see it that wait for it.
         loop: The event loop of the turn; by default the running one.
@@ -63,6 +64,7 @@ class Run(Generic[T]):
         *,
         steer: bool = False,
         join: bool = False,
+        batch: object = None,
         fresh: bool = False,
         agent: Participant | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
@@ -72,6 +74,8 @@ class Run(Generic[T]):
         self.output_spec = output_spec
         self.steer = steer
         self.join = join
+        self.batch = batch
+        """What it is for: one turn answers only prompts that are for the same."""
         self.fresh = fresh
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()
@@ -111,17 +115,20 @@ class Run(Generic[T]):
         return self._done.exception() or self._done.result()
 
     def follow(self, follower: Callable[[Run[T]], None]) -> None:
-        """Call a function when the run has ended.
+        """Call a function when the run has ended; at once if it has ended already.
 
         Args:
-            follower: Called with the run, on its event loop.
+            follower: Called with the run, on its event loop. What it raises goes to the loop's exception handler.
         """
-        self._followers.append(follower)
+        if self._done.done():
+            self._call(follower)
+        else:
+            self._followers.append(follower)
 
     @property
     def logs(self) -> tuple[EventLog[AgentEvent], ...]:
         """Where the events of its turn go: its own log, and that of its group."""
-        return (self.events,) if self.group is None else (self.events, self.group.events)
+        return (self.events,) if self.group is None else (self.events, *self.group.logs)
 
     @property
     def turn(self) -> int | None:
@@ -217,9 +224,16 @@ class Run(Generic[T]):
         self.events.close()
         with self.group.held() if self.group is not None else nullcontext():
             for follower in self._followers:
-                follower(self)
+                self._call(follower)
         if self.group is not None:
             self.group.remove(self)
+
+    def _call(self, follower: Callable[[Run[T]], None]) -> None:
+        try:
+            follower(self)
+        except Exception as error:  # noqa: BLE001 - the agent goes on with its next turn, and its group ends
+            context = {"message": "A function that follows a run failed.", "exception": error}
+            self.loop.call_exception_handler(context)
 
     def _abort_here(self) -> None:
         if not self._done.done():

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from planck_nb.agent.events import AgentEvent
-from planck_nb.agent.limits import Limits, ReachedLimit, RunSpend
+from planck_nb.agent.limits import Limits, RunSpend
 from planck_nb.agent.run_result import RunResult
+from planck_nb.base.aio import is_running_here
 from planck_nb.base.event_log import EventLog
 
 
 class GroupedRun(Protocol):
     """A run, as far as its group knows it."""
+
+    loop: asyncio.AbstractEventLoop
 
     def abort(self) -> None:
         """Stop it."""
@@ -41,7 +45,8 @@ class RunGroup:
     """Runs that end, are stopped and are limited together.
 
     A prompt that is sent in the context of the group, such as by a tool of one of its runs, adds its run to it. The
-    group is over once no run is open and nothing holds it; then it accepts no more.
+    group is over once no run is open and nothing holds it; then it accepts no more. Runs may be on the event loops of
+    several threads; how the group ends is decided on that of its first run.
 
     Args:
         limits: What the runs may use together.
@@ -49,9 +54,12 @@ class RunGroup:
     """
 
     def __init__(self, limits: Limits, idle: Callable[[], bool]) -> None:
+        outer: RunGroup | None = current_group()
+        self.outer: RunGroup | None = outer
+        """The group of the run that caused this one, None if none did. What happens here is a part of it."""
         self.events: EventLog[AgentEvent] = EventLog()
         """The events of all runs, in one order."""
-        self.spend = RunSpend(limits)
+        self.spend: RunSpend = RunSpend(limits, outer=None if outer is None else outer.spend)
         """What the runs have used together."""
         self.turns: list[GroupedTurn] = []
         """The turns that have ended, in that order."""
@@ -59,36 +67,47 @@ class RunGroup:
         self.is_aborted = False
         self.is_over = False
         self._idle = idle
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[int, GroupedRun] = {}
-        self._holds = 0
+        self._holds: dict[object, None] = {}
+
+    @property
+    def logs(self) -> tuple[EventLog[AgentEvent], ...]:
+        """The logs that get the events of its runs."""
+        return (self.events,) if self.outer is None else (self.events, *self.outer.logs)
 
     @property
     def open_runs(self) -> tuple[GroupedRun, ...]:
         """The runs that have not ended."""
         return tuple(self._open.values())
 
-    @property
-    def reached_limit(self) -> ReachedLimit | None:
-        """The limit that the runs have reached together, None if there is none."""
-        return self.spend.reached_limit()
-
     def add(self, run: GroupedRun) -> None:
-        """Add a run that was caused by one of the group."""
+        """Add a run that was caused by one of the group; it is aborted at once if the group was."""
+        self._loop = self._loop or run.loop
         self._open[id(run)] = run
+        if self.is_aborted:
+            run.loop.call_soon_threadsafe(run.abort)
 
     def remove(self, run: GroupedRun) -> None:
         """Note that a run has ended."""
         self._open.pop(id(run), None)
         self._end_if_idle()
 
+    def add_turn(self, turn: GroupedTurn) -> None:
+        """Note that a turn of one of its runs has ended."""
+        self.turns.append(turn)
+        if self.outer is not None:
+            self.outer.add_turn(turn)
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep the group open for the block, as one run has ended and the next one that it causes has not begun."""
-        self._holds += 1
+        hold = object()
+        self._holds[hold] = None
         try:
             yield
         finally:
-            self._holds -= 1
+            del self._holds[hold]
             self._end_if_idle()
 
     def abort(self) -> None:
@@ -101,8 +120,15 @@ class RunGroup:
                 run.abort()
 
     def _end_if_idle(self) -> None:
-        if not (self._open or self._holds or self.is_over) and self._idle():
+        if self._open or self._holds or self.is_over:
+            return
+        if self._loop is None:  # not even the first prompt could be sent
             self.is_over = True
+        elif is_running_here(self._loop):
+            self.is_over = self._idle()
+        else:
+            with suppress(RuntimeError):  # the loop is closed, so nothing awaits the end
+                self._loop.call_soon_threadsafe(self._end_if_idle)
 
 
 _current: ContextVar[RunGroup | None] = ContextVar("planck_nb_run_group", default=None)

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.identity import Role
+from planck_nb.base.errors import AgentError
 from planck_nb.base.event_log import EventLog
 
 REPLAY = 10_000
@@ -49,6 +50,18 @@ class Member(Protocol):
 M = TypeVar("M", bound=Member)
 
 
+class Work(Protocol):
+    """A piece of work that a member does for another one."""
+
+    def give_up(self) -> None:
+        """End it without a result, as the member will not go on with it."""
+
+
+def title(agent: Member) -> str:
+    """What an agent is called where people and models read it: its name, else its type, else its id."""
+    return agent.name or agent.type or agent.id
+
+
 @dataclass(frozen=True, slots=True)
 class _Joined(Generic[M]):
     agent: M
@@ -70,7 +83,11 @@ class TeamMembers(Generic[M]):
         """The newest events of all members, in one order."""
         self.former: set[str] = set()
         """The ids of all agents that ever joined in this process."""
+        self.is_over = False
+        """Whether its orchestrator has ended, and the team with it."""
         self._joined: dict[str, _Joined[M]] = {}
+        self._leader: _Joined[M] | None = None
+        self._work: dict[str, dict[Work, None]] = {}
 
     def __iter__(self) -> Iterator[M]:
         return (joined.agent for joined in tuple(self._joined.values()))
@@ -86,26 +103,34 @@ class TeamMembers(Generic[M]):
     @property
     def orchestrator(self) -> M | None:
         """The member that leads the team, None if there is none yet."""
-        joined = self._leader()
-        return None if joined is None else joined.agent
+        return None if self._leader is None else self._leader.agent
+
+    def require_place(self, agent_id: str, role: Role) -> None:
+        """Raise `AgentError` if an agent of this role cannot join, because another one leads the team."""
+        leader = self.orchestrator
+        if role == "orchestrator" and leader is not None and leader.id != agent_id:
+            raise AgentError(
+                f"The team {self.team_id} has an orchestrator already, {title(leader)}: stop that one first, or give "
+                'this agent another `team_id` or `role="worker"`.'
+            )
 
     def join(self, agent: M, emit: Callable[..., None]) -> None:
-        """Add an agent.
+        """Add an agent. One with the id of a member takes its place.
 
         Args:
             agent: The agent.
             emit: Publishes an event of the agent.
         """
-        leader = self._leader()
-        self._joined[agent.id] = _Joined(agent, emit)
+        joined = self._joined[agent.id] = _Joined(agent, emit)
         _by_agent[agent.id] = self
         self.former.add(agent.id)
         if agent.role == "orchestrator":
+            self._leader = joined
             for worker in self:
                 if worker is not agent:
                     _spawned(emit, worker)
-        elif leader is not None:
-            _spawned(leader.emit, agent)
+        elif self._leader is not None:
+            _spawned(self._leader.emit, agent)
 
     async def leave(self, agent: M, *, removed: bool, reason: str) -> None:
         """Note that an agent has stopped. If it led the team, all others are stopped.
@@ -119,14 +144,42 @@ class TeamMembers(Generic[M]):
         if joined is None or joined.agent is not agent:
             return
         del self._joined[agent.id]
-        if agent.role == "orchestrator":
-            workers = [worker for worker in self if worker.role != "orchestrator"]
-            await asyncio.gather(*(worker.stop(removed=removed, reason=ENDED) for worker in workers))
-        elif (leader := self._leader()) is not None:
-            leader.emit(ev.WorkerExit, agent.id, agent.name, reason, normal=True)
+        self.give_up_work(agent)
+        if joined is self._leader:
+            self._leader = None
+            self.is_over = True
+            # Whoever stops the orchestrator may be cancelled meanwhile; the workers end all the same.
+            await asyncio.shield(asyncio.ensure_future(self._stop_workers(removed=removed)))
+        elif self._leader is not None:
+            self._leader.emit(ev.WorkerExit, agent.id, agent.name, reason, normal=True)
 
-    def _leader(self) -> _Joined[M] | None:
-        return next((each for each in self._joined.values() if each.agent.role == "orchestrator"), None)
+    async def _stop_workers(self, *, removed: bool) -> None:
+        stops = (worker.stop(removed=removed, reason=ENDED) for worker in self)
+        failures = await asyncio.gather(*stops, return_exceptions=True)
+        self.events.close()
+        for failure in failures:
+            if isinstance(failure, BaseException):
+                raise failure
+
+    def add_work(self, agent: M, work: Work) -> None:
+        """Note that a member works on something, until `remove_work`."""
+        self._work.setdefault(agent.id, {})[work] = None
+
+    def remove_work(self, agent: M, work: Work) -> None:
+        """Note that a piece of work has ended."""
+        works = self._work.get(agent.id, {})
+        works.pop(work, None)
+        if not works:
+            self._work.pop(agent.id, None)
+
+    def work_of(self, agent: M) -> tuple[Work, ...]:
+        """What a member works on."""
+        return tuple(self._work.get(agent.id, ()))
+
+    def give_up_work(self, agent: M) -> None:
+        """End all that a member works on, because it has stopped."""
+        for work in self.work_of(agent):
+            work.give_up()
 
 
 def _spawned(emit: Callable[..., None], worker: Member) -> None:
@@ -146,7 +199,7 @@ def find_team(session_id: str | None, team_id: str) -> TeamMembers[Any]:
         team_id: The id of the team.
     """
     team = _teams.get((session_id, team_id))
-    if team is None:
+    if team is None or team.is_over:
         team = _teams[session_id, team_id] = TeamMembers(team_id)
     return team
 

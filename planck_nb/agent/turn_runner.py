@@ -323,7 +323,7 @@ class TurnRunner:
         """Give the runs their result, or the error that ended the turn."""
         result = self._result(self._recorder.settled.messages, aborted=status == "aborted")
         for group in dict.fromkeys(run.group for run in self.runs if run.group is not None):
-            group.turns.append(GroupedTurn(self.agent_id, result, error))
+            group.add_turn(GroupedTurn(self.agent_id, result, error))
         for run in self.runs:
             run.settle(status, error or (replace(result, output=self._output) if run.output_spec else result))
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
+
+from planck_nb.base.aio import is_running_here
 
 T = TypeVar("T")
 
@@ -45,7 +48,7 @@ class EventLog(Generic[T]):
         return self._closed
 
     def append(self, event: T) -> None:
-        """Add an event and wake the readers that wait for one. Call it on the readers' event loop."""
+        """Add an event and wake the readers that wait for one, in any event loop."""
         self._events.append(event)
         self.end += 1
         if self._waiters:
@@ -70,6 +73,8 @@ class EventLog(Generic[T]):
         while self.end <= position and not self._closed:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
+            if self.end > position or self._closed:  # by another thread, which may have seen no waiter
+                self._wake()
             try:
                 await waiter
             except asyncio.CancelledError:
@@ -80,8 +85,16 @@ class EventLog(Generic[T]):
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            if is_running_here(waiter.get_loop()):
+                _settle(waiter)
+            else:  # a reader of the event loop of another thread
+                with suppress(RuntimeError):  # which is closed
+                    waiter.get_loop().call_soon_threadsafe(_settle, waiter)
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class Subscription(Generic[T]):

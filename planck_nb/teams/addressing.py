@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.team_members import TeamMembers, team_of
+from planck_nb.agent.team_members import TeamMembers, team_of, title
 from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 
@@ -42,7 +42,7 @@ def addressed_agent(team: TeamMembers[Agent], args: JsonObject) -> Agent:
             if len(found) == 1:
                 return found[0]
             if found:
-                choices = ", ".join(f"{agent.name} ({agent.id})" for agent in found)
+                choices = ", ".join(f"{title(agent)} ({agent.id})" for agent in found)
                 raise ToolError(f"{value} is the {kind} of {len(found)} agents: {choices}. Use an id.")
         known = dict.fromkeys(name for agent in team for name in (agent.name, agent.type) if name)
         raise ToolError(f"Agent not found: {value}. {did_you_mean(value, known)} {LIST_HINT}".replace("  ", " "))

@@ -14,7 +14,7 @@ from typing import Any
 from planck_nb.agent.agent import Agent, start_afresh
 from planck_nb.agent.calling.functions import ToolLike
 from planck_nb.agent.calling.tool import Tool, ToolContext
-from planck_nb.agent.team_members import DESTROYED, TeamMembers
+from planck_nb.agent.team_members import DESTROYED, TeamMembers, title
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
@@ -22,7 +22,7 @@ from planck_nb.teams.addressing import addressed_agent, calling_agent
 from planck_nb.teams.guidance import team_guide
 from planck_nb.teams.spawning import MAX_WORKERS, Spawner
 from planck_nb.teams.start_options import SkillSource
-from planck_nb.teams.tasks import ask, delegate, respond
+from planck_nb.teams.tasks import ask, delegate, give_up_waiting, respond
 from planck_nb.teams.team_host import TeamHost
 
 DELEGATED = (
@@ -222,7 +222,7 @@ async def _delegate(team: TeamMembers[Agent], caller: Agent, args: JsonObject, c
     other = _other(team, caller, args, "delegate to")
     fresh = args.get("reset_previous_context") is True
     delegate(team, caller, other, _text(args, "task"), call_id=context.call_id, fresh=fresh)
-    return DELEGATED.format(name=other.name)
+    return DELEGATED.format(name=title(other))
 
 
 async def _respond(_team: TeamMembers[Agent], caller: Agent, args: JsonObject, _context: ToolContext) -> str:
@@ -266,6 +266,7 @@ async def _destroy(
 async def _interrupt(team: TeamMembers[Agent], caller: Agent, args: JsonObject, _context: ToolContext) -> str:
     worker = _worker(team, caller, args, "interrupt")
     await worker.abort()
+    give_up_waiting(team, worker)
     if args.get("reset_previous_context") is True:
         await start_afresh(worker)
     return "Agent interrupted."
@@ -281,7 +282,7 @@ def _other(team: TeamMembers[Agent], caller: Agent, args: JsonObject, verb: str)
 def _worker(team: TeamMembers[Agent], caller: Agent, args: JsonObject, verb: str) -> Agent:
     other = _other(team, caller, args, verb)
     if other.role == "orchestrator":
-        raise ToolError(f"You cannot {verb} {other.name}, the orchestrator of the team.")
+        raise ToolError(f"You cannot {verb} {title(other)}, the orchestrator of the team.")
     return other
 
 

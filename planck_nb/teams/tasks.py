@@ -19,7 +19,7 @@ from planck_nb.agent.calling.tool_output import as_output
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import RunGroup, current_group, within_group
 from planck_nb.agent.run_result import RunResult
-from planck_nb.agent.team_members import TeamMembers
+from planck_nb.agent.team_members import TeamMembers, title
 from planck_nb.ai.messages import Purpose
 from planck_nb.base.errors import AgentError, AgentStoppedError, DeadlockError, PlanckError, ToolError
 from planck_nb.base.ids import new_id
@@ -63,11 +63,22 @@ class Task:
     turn: int | None = None
     """The index of the worker's newest turn for it."""
     is_over: bool = False
+    has_failed: bool = False
 
     @property
     def is_wanted(self) -> bool:
         """Whether the agent that gave the task is still there for a response."""
-        return self.team.get(self.giver.id) is self.giver
+        return self.team.get(self.giver.id) is self.giver and not self.giver.is_stopped
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the run that it belongs to was stopped."""
+        return self.group is not None and self.group.is_aborted
+
+    def give_up(self) -> None:
+        """End the task without a result, because its worker goes on with it no more."""
+        if self.kind == "delegate":
+            _finish(self, None)
 
 
 _current: ContextVar[Task | None] = ContextVar("planck_nb_task", default=None)
@@ -102,12 +113,12 @@ async def ask(
     """
     task = _new_task("ask", team, asker, other, question)
     _publish(task, call_id)
-    answer, error = "", STOPPED.format(other.name)
+    answer, error = "", STOPPED.format(title(other))
     try:
         answer, error = await _answer(task, output=output, fresh=fresh)
     finally:
         task.is_over = True
-        _responded(task, error or answer, error=bool(error), automatic=False)
+        _responded(task, as_output(error or answer).text, error=bool(error), automatic=False)
     if error:
         raise ToolError(error)
     return answer
@@ -115,7 +126,7 @@ async def ask(
 
 async def _answer(task: Task, *, output: JsonObject | None, fresh: bool) -> tuple[str, str]:
     """The answer to a question, or why there is none."""
-    name = task.worker.name
+    name = title(task.worker)
     try:
         run = _start(task, "question", output=output, fresh=fresh)
         result = await run
@@ -147,16 +158,28 @@ def delegate(
     """
     task = _new_task("delegate", team, giver, worker, text)
     _publish(task, call_id)
-    if task.outer is not None:
-        task.outer.open_parts += 1
     try:
         run = _start(task, "task", fresh=fresh)
     except AgentError as error:
         task.is_over = True
         _responded(task, str(error), error=True, automatic=True)
-        _end_part(task)
-        raise ToolError(f"{worker.name} cannot take the task: {error}") from error
+        raise ToolError(f"{title(worker)} cannot accept the task: {error}") from error
+    if task.outer is not None:
+        task.outer.open_parts += 1
+    team.add_work(worker, task)
     _work(task, run)
+
+
+def give_up_waiting(team: TeamMembers[Agent], worker: Agent) -> None:
+    """End the tasks for which an agent only waits for the responses of others, because it was interrupted.
+
+    Args:
+        team: Its team.
+        worker: The agent.
+    """
+    for work in team.work_of(worker):
+        if isinstance(work, Task) and not work.open_runs:
+            work.give_up()
 
 
 def respond(agent: Agent, text: str) -> None:
@@ -181,15 +204,15 @@ def _new_task(kind: ev.TaskKind, team: TeamMembers[Agent], giver: Agent, worker:
     outer = _current.get()
     if outer is not None and outer.worker is not giver:
         outer = None
-    group = current_group()
-    if group is not None and group.is_aborted:
+    task = Task(new_id(), kind, team, giver, worker, text, outer, current_group())
+    if task.is_dropped:
         raise ToolError("The run was stopped.")
-    return Task(new_id(), kind, team, giver, worker, text, outer, group)
+    return task
 
 
 def _publish(task: Task, call_id: str) -> None:
     worker = task.worker
-    emit_for(task.giver, ev.Delegated, task.id, task.kind, worker.id, worker.name, task.text, call_id)
+    emit_for(task.giver, ev.Delegated, task.id, task.kind, worker.id, title(worker), task.text, call_id)
 
 
 def _start(task: Task, purpose: Purpose, *, output: JsonObject | None = None, fresh: bool = False) -> Run[Any]:
@@ -226,18 +249,27 @@ def _worked(task: Task, run: Run[Any]) -> None:
 
 
 def _finish_if_done(task: Task) -> None:
-    """If the worker has nothing more to do for the task, send what it has not sent itself."""
-    outcome, name = task.outcome, task.worker.name
-    result = outcome if isinstance(outcome, RunResult) and not outcome.aborted else None
+    """Finish a delegated task if the worker has nothing more to do for it."""
+    outcome = task.outcome
+    result = outcome if isinstance(outcome, RunResult) and not (outcome.aborted or task.is_dropped) else None
     # A worker that waits for responses itself goes on when they have come.
-    if task.is_over or (result is not None and (task.open_runs or task.open_parts)):
+    if result is None or not (task.open_runs or task.open_parts):
+        _finish(task, result)
+
+
+def _finish(task: Task, result: RunResult[Any] | None) -> None:
+    """End a delegated task: send what the worker has not sent itself."""
+    if task.is_over:
         return
     task.is_over = True
+    task.team.remove_work(task.worker, task)
+    name, outcome = title(task.worker), task.outcome
     if result is None:
+        task.has_failed = True
         reason = f"{name} failed: {outcome}" if isinstance(outcome, BaseException) else STOPPED.format(name)
         _deliver(task, reason, error=True, automatic=True)
     elif not task.responses:
-        _deliver(task, result.text or NO_TEXT.format(name), error=False, automatic=True)
+        _deliver(task, result.text if result.text.strip() else NO_TEXT.format(name), error=False, automatic=True)
     _end_part(task)
 
 
@@ -250,16 +282,19 @@ def _end_part(task: Task) -> None:
 
 
 def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
-    """Send a response to the agent that gave the task, unless it is gone or its run was stopped."""
+    """Send a response to the agent that gave the task, unless nothing is to be done with it any more."""
     text = as_output(text).text
     _responded(task, text, error=error, automatic=automatic)
-    group = task.group if task.group is not None and not task.group.is_over else None
-    if not task.is_wanted or (task.group is not None and task.group.is_aborted):
+    outer = task.outer
+    if not task.is_wanted or task.is_dropped or (outer is not None and outer.has_failed):
         return
-    outer = task.outer if task.outer is not None and not task.outer.is_over else None
+    if outer is not None and outer.is_over:
+        outer = None
     said = f"Error: {text}" if error else text
     with suppress(AgentError):  # it was stopped meanwhile, or its event loop is closed
-        run = _in_context(outer, group, lambda: prompt_from(task.worker, task.giver, said, "response"))
+        run = _in_context(
+            outer, task.group, lambda: prompt_from(task.worker, task.giver, said, "response", batch=outer)
+        )
         if outer is not None:
             _work(outer, run)
 
@@ -276,7 +311,7 @@ def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:
             task.id,
             task.kind,
             worker.id,
-            worker.name,
+            title(worker),
             text,
             error,
             automatic,

@@ -92,10 +92,12 @@ class TeamRun:
         last = self._last_turn()
         if group.is_aborted or last is None or last.result.aborted:
             self.run.settle("aborted", self._result(last, aborted=True))
-        elif last.error is not None and not isinstance(last.error, LimitError):
-            self.run.settle("failed", last.error)
         elif last.error is not None:
-            self.run.settle("done", self._result(last, limit=str(last.error)))
+            result = self._result(last, limit=str(last.error))
+            if isinstance(last.error, LimitError) and result.reply is not None:
+                self.run.settle("done", result)
+            else:
+                self.run.settle("failed", last.error)
         elif self._spec is None:
             self.run.settle("done", self._result(last))
         elif self._final is not None and isinstance(self._final.outcome, RunResult):
