@@ -727,9 +727,8 @@ def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:
 
 def emit_for(agent: Agent, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
     """Publish and store an event of the agent; it is one of the group in whose context this is called, too."""
-    recorder, group = agent._recorder, current_group()  # noqa: SLF001 - as above
-    known = group is None or group.events in recorder.audience
-    recorder.emit_to([] if group is None or known else [group.events], kind, *payload, **named)
+    group = current_group()
+    agent._recorder.emit_to(() if group is None else group.logs, kind, *payload, **named)  # noqa: SLF001 - as above
 
 
 def participant_of(agent: Agent) -> Participant:
