@@ -251,6 +251,8 @@ def _worked(task: Task, run: Run[Any]) -> None:
 def _finish_if_done(task: Task) -> None:
     """Finish a delegated task if the worker has nothing more to do for it."""
     outcome = task.outcome
+    if outcome is None:  # its first turn has not ended
+        return
     result = outcome if isinstance(outcome, RunResult) and not (outcome.aborted or task.is_dropped) else None
     # A worker that waits for responses itself goes on when they have come.
     if result is None or not (task.open_runs or task.open_parts):
