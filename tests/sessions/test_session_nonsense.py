@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 from support.stored import converse
 
-from planck_nb.agent.events import ApprovalDecision, Queued, UsageDelta
+from planck_nb.agent.events import ApprovalDecision, Delegated, Queued, Responded, UsageDelta, WorkerExit
 from planck_nb.ai.messages import SummaryMessage, Usage, UserMessage
 from planck_nb.sessions import (
     VIEWS,
@@ -55,6 +55,10 @@ async def _write(session: Session) -> None:
     log.record(Queued("a1", session.id, 0, 1, 1.0, prompt_id="p", text="waits"))
     log.record(UsageDelta("a1", session.id, 0, 1, 1.0, delta=Usage(1, 1), total=Usage(2, 2), cost=0.5, total_cost=1.0))
     log.record(ApprovalDecision("a1", session.id, 0, 2, 1.0, "call_1", "weather", True, "user"))
+    log.record(Delegated("a1", session.id, 0, 3, 1.0, "task", "delegate", "a2", "Bob", "build it", "call_1"))
+    await session.append("a2", UserMessage("build it", sender_id="a1", sender_name="Ada", purpose="task"))
+    log.record(Responded("a1", session.id, 0, 4, 1.0, "task", "delegate", "a2", "Bob", "built", task_turn=0))
+    log.record(WorkerExit("a1", session.id, 0, 5, 1.0, "a2", "Bob", "destroyed", normal=True))
     await session.save_metadata({"team": "x"})
     rewound = await session.append("a1", UserMessage("to rewind"))
     await session.truncate_after(rewound)

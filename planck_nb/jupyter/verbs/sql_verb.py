@@ -28,6 +28,7 @@ _MAKERS = {"pl": ("polars", "DataFrame"), "arrow": ("pyarrow", "table")}
 EXAMPLES = (
     "SELECT role, text FROM messages WHERE session_id = getvariable('session') ORDER BY id",
     "SELECT name, count(*) AS calls, avg(duration_s) AS seconds FROM tool_calls GROUP BY name ORDER BY calls DESC",
+    "SELECT from_agent_name, to_agent_name, task, status, seconds, cost_usd FROM delegations ORDER BY id",
     "SELECT model, sum(output_tokens) AS tokens, sum(cost_usd) AS usd FROM usage GROUP BY model",
     "--limit 5 SELECT session_name, prompt, duration_s FROM turns ORDER BY duration_s DESC NULLS LAST",
     "-o spent SELECT local(ts)::DATE AS day, sum(cost_usd) AS usd FROM messages GROUP BY day ORDER BY day",
