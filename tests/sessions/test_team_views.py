@@ -28,14 +28,16 @@ FIXTURES = Path(__file__).parents[1] / "fixtures/v0_1_0"
 def rows_of(directory: Path, sql: str) -> list[dict[str, Any]]:
     """The rows of a query, with None for what is null."""
     frame = query(directory, sql).astype(object)
-    return [{key: None if pd.isna(value) else value for key, value in row.items()} for row in frame.to_dict("records")]
+    return [
+        {str(key): None if pd.isna(value) else value for key, value in row.items()} for row in frame.to_dict("records")
+    ]
 
 
 def delegations(directory: Path) -> list[dict[str, Any]]:
     return rows_of(directory, "from delegations order by session_name, id")
 
 
-def in_memory(agent: Agent) -> list[tuple[str, str, str, str, str, bool | None]]:
+def in_memory(agent: Agent) -> list[tuple[str, str, str, str, str, bool]]:
     """What an agent's events tell of the tasks that it gave."""
     events = agent.events.since(0)
     found = []
@@ -47,7 +49,7 @@ def in_memory(agent: Agent) -> list[tuple[str, str, str, str, str, bool | None]]
     return found
 
 
-def stored(directory: Path, giver: str) -> list[tuple[str, str, str, str, str, bool | None]]:
+def stored(directory: Path, giver: str) -> list[tuple[str, str, str, str, str, bool]]:
     """What the view tells of the same."""
     return [
         (row["task_id"], row["kind"], row["task"], row["status"], row["response"] or "", bool(row["automatic"]))
@@ -60,7 +62,7 @@ def stored(directory: Path, giver: str) -> list[tuple[str, str, str, str, str, b
 async def test_each_task_is_a_row_with_its_response_and_what_it_took(tmp_path: Path, *, materialized: bool) -> None:
     with Session.create(tmp_path, name="work") as session:
         calls = Reply(calls=(ask("ann", "2+2?"), delegate("bob", "build it")))
-        scripts = {"ann": ["It is 4."], "bob": [respond("built"), "over"]}
+        scripts: dict[str, list[Reply | str]] = {"ann": ["It is 4."], "bob": [respond("built"), "over"]}
         async with running_team(session, [calls, "I wait.", "All is done."], **scripts) as agents:
             boss = agents["boss"]
             await boss.prompt("go")
@@ -141,7 +143,7 @@ async def test_a_task_in_work_has_its_turn_and_one_that_waits_has_none(tmp_path:
         calls = Reply(calls=(delegate("ann", "same"), delegate("ann", "same"), delegate("ann", "same")))
         async with running_team(session, [calls, *["-"] * 9]) as agents:
             boss = agents["boss"]
-            script = ["first done", Reply(calls=(Call("hold", {}),)), "second done", "third done"]
+            script: list[Reply | str] = ["first done", Reply(calls=(Call("hold", {}),)), "second done", "third done"]
             ann = worker(session, boss, "ann", script, tools=[hold.hold])
             await boss.prompt("go")
             await hold.entered.wait()
