@@ -40,7 +40,7 @@ def delegations(directory: Path) -> list[dict[str, Any]]:
 def in_memory(agent: Agent) -> list[tuple[str, str, str, str, str, bool]]:
     """What an agent's events tell of the tasks that it gave."""
     events = agent.events.since(0)
-    found = []
+    found: list[tuple[str, str, str, str, str, bool]] = []
     for asked in (event for event in events if event.type == "delegated"):
         answers = [event for event in events if event.type == "responded" and event.task_id == asked.task_id]
         status = "open" if not answers else "failed" if answers[-1].error else "answered"
