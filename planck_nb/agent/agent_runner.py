@@ -97,6 +97,7 @@ class AgentRunner:
         self.team: TeamMembers[Any] | None = None
         """The agent's team."""
         self._rewinding = False
+        self._rewinding_loop: asyncio.AbstractEventLoop | None = None
         recorder.follow(self)
 
     @property
@@ -291,7 +292,7 @@ class AgentRunner:
 
     async def rewinding(self) -> None:
         """Stop the running turn and empty the queue; prompts wait until `rewound`."""
-        self._rewinding = True
+        self._rewinding, self._rewinding_loop = True, asyncio.get_running_loop()
         # Prompts from other loops wait in line for an idle agent; a loop that uses the agent keeps it.
         self._ownership.acquire(asyncio.get_running_loop())
         self.in_loop(self._empty_queue)
@@ -305,7 +306,7 @@ class AgentRunner:
                 self._recorder.reload(message_id)
                 self.emit_changed()
         finally:
-            self._rewinding = False
+            self._rewinding, self._rewinding_loop = False, None
             owner = self._ownership.loop
             if owner is None or is_running_here(owner):
                 self._answer_queue_or_release()
@@ -408,15 +409,21 @@ class AgentRunner:
         return await await_in_loop(loop, function)
 
     def _forget_lost_turn(self) -> None:
-        """Drop a turn whose event loop was closed before it had ended."""
+        """Drop a turn whose event loop was closed before it had ended, and prompts that waited on a closed loop."""
         turn, task = self._turn, self._task
-        if turn is None or task is None or not task.get_loop().is_closed():
-            return
-        self._recorder.emit(ev.Aborted)
-        self._task = self._turn = None
-        _busy.discard(self)
-        self._recorder.audience = []
-        self._queue.clear()
+        if self._rewinding_loop is not None and self._rewinding_loop.is_closed():
+            self._rewinding, self._rewinding_loop = False, None
+        if turn is not None and task is not None and task.get_loop().is_closed():
+            self._recorder.emit(ev.Aborted)
+            self._task = self._turn = None
+            _busy.discard(self)
+            self._recorder.audience = []
+        for run in self._queue:
+            if run.loop.is_closed():
+                self._queue.remove(run)
+                self._recorder.emit_to(run.logs, ev.Unqueued, run.id, removed=True)
+                with suppress(RuntimeError):  # a task of the closed loop awaited it
+                    _settle_unanswered(run)
 
     def _emit_queued(self, run: Run[Any]) -> None:
         """Publish a waiting prompt with all that is needed to send it again after a crash."""

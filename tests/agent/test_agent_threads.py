@@ -525,3 +525,19 @@ async def test_a_checkpoint_from_another_loop_stops_a_compaction() -> None:
     await elsewhere(lambda: agent.checkpoint("What matters."))
     assert await asyncio.wait_for(compacting, SOON) is False
     assert "What matters." in said(agent)[-1]
+
+
+def test_a_prompt_whose_loop_is_closed_in_the_middle_of_a_rewind_is_settled() -> None:
+    agent = Agent(model=scripted_model(["Next.", "Last."]))
+
+    async def leave_in_a_rewind() -> list[Run[str]]:
+        await agent._runner.rewinding()
+        return [agent.prompt(text) for text in ("one", "two")]
+
+    loop = asyncio.new_event_loop()
+    runs = loop.run_until_complete(leave_in_a_rewind())
+    loop.close()
+    assert agent.run_sync("three").text == "Next."
+    assert [run.status for run in runs] == ["aborted", "aborted"]
+    assert agent.state.queue == ()
+    assert agent.run_sync("four").text == "Last."
