@@ -9,9 +9,9 @@ from typing import Any, NoReturn, cast
 
 from planck_nb.agent.identity import Grants, Role
 from planck_nb.agent.limits import Limits
-from planck_nb.ai.providers import provider
+from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.server_address import server_address
-from planck_nb.base.errors import ConfigError, UnknownProviderError, did_you_mean
+from planck_nb.base.errors import ConfigError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import is_hidden
 from planck_nb.teams.member_options import read_options
@@ -79,10 +79,8 @@ class MemberReader:
         kind_of_agent = self._required("type", "type")
         provider_name = self._required("provider", "provider or model_id")
         model_id = self._required("model_id", "provider or model_id", MAX_MODEL)
-        try:
-            provider(provider_name)
-        except UnknownProviderError as error:
-            hint = str(error).partition(". ")[2]
+        if REGISTRY.find(provider_name) is None:
+            hint = did_you_mean(provider_name, REGISTRY.names())
             self.fail("provider", f"unknown provider {named(provider_name)!r}. {hint}")
         self._note_unknown()
         return {

@@ -149,7 +149,8 @@ class AgentSpec:
         """Return the fields as an object of a team template has them; `from_map` is the inverse.
 
         Returns:
-            The fields that are set, as JSON data. The system prompt is the text itself.
+            The fields that are set, as JSON data. The system prompt is the text itself, which `from_map` takes for the
+            path of a file if it looks like one; `save_template` writes it so that it does not.
         """
         grants = self.grants
         written: JsonObject = {
@@ -242,7 +243,7 @@ class AgentSpec:
             compactor = find_compactor(str(self.compactor), compactors)
             if compactor is None:
                 ignored("compactor", f"compactor {named(str(self.compactor))!r}")
-        granted, models = self.grants or grants, tuple(available_models)
+        granted, models = grants, tuple(available_models)
         if self.grants is not None:
             models, missing = _granted(self.grants.models, models, own_models)
             for name in missing:

@@ -227,7 +227,7 @@ def test_every_provider_is_accepted(provider: str) -> None:  # clause 28: anthro
     assert AgentSpec.from_map({**DEMO, "provider": provider}).provider == provider
 
 
-@pytest.mark.parametrize("provider", ["mystery", "Anthropic", "openai:gpt-5", "anthropic 1"])
+@pytest.mark.parametrize("provider", ["mystery", "Anthropic", "openai:gpt-5", "anthropic 1", "a. b"])
 def test_an_unknown_provider_is_refused(provider: str) -> None:  # clause 29
     with pytest.raises(ConfigError, match="unknown provider"):
         AgentSpec.from_map({**DEMO, "provider": provider})

@@ -276,6 +276,7 @@ def folder(tmp_path: Path) -> Path:
     ("written", "reason"),
     [
         ("../secret.md", "leads out of the template's folder"),
+        ("../there-is-no-such-file.md", "leads out of the template's folder"),
         ("members/../../secret.md", "leads out of the template's folder"),
         ("..", ""),
         ("../team/../secret.md", "leads out of the template's folder"),

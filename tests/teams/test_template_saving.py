@@ -159,6 +159,8 @@ def test_a_place_that_cannot_be_written(path: str, tmp_path: Path, monkeypatch: 
         ([LEAD, spec("Lead")], "duplicate member name"),
         ([spec("a\nb", role="orchestrator")], "characters that cannot be seen"),
         ([spec(provider="nowhere")], "unknown provider"),
+        ([LEAD, spec("b", provider="nowhere")], "unknown provider"),
+        ([LEAD, spec("b", tools=["a\nb"])], "only names are used"),
         ([spec(base_url="nonsense")], "is not the address of a server"),
         ([spec(system_prompt="\ud800")], "cannot be written as JSON"),
         ([spec(system_prompt="x" * 1_048_577)], "a prompt has more than 1,048,576 bytes"),
