@@ -399,3 +399,28 @@ async def test_where_nothing_helps_the_refusal_is_told() -> None:
 
 def test_what_a_compactor_raises_has_a_name_of_its_own() -> None:
     assert issubclass(CompactionError, AgentError)
+
+
+@pytest.mark.parametrize("way", ["spend", "result"])
+async def test_what_an_own_compactor_reports_is_counted_once(way: str) -> None:
+    took, dollars = Usage(input_tokens=700, output_tokens=30), 0.25
+
+    async def summarize(messages: Sequence[Message], context_usage: ContextUsage) -> Compact | None:
+        if len(messages) < 3:
+            return None
+        if way == "spend":
+            context_usage.spend(took, dollars)
+            return Compact("So far: greetings.", messages[-1:])
+        return Compact("So far: greetings.", messages[-1:], took, dollars)
+
+    spent = SessionSpend()
+    agent = Agent(model=scripted_model(["One.", "Two."]), on_compact=summarize, session_spend=spent)
+    await agent.prompt("hi")
+    before, tokens = agent.state, spent.tokens
+    assert await agent.compact() is False, "there is too little to summarize"
+    assert (agent.state.cost, spent.tokens) == (before.cost, tokens)
+    result = await agent.prompt("again")
+    added = agent.state.usage.total_tokens - before.usage.total_tokens
+    assert added == 730 + result.usage.total_tokens
+    assert (agent.state.cost or 0) - (before.cost or 0) == pytest.approx(0.25 + (result.cost or 0))
+    assert spent.tokens - tokens == added
