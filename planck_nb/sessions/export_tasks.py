@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from planck_nb.agent.events import Delegated, Responded, decode_event
+from planck_nb.agent.events import AgentEvent, AgentStarted, Delegated, Responded, decode_event
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 
@@ -20,13 +21,12 @@ def team_names(records: Iterable[JsonObject]) -> dict[str, str]:
     """Return the names of the agents of teams by their ids; with the id if several agents have the same name.
 
     Args:
-        records: The rows of a session, each of which can be decoded.
+        records: The rows of a session; those that cannot be decoded are left out.
     """
     names: dict[str, str] = {}
-    for record in _events(records, "agent_started"):
-        data = record["data"]
-        if data.get("team_id") and data.get("name"):
-            names[record["agent_id"]] = data["name"]
+    for agent_id, event in _events(records, "agent_started"):
+        if isinstance(event, AgentStarted) and event.team_id and event.name:
+            names[agent_id] = event.name
     counts = Counter(names.values())
     return {agent: name if counts[name] == 1 else f"{name} ({agent})" for agent, name in names.items()}
 
@@ -35,15 +35,14 @@ def task_lines(records: Iterable[JsonObject], names: Mapping[str, str]) -> list[
     """Return a line of plain text for each task that an agent gave to another one, in the order of the tasks.
 
     Args:
-        records: The rows of a session, each of which can be decoded.
+        records: The rows of a session; those that cannot be decoded are left out.
         names: The names of agents by their ids.
     """
     tasks: dict[tuple[str, str], _Task] = {}
-    for record in _events(records, "delegated", "responded"):
-        event = decode_event(record["data"])
+    for agent_id, event in _events(records, "delegated", "responded"):
         if isinstance(event, Delegated):
-            tasks.setdefault((record["agent_id"], event.task_id), _Task(record["agent_id"], event))
-        elif isinstance(event, Responded) and (task := tasks.get((record["agent_id"], event.task_id))) is not None:
+            tasks.setdefault((agent_id, event.task_id), _Task(agent_id, event))
+        elif isinstance(event, Responded) and (task := tasks.get((agent_id, event.task_id))) is not None:
             task.responses.append(event)
     return [task.line(names) for task in tasks.values()]
 
@@ -68,5 +67,9 @@ class _Task:
         return f"{task}; {status} after {max(0.0, last.time - asked.time):.1f} s: “{text}”"
 
 
-def _events(records: Iterable[JsonObject], *types: str) -> Iterable[JsonObject]:
-    return (record for record in records if record["kind"] == "event" and record["data"].get("type") in types)
+def _events(records: Iterable[JsonObject], *types: str) -> Iterator[tuple[str, AgentEvent]]:
+    """Yield the events of these types, each with the id of its agent."""
+    for record in records:
+        if record["kind"] == "event" and record["data"].get("type") in types:
+            with suppress(ValueError, RecursionError):  # as `codec.is_readable`, which is counted as damage
+                yield record["agent_id"], decode_event(record["data"])
