@@ -262,7 +262,7 @@ MEMBER = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(members=st.lists(MEMBER, max_size=4), about=st.none() | LINE)
 def test_what_is_saved_reads_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, members: list[AgentSpec], about: str | None
