@@ -27,8 +27,8 @@ export class ExchangesView {
   update(exchanges: readonly Exchange[]): void {
     const shown = exchanges.slice(-SHOWN);
     const ids = new Set(shown.map(({ id }) => id));
-    const atEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 8;
-    let added = false;
+    const added = shown.some(({ id }) => !this.views.has(id));
+    const atEnd = added && this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 8;
     for (const [id, view] of this.views) {
       if (ids.has(id)) continue;
       view.element.remove();
@@ -43,13 +43,12 @@ export class ExchangesView {
       const view = new ExchangeView(exchange);
       this.views.set(exchange.id, view);
       this.list.append(view.element);
-      added = true;
     }
     const earlier = exchanges.length - shown.length;
     this.earlier.hidden = earlier === 0;
     setText(this.earlier, `${earlier} earlier`);
     this.element.hidden = exchanges.length === 0;
-    if (added && atEnd && !this.box.contains(document.activeElement)) this.box.scrollTop = this.box.scrollHeight;
+    if (atEnd && !this.box.contains(document.activeElement)) this.box.scrollTop = this.box.scrollHeight;
     if (added && this.box.offsetHeight > this.height) {
       this.height = this.box.offsetHeight;
       this.box.style.minHeight = `${this.height}px`;

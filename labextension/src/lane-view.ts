@@ -42,7 +42,7 @@ export class LaneView {
       'div',
       { class: 'pk-lane', role: 'row', tabindex: '-1', 'aria-level': lane.leads ? '1' : '2', 'data-agent': lane.id },
       this.mark,
-      h('span', { class: lane.leads ? 'pk-who' : 'pk-who pk-sub', role: 'gridcell' }, this.name, this.type),
+      h('span', { class: lane.leads ? 'pk-who' : 'pk-who pk-sub', role: 'gridcell' }, this.name, ' ', this.type),
       h('span', { class: 'pk-now', role: 'gridcell' }, this.words, ' ', this.line),
       this.tokens,
       this.cost,
@@ -73,12 +73,13 @@ export class LaneView {
       this.mark.replaceChildren(icon(GLYPH[lane.state]));
     }
     setText(this.name, lane.name);
-    setText(this.type, [lane.role, lane.type].filter((word, at) => word !== '' && (at === 0 || word !== lane.role)).join(' · '));
+    const type = lane.type === lane.name || lane.type === lane.role ? '' : lane.type;
+    setText(this.type, [lane.role, type].filter((word) => word !== '').join(' · '));
     setText(this.words, lane.words);
     setText(this.line, lane.line);
     const { counted, input, output, cost, estimated } = lane.spent;
     setText(this.tokens, counted ? count(input + output) : '');
-    setText(this.cost, cost === null ? '' : `${estimated ? 'at least ' : ''}${dollars(cost)}`);
+    setText(this.cost, cost === null ? '' : `${estimated ? '≥ ' : ''}${dollars(cost)}`);
     setText(this.model, lane.model);
     setText(this.given, lane.given);
     this.details?.update(lane);
@@ -112,10 +113,9 @@ export class LaneView {
   }
 }
 
-/** The transcript of one agent, what it was given to do, and how to stop and steer it. */
+/** The transcript of one agent, and how to stop and steer it. */
 export class LaneDetails {
   readonly element: HTMLElement;
-  private readonly task = h('p', { class: 'pk-facts' });
   private readonly transcript = new TranscriptView();
   private readonly window: FollowedWindow;
   private readonly refusal = h('section', { class: 'pk-note', 'data-kind': 'bad', hidden: '' });
@@ -144,7 +144,7 @@ export class LaneDetails {
       h(
         'div',
         { role: 'gridcell' },
-        ...[this.task, this.empty, this.window.element, this.window.latest, this.refusal],
+        ...[this.empty, this.window.element, this.window.latest, this.refusal],
         h('div', { class: 'pk-steer' }, this.box, this.stop),
       ),
     );
@@ -157,7 +157,6 @@ export class LaneDetails {
 
   update(lane: Lane): void {
     this.lane = lane;
-    setText(this.task, lane.given === '' ? '' : `Given by ${lane.given}`);
     this.stop.setAttribute('aria-disabled', String(!lane.busy));
     const placeholder = lane.busy ? `Steer: ${lane.name} reads it before its next step` : `${lane.name} does nothing that could be steered`;
     if (this.box.placeholder !== placeholder) this.box.placeholder = placeholder;

@@ -172,7 +172,7 @@ export class TeamView {
     setText(this.agents, `${lanes.length} ${lanes.length === 1 ? 'agent' : 'agents'}`);
     setText(this.summary, parts.join(', '));
     setText(this.tokens, counted ? count(input + output) : '');
-    setText(this.cost, cost === null ? '' : `${estimated ? 'at least ' : ''}${dollars(cost)}`);
+    setText(this.cost, cost === null ? '' : `${estimated ? '≥ ' : ''}${dollars(cost)}`);
   }
 
   /** Open the row of an agent, or close it. One is open at a time. */

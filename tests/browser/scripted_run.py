@@ -44,7 +44,7 @@ class ScriptedRun:
     def view(self) -> LiveView:
         return LiveView(self.log, agent="analyst", model="demo:scripted", actions=self)
 
-    def add(self, kind: Any, **payload: Any) -> None:
+    def add(self, kind: Any, /, **payload: Any) -> None:
         self.log.append(kind(self.agent_id, None, 0, self._seq, time.time(), **payload))
         self._seq += 1
 

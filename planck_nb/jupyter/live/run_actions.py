@@ -36,6 +36,7 @@ class RunActions:
         self._on_prompt = on_prompt
         self._runs = runs
         self._stopped = False
+        self._sent: list[tuple[Agent, Run]] = []
         self.agents = RunAgents(agent, run.events)
         """The agents that take part in the run."""
 
@@ -55,15 +56,15 @@ class RunActions:
             agent = self.agents.find(agent_id)
             if agent.status == "idle":
                 raise UsageError(f"{agent.name} is not working, so there is nothing to stop.")
+            self._take_back(agent)
             spawn(agent.abort(), name="planck stop of one agent")
             return
         self._stopped = True
         for waiting in self._runs:
             if waiting is not self._run and waiting.status == "queued":
-                try:
-                    self._agent.remove_queued(waiting.id, returned=True)
-                except AgentError:  # it waits for another event loop
-                    waiting.abort()
+                _remove(self._agent, waiting)
+        for agent in {id(agent): agent for agent, _ in self._sent}.values():
+            self._take_back(agent)
         self._run.abort()
 
     def steer(self, text: str, agent_id: str | None = None) -> None:
@@ -99,6 +100,15 @@ class RunActions:
             run = send(text)
         if run.group is None and agent is self._agent:
             self._on_prompt(run)
+        else:
+            self._sent.append((agent, run))
+
+    def _take_back(self, agent: Agent) -> None:
+        """Remove what the user has sent to an agent of a team and it has not read, so that it does not go on with it."""
+        for other, run in self._sent:
+            if other is agent and run.status == "queued":
+                _remove(agent, run)
+        self._sent = [(other, run) for other, run in self._sent if run.status == "queued"]
 
     def _require_going_on(self) -> None:
         if self._stopped:
@@ -143,3 +153,11 @@ class RunActions:
         if scope not in SCOPES:
             raise UsageError(f"Decisions cannot be remembered for the scope {scope!r}; use 'agent', 'role' or 'all'.")
         agent.decide(call_id, allow=allow, args=args, remember=remember, reason=reason, scope=SCOPES[scope])
+
+
+def _remove(agent: Agent, run: Run) -> None:
+    """Remove a prompt from the queue; views show it as not sent."""
+    try:
+        agent.remove_queued(run.id, returned=True)
+    except AgentError:  # it waits for another event loop
+        run.abort()

@@ -79,6 +79,16 @@ async def test_one_worker_is_stopped_and_the_others_go_on(team: Team) -> None:
     assert [(name, failed) for name, _, failed in team.responses()] == [("builder", True), ("tester", False)]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+async def test_what_was_sent_to_a_stopped_worker_comes_back(team: Team, whole: bool) -> None:
+    team.actions.steer("Only March.", agent_id=team.builder.id)
+    team.actions.stop() if whole else team.actions.stop(agent_id=team.builder.id)
+    team.go.set()
+    await team.run.wait()
+    assert team.prompts_of(team.builder) == ["Wait, builder."]
+    assert transcript_of("lead", "m", team.run.events.since(0)).returned == ("Only March.",)
+
+
 async def test_one_worker_is_steered_within_the_run(team: Team) -> None:
     team.actions.steer("Only March.", agent_id=team.builder.id)
     team.go.set()
