@@ -165,9 +165,9 @@ export class LaneDetails {
   show(items: readonly Item[], now: number): void {
     this.empty.hidden = items.length > 0;
     this.window.element.hidden = items.length === 0;
-    this.transcript.update(items);
+    const changed = this.transcript.update(items);
     this.transcript.tick(now);
-    this.window.follow();
+    if (changed) this.window.follow();
   }
 
   tick(now: number): void {

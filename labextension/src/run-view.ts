@@ -112,7 +112,7 @@ export class RunView {
     this.root.classList.toggle('pk-lost', ended);
     this.window.element.setAttribute('aria-busy', String(!ended));
     const news = this.inPlace(() => this.team.update(run, this.connection.now()));
-    this.showTranscript(run);
+    const changed = this.showTranscript(run);
     const focused = this.approvals.element.contains(document.activeElement);
     const fresh = this.approvals.update(approvals, names, tasksOfApprovals(run, approvals));
     // The block that had the focus was removed: keys now go to the transcript.
@@ -120,16 +120,16 @@ export class RunView {
     this.controls.update(run, ended);
     this.announce(fresh, names, news);
     this.tick();
-    this.window.follow();
+    if (changed) this.window.follow();
   }
 
-  /** Show everything, or of a team what the agent that leads it does: the others are in their rows. */
-  private showTranscript(run: Run): void {
+  /** Show everything, or of a team what the agent that leads it does. Returns whether anything has changed. */
+  private showTranscript(run: Run): boolean {
     const team = isTeam(run);
     const leader = leaderOf(run);
     this.heading.hidden = !team;
     if (team) setText(this.heading, nameOf(run, leader));
-    this.transcript.update(team ? itemsOfAgent(run, leader) : itemsOf(run));
+    return this.transcript.update(team ? itemsOfAgent(run, leader) : itemsOf(run));
   }
 
   /** Make a change above the transcript; what the user reads or points at in the transcript stays where it is. */

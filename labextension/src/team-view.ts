@@ -12,6 +12,9 @@ import type { Exchange, Lane } from './team.ts';
 
 type Send = (command: Command) => void;
 
+/** Many rows are shown again at most once in this time. */
+const PAUSE_MS = 80;
+
 export class TeamView {
   readonly element = h('div', { class: 'pk-crew', hidden: '' });
   private readonly grid = h('div', { class: 'pk-team', role: 'treegrid', 'aria-label': 'Team' });
@@ -33,6 +36,10 @@ export class TeamView {
   private all = false;
   private focused = '';
   private height = 0;
+  /** When the rows were last shown, in milliseconds. */
+  private shown = -Infinity;
+  /** The run has changed since. */
+  private isDue = false;
 
   constructor(send: Send) {
     this.send = send;
@@ -60,7 +67,7 @@ export class TeamView {
     this.element.append(this.scroller, this.exchanges.element);
     this.rest.addEventListener('click', () => {
       this.all = !this.all;
-      if (this.run !== null) this.update(this.run, this.now);
+      if (this.run !== null) this.showTeam(this.run);
     });
     this.grid.addEventListener('keydown', (event) => this.key(event));
     this.grid.addEventListener('focusin', (event) => {
@@ -76,10 +83,9 @@ export class TeamView {
     this.now = now;
     this.element.hidden = !isTeam(run);
     if (this.element.hidden) return [];
-    const lanes = lanesOf(run);
-    this.showLanes(lanes);
     for (const view of this.lanes.values()) view.details?.show(itemsOfAgent(run, view.id), now);
-    this.showSummary(run, lanes);
+    this.isDue = true;
+    if (this.lanes.size <= FEW || performance.now() - this.shown >= PAUSE_MS) this.showTeam(run);
     const exchanges = exchangesOf(run);
     this.exchanges.update(exchanges);
     const news = newsOf(this.known, exchanges);
@@ -88,6 +94,7 @@ export class TeamView {
   }
 
   tick(now: number): void {
+    if (this.isDue && this.run !== null) this.showTeam(this.run);
     for (const view of this.lanes.values()) view.details?.tick(now);
   }
 
@@ -107,6 +114,14 @@ export class TeamView {
   dispose(): void {
     for (const view of this.lanes.values()) view.details?.dispose();
     this.element.remove();
+  }
+
+  private showTeam(run: Run): void {
+    const lanes = lanesOf(run);
+    this.showLanes(lanes);
+    this.showSummary(run, lanes);
+    this.isDue = false;
+    this.shown = performance.now();
   }
 
   /** Rows are neither added nor removed above what the user points at or has focused, while many agents take turns. */
@@ -139,6 +154,7 @@ export class TeamView {
     const hidden = lanes.filter(({ id }) => !ids.has(id));
     const many = lanes.length > FEW;
     this.restRow.hidden = !many;
+    this.grid.classList.toggle('pk-many', many);
     setText(this.rest, this.all ? 'Show only those that work' : hidden.length === 0 ? 'Show all' : `and ${restOf(hidden)}`);
     this.rest.setAttribute('aria-expanded', String(this.all));
     if (changed) this.setTabStop();

@@ -28,9 +28,9 @@ export class TranscriptView {
     addLineNavigation(this.element);
   }
 
-  /** Show the items. */
-  update(items: readonly Item[]): void {
-    if (items === this.items) return;
+  /** Show the items. Returns whether anything has changed. */
+  update(items: readonly Item[]): boolean {
+    if (items === this.items) return false;
     items.forEach((item, at) => {
       if (item === this.items[at]) return;
       const view = this.views[at];
@@ -46,6 +46,7 @@ export class TranscriptView {
     for (const view of this.views.splice(items.length)) view.element.remove();
     this.items = items;
     this.groupCalls();
+    return true;
   }
 
   /** Group many calls into one line, except those that the user is reading. */
