@@ -57,7 +57,8 @@ model = agent("model", "worker", [
     {"text": "First the columns.", "calls": [call("ask_agent", type="critic", question="Which columns are needed?")]},
     "The forecast is refitted."])
 critic = agent("critic", "worker", [{"calls": [call("wait", what="a look at the table")]}, "Date and amount."], wait)
-report = agent("report", "worker", [{"text": "A correction.", "calls": [call("edit", path="report.md")]}, "Drafted."], edit)
+report = agent("report", "worker", [{"text": "A correction.", "calls": [call("edit", path="report.md")]}, "Drafted."],
+    edit)
 idle = agent("spare", "worker", ["x"])
 """
 SHOW = """run = TeamRun(lead, "Clean the March export, refit the forecast, and draft the report.", None).run
@@ -317,7 +318,7 @@ def test_fifty_live_lanes_of_two_hundred_agents_are_smooth(lab: Lab, open_notebo
             new MutationObserver(seen).observe(line, {subtree: true, childList: true, characterData: true});
         }"""
     )
-    # The page waits for other processes, too: it must be smooth in one of several periods, on an overloaded machine less.
+    # The page waits for other processes, too: it must be smooth in one of several periods.
     limit = 100 if os.getloadavg()[0] <= 2 * (os.cpu_count() or 1) else 300
     rates, longest = [0.0], [1_000.0]
     while (max(rates) < 10 or min(longest) > limit) and len(rates) < 8:
