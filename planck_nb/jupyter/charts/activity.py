@@ -43,6 +43,43 @@ class Span:
     """The call that it is part of: the id of its message, and its own id."""
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task that one agent gave to another, with times in seconds since the epoch.
+
+    `answered` is None if there is no answer. `kind` is "ask" or "delegate".
+    """
+
+    giver_id: str
+    target_id: str
+    kind: str
+    given: float
+    answered: float | None
+    failed: bool = False
+
+
+def tasks_of(rows: Iterable[Row]) -> list[Task]:
+    """Return the tasks that agents gave each other, in order. Times are corrected as in `spans_of`.
+
+    Args:
+        rows: The history. A row of `kind` "task" has the giver as `agent_id`, the other agent as `call_id`, `began` and
+            `ended` in seconds, "ask" or "delegate" as `name`, and the status as `outcome`. Other rows are as in
+            `spans_of`.
+    """
+    known = list(rows)
+    clock = _clock(known)
+    tasks: list[Task] = []
+    for row in known:
+        if row["kind"] != "task" or row["began"] is None:
+            continue
+        shift = clock.shift(row["id"])
+        given = row["began"] + shift
+        answered = None if row["ended"] is None else max(row["ended"] + shift, given)
+        failed = row["outcome"] == "failed"
+        tasks.append(Task(row["agent_id"], row["call_id"], row["name"], given, answered, failed))
+    return sorted(tasks, key=lambda task: task.given)
+
+
 def spans_of(rows: Iterable[Row], *, running: Mapping[str, float]) -> list[Span]:
     """Return the spans of all turns, ordered by agent and turn.
 
@@ -54,8 +91,8 @@ def spans_of(rows: Iterable[Row], *, running: Mapping[str, float]) -> list[Span]
             `name` of a message is its role.
         running: The present time by id, for the agents whose newest turn is not over.
     """
-    known = list(rows)
-    clock = _Clock((row["id"], row["ended"]) for row in known if row["kind"] == "message")
+    known = [row for row in rows if row["kind"] != "task"]
+    clock = _clock(known)
     turns: dict[tuple[str, int], list[Row]] = {}
     for row in known:
         turns.setdefault((row["agent_id"], row["turn"]), []).append(row)
@@ -86,6 +123,10 @@ class _Clock:
         """Return the seconds to add to a time that was read when this row was written."""
         at = 0 if row_id is None else bisect_right(self._ids, row_id)
         return self._shifts[at - 1] if at else 0.0
+
+
+def _clock(rows: Iterable[Row]) -> _Clock:
+    return _Clock((row["id"], row["ended"]) for row in rows if row["kind"] == "message")
 
 
 def _turn_spans(rows: Sequence[Row], clock: _Clock, now: float | None) -> list[Span]:

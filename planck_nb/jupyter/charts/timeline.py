@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from planck_nb.jupyter.charts import svg
-from planck_nb.jupyter.charts.activity import Span, spans_of
+from planck_nb.jupyter.charts.activity import Span, Task, spans_of, tasks_of
 from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
 from planck_nb.jupyter.charts.time_scale import EXACT, TimeScale, elapsed
@@ -23,8 +23,13 @@ MOST_AGENTS = 12
 MOST_LANES = 3
 """Concurrent calls of one agent that are drawn side by side; further ones share the last lane."""
 
+MOST_TASKS = 60
+"""The number of tasks between agents that are drawn as arrows: the first."""
+
 NOTHING = "No agent has taken up a prompt in this session yet."
 
+_GIVEN = 0.55
+_BACK = "3 2"
 _LEFT = 96.0
 _LANE = 14.0
 _BAR = 10.0
@@ -49,6 +54,9 @@ WITH rows AS (
     FROM approvals a ASOF LEFT JOIN tool_calls c
         ON c.session_id = a.session_id AND c.agent_id = a.agent_id AND c.call_id = a.call_id AND c.ts <= a.asked
     WHERE a.session_id = $session AND a.asked IS NOT NULL
+    UNION ALL
+    SELECT 'task', from_agent_id, NULL, id, to_agent_id, asked_at, answered_at, kind, NULL, status
+    FROM delegations WHERE session_id = $session
 )
 SELECT coalesce(agents.name, rows.agent_id) AS agent, rows.* EXCLUDE (began, ended), epoch(began) AS began,
     epoch(ended) AS ended
@@ -59,6 +67,8 @@ ORDER BY kind, id
 
 async def timeline_chart(workspace: Workspace, *, session: str | None = None, agents: Iterable[str] = ()) -> Chart:
     """Draw the agents of a session on a time axis: when the model wrote, tools ran, and calls waited.
+
+    A task that one agent gave to another is an arrow from the one to the other, and its answer an arrow back.
 
     Times differ from run to run: in a notebook that is a test, the cell needs the comment `# NBVAL_IGNORE_OUTPUT`.
 
@@ -79,11 +89,12 @@ async def timeline_chart(workspace: Workspace, *, session: str | None = None, ag
     frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
     now = time.time()
     running = {agent.id: now for agent in workspace.agents.values() if agent.status != "idle"}
-    return draw_timeline(spans_of(records(frame), running=running))
+    rows = records(frame)
+    return draw_timeline(spans_of(rows, running=running), tasks_of(rows))
 
 
-def draw_timeline(spans: Sequence[Span]) -> Chart:
-    """Draw these spans, which include one of the kind "turn" for each turn."""
+def draw_timeline(spans: Sequence[Span], tasks: Sequence[Task] = ()) -> Chart:
+    """Draw these spans, which include one of the kind "turn" for each turn, and the tasks as arrows between agents."""
     frame = _frame(spans)
     if not spans:
         body = svg.text(0, 20, NOTHING)
@@ -93,18 +104,25 @@ def draw_timeline(spans: Sequence[Span]) -> Chart:
         by_agent.setdefault(span.agent_id, []).append(span)
     drawn = _busiest(by_agent)
     scale = TimeScale([(s.begin, s.end) for s in spans if s.kind == "turn"], _LEFT, svg.WIDTH - 4)
-    parts, y = _legend(spans)
+    arrows = [task for task in tasks if task.giver_id in drawn and task.target_id in drawn][:MOST_TASKS]
+    parts, y = _legend(spans, arrows)
     y += 16
+    lanes: dict[str, float] = {}
     for agent_id in drawn:
         body, height = _agent(by_agent[agent_id], scale, y)
         parts.append(body)
+        lanes[agent_id] = y
         y += height
+    parts += _arrows(arrows, scale, lanes)
     hidden = len(by_agent) - len(drawn)
     if hidden:
         parts.append(svg.text(0, y + 10, f"and {hidden} more agents"))
         y += 24
+    if left_out := len(tasks) - len(arrows):
+        parts.append(svg.text(0, y + 10, f"and {left_out:,} more tasks without arrows"))
+        y += 24
     parts.append(_axis(scale, y))
-    description = _describe(spans, len(by_agent))
+    description = _describe(spans, len(by_agent), tasks)
     turns = sum(span.kind == "turn" for span in spans)
     agents = f"{len(by_agent)} agent{'s' * (len(by_agent) > 1)}"
     summary = f"Timeline: {agents}, {turns} turn{'s' * (turns > 1)}"
@@ -139,7 +157,7 @@ def _busiest(by_agent: Mapping[str, Sequence[Span]]) -> list[str]:
     return [agent_id for agent_id in by_agent if agent_id in kept]
 
 
-def _describe(spans: Sequence[Span], agents: int) -> str:
+def _describe(spans: Sequence[Span], agents: int, tasks: Sequence[Task] = ()) -> str:
     begin, end = min(span.begin for span in spans), max(span.end for span in spans)
     began = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d %H:%M UTC")
     calls = sum(span.kind in {"tool", "agent"} for span in spans)
@@ -151,11 +169,21 @@ def _describe(spans: Sequence[Span], agents: int) -> str:
         f"Timeline of {took} from {began}: {counted}.",
         f"{failed} turn{'s' * (failed > 1)} failed." if failed else "",
         f"No end is known of {lost} turn{'s' * (lost > 1)}." if lost else "",
+        _describe_tasks(tasks),
     ]
     return " ".join(filter(None, sentences))
 
 
-def _legend(spans: Sequence[Span]) -> tuple[list[str], float]:
+def _describe_tasks(tasks: Sequence[Task]) -> str:
+    if not tasks:
+        return ""
+    failed = sum(task.failed for task in tasks)
+    answered = sum(task.answered is not None for task in tasks) - failed
+    given = f"Agents gave each other {len(tasks)} task{'s' * (len(tasks) > 1)}: {answered} answered"
+    return f"{given}, {failed} failed." if failed else f"{given}."
+
+
+def _legend(spans: Sequence[Span], tasks: Sequence[Task] = ()) -> tuple[list[str], float]:
     """The legend of the marks that occur, and its height."""
     kinds = {span.kind for span in spans}
     outcomes = {span.outcome for span in spans if span.kind == "turn"}
@@ -167,6 +195,8 @@ def _legend(spans: Sequence[Span]) -> tuple[list[str], float]:
         ("waits for you", svg.rect(0, -6, 12, 4, "pk-hold"), "hold" in kinds),
         ("failed", svg.rect(4, -10, 3, 12, "pk-fail"), failed),
         ("stopped", svg.element("rect", x=4, y=-10, width=3, height=12, **svg.filling("")), "aborted" in outcomes),
+        ("task", _arrow(6, -11, 1, opacity=_GIVEN), bool(tasks)),
+        ("its answer", _arrow(6, 1, -11, opacity=_GIVEN, dashes=_BACK), any(task.answered for task in tasks)),
         ("no end known", svg.rule("M5.5-10V2", 0.8, "2 2"), "" in outcomes),
     ]
     parts, x, y = [], 0.0, 16.0
@@ -179,6 +209,27 @@ def _legend(spans: Sequence[Span]) -> tuple[list[str], float]:
         parts.append(svg.element("g", mark, svg.text(18, 0, label), transform=f"translate({x:.0f} {y:.0f})"))
         x += width
     return parts, y
+
+
+def _arrows(tasks: Sequence[Task], scale: TimeScale, lanes: Mapping[str, float]) -> list[str]:
+    """For each task an arrow from the agent that gave it to the other one, and one back for the answer."""
+    parts = []
+    for task in tasks:
+        giver, target = lanes[task.giver_id], lanes[task.target_id]
+        start, end = (giver + _BAR, target) if target > giver else (giver, target + _BAR)
+        parts.append(_arrow(scale.x(task.given), start, end, opacity=_GIVEN))
+        if task.answered is not None:
+            kind = "pk-fail" if task.failed else ""
+            parts.append(_arrow(scale.x(task.answered), end, start, opacity=_GIVEN, dashes=_BACK, kind=kind))
+    return parts
+
+
+def _arrow(x: float, start: float, end: float, *, opacity: float, dashes: str | None = None, kind: str = "") -> str:
+    """A vertical line with a head at its end."""
+    back = 4 if end < start else -4
+    head = f"M{_short(x)} {_short(end)}l-2.5 {back}h5z"
+    line = svg.rule(f"M{_short(x)} {_short(start)}V{_short(end + back)}", opacity, dashes)
+    return line + svg.element("path", d=head, **svg.filling(kind))
 
 
 def _agent(spans: Sequence[Span], scale: TimeScale, top: float) -> tuple[str, float]:

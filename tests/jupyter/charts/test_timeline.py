@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -14,9 +15,9 @@ from planck_nb.agent import events
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, Usage, UserMessage
 from planck_nb.base.errors import SessionNotFoundError, UsageError
 from planck_nb.jupyter.charts import Chart, timeline_chart
-from planck_nb.jupyter.charts.activity import Kind, Span, spans_of
+from planck_nb.jupyter.charts.activity import Kind, Span, Task, spans_of
 from planck_nb.jupyter.charts.time_scale import TimeScale, elapsed
-from planck_nb.jupyter.charts.timeline import NOTHING, draw_timeline
+from planck_nb.jupyter.charts.timeline import MOST_AGENTS, MOST_TASKS, NOTHING, draw_timeline
 from planck_nb.sessions import Session, SessionLog
 from planck_nb.testing import scripted_model
 
@@ -234,3 +235,61 @@ def test_marks_say_how_a_turn_ended() -> None:
         shown = words(draw_timeline([turn("a", 0, 5, outcome=outcome)]))
         assert set(ends.values()) & set(shown) == {label}
     assert not set(ends.values()) & set(words(draw_timeline([turn("a", 0, 5, outcome="running")])))
+
+
+def arrows(chart: Chart) -> list[tuple[float, bool, bool]]:
+    """The arrows of a chart without those of its legend: their place, whether they point down, and have failed."""
+    found = []
+    for path in ET.fromstring(chart.svg).iter(f"{SVG}path"):
+        head = re.fullmatch(r"M([\d.]+) [\d.]+l-2.5 (-?)4h5z", path.get("d", ""))
+        if head is not None and float(head[1]) > 20:
+            found.append((float(head[1]), head[2] == "-", path.get("class") == "pk-fail"))
+    return found
+
+
+def test_tasks_are_arrows_to_the_other_agent_and_answers_arrows_back() -> None:
+    spans = [turn("lead", 0, 10), turn("builder", 2, 8), turn("critic", 3, 5)]
+    tasks = [
+        Task("lead", "builder", "delegate", 1, 8),
+        Task("builder", "critic", "ask", 3, 5, failed=True),
+        Task("critic", "lead", "ask", 4, None),
+    ]
+    chart = draw_timeline(spans, tasks)
+    scale = TimeScale([(0, 10)], 96, 496)
+    at = {second: pytest.approx(scale.x(second), abs=0.06) for second in (1, 3, 4, 5, 8)}
+    assert arrows(chart) == [
+        (at[1], True, False),
+        (at[8], False, False),
+        (at[3], True, False),
+        (at[5], False, True),
+        (at[4], False, False),
+    ]
+    assert "Agents gave each other 3 tasks: 1 answered, 1 failed." in chart.svg
+    assert {"task", "its answer"} <= set(words(chart))
+    assert not {"task", "its answer"} & set(words(draw_timeline(spans)))
+
+
+def test_many_tasks_are_not_all_drawn_and_those_of_agents_that_are_left_out_are_counted() -> None:
+    spans = [turn(f"agent {number}", 0, 100 - number) for number in range(MOST_AGENTS + 5)]
+    tasks = [Task("agent 0", f"agent {number % 17}", "delegate", number, number + 1) for number in range(1, 201)]
+    chart = draw_timeline(spans, tasks)
+    assert len(arrows(chart)) == 2 * MOST_TASKS
+    assert "and 140 more tasks without arrows" in words(chart)
+
+
+async def test_tasks_of_a_session_are_in_its_timeline(workspace: Workspace) -> None:
+    async with workspace:
+        for number, agent in enumerate("ab"):
+            log = workspace.session.log(agent)
+            say(log, workspace.session, agent, at=START + number)
+            await log.append(UserMessage("go"), turn=0, time=START + number)
+            await log.append(AssistantMessage(()), turn=0, time=START + 5)
+            log.record(events.TurnEnd(agent, workspace.session.id, 0, 9, START + 6, AssistantMessage(()), Usage()))
+        log, head = workspace.session.log("a"), ("a", workspace.session.id, 0, 5)
+        log.record(events.Delegated(*head, START + 1, "t1", "delegate", "b", "b", "do it"))
+        log.record(events.Responded(*head, START + 4, "t1", "delegate", "b", "b", "done"))
+        await workspace.session.flush()
+        chart = await timeline_chart(workspace)
+    assert [(down, failed) for _, down, failed in arrows(chart)] == [(True, False), (False, False)]
+    assert "Agents gave each other 1 task: 1 answered." in chart.svg
+    assert set(chart.frame.kind) == {"turn", "model"}
