@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pandas as pd
@@ -256,7 +257,7 @@ def test_tasks_are_arrows_to_the_other_agent_and_answers_arrows_back() -> None:
     ]
     chart = draw_timeline(spans, tasks)
     scale = TimeScale([(0, 10)], 96, 496)
-    at = {second: pytest.approx(scale.x(second), abs=0.06) for second in (1, 3, 4, 5, 8)}
+    at: dict[int, Any] = {second: pytest.approx(scale.x(second), abs=0.06) for second in (1, 3, 4, 5, 8)}
     assert arrows(chart) == [
         (at[1], True, False),
         (at[8], False, False),
