@@ -163,8 +163,7 @@ class Agent:
         self.parent_id = parent_id
         self.available_models = tuple(available_models)
         self.cwd = cwd
-        self.skills = None if skills is None else tuple(skills)
-        """The names of the skills that its system prompt lists, None if it lists all."""
+        self._skills = None if skills is None else tuple(skills)
         self.limits = limits or _LIMITS
         """The limits from the next turn on."""
         granted = grants or Grants()
@@ -221,7 +220,7 @@ class Agent:
             model_source(setup.model),
             tuple(map(model_source, self.available_models)),
             {} if compactor is None else stored_compactor(compactor),
-            self.skills,
+            self._skills,
         )
         if self._team is not None:
             self._runner.team = self._team
@@ -310,11 +309,6 @@ class Agent:
     def status(self) -> Status:
         """Whether the agent is idle, streaming a reply, or executing tools."""
         return self._recorder.settled.status
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it has stopped and accepts no more prompts."""
-        return self._recorder.settled.stopped
 
     @property
     def state(self) -> AgentState:
@@ -729,6 +723,16 @@ def emit_for(agent: Agent, kind: EventType[P], /, *payload: P.args, **named: P.k
     """Publish and store an event of the agent; it is one of the group in whose context this is called, too."""
     group = current_group()
     agent._recorder.emit_to(() if group is None else group.logs, kind, *payload, **named)  # noqa: SLF001 - as above
+
+
+def is_stopped(agent: Agent) -> bool:
+    """Whether the agent has stopped and accepts no more prompts; cheaper than its `state`."""
+    return agent._recorder.settled.stopped  # noqa: SLF001 - as above
+
+
+def skills_of(agent: Agent) -> tuple[str, ...] | None:
+    """The names of the skills that the agent's system prompt lists, None if it lists all."""
+    return agent._skills  # noqa: SLF001 - as above
 
 
 def participant_of(agent: Agent) -> Participant:

@@ -10,9 +10,9 @@ from pathlib import Path
 from planck_nb.agent.calling.tool import Tool, server_tools, tool_specs
 from planck_nb.agent.context.sendable import SendableHistory
 from planck_nb.agent.context.system_prompt import SystemPromptParts, full_system_prompt
-from planck_nb.agent.context.tokens import context_tokens, estimate_text, tokens_per_estimate
 from planck_nb.agent.identity import AgentIdentity
 from planck_nb.agent.limits import Limits
+from planck_nb.agent.tokens import context_tokens, estimate_text, tokens_per_estimate
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message
 from planck_nb.ai.models import Model
@@ -95,7 +95,7 @@ class AgentSettings:
     def estimate_tokens(self, messages: Sequence[Message], scale: float = 1.0, *, counted: bool = True) -> int:
         """The tokens of the request for these messages, as counted by the provider or estimated.
 
-        See `planck_nb.agent.context.tokens.context_tokens`.
+        See `planck_nb.agent.tokens.context_tokens`.
         """
         if counted:
             messages = self.sendable.fit(messages, self.model)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planck_nb.agent.context.tokens import estimate_text
 from planck_nb.agent.limits import CHARACTERS_PER_TOKEN
+from planck_nb.agent.tokens import estimate_text
 from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, Usage
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.agent import Agent, emit_for, prompt_from
+from planck_nb.agent.agent import Agent, emit_for, is_stopped, prompt_from
 from planck_nb.agent.calling.tool_output import as_output
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import RunGroup, current_group, within_group
@@ -68,7 +68,7 @@ class Task:
     @property
     def is_wanted(self) -> bool:
         """Whether the agent that gave the task is still there for a response."""
-        return self.team.get(self.giver.id) is self.giver and not self.giver.is_stopped
+        return self.team.get(self.giver.id) is self.giver and not is_stopped(self.giver)
 
     @property
     def is_dropped(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planck_nb.agent.agent import Agent, compactor_of
+from planck_nb.agent.agent import Agent, compactor_of, skills_of
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
@@ -262,7 +262,7 @@ def _description(agent: Agent) -> AgentSpec:
         description=agent.description,
         system_prompt=agent.system_prompt,
         tools=tuple(tool.name for tool in agent.tools if tool.name not in INTER_AGENT_TOOLS),
-        skills=agent.skills or (),
+        skills=skills_of(agent) or (),
         opts=agent.options.named(),
         base_url=agent.model.base_url if not agent.model.alias else None,
         compactor=str(name) if name else None,

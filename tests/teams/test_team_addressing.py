@@ -124,7 +124,7 @@ async def test_agents_of_other_teams_are_out_of_reach(tool: str) -> None:
     lead = team.lead([call(tool, agent_id=stranger.id, question="?", task="t"), "end"])
     await lead.prompt("go")
     assert results(lead)[0].startswith(f"Error: Agent not found: {stranger.id}.")
-    assert not stranger.is_stopped
+    assert not stranger.state.stopped
     assert stranger.state.messages == ()
 
 
@@ -164,7 +164,7 @@ async def test_the_orchestrator_is_protected(tool: str) -> None:
     ann = team.worker("ann", [call(tool, agent_id="lead"), "end"], tools=orchestrator_tools(), role="worker")
     await ann.prompt("go")
     assert results(ann)[0].endswith("lead, the orchestrator of the team.")
-    assert not lead.is_stopped
+    assert not lead.state.stopped
 
 
 async def test_an_agent_of_no_team_is_told_so() -> None:

@@ -81,7 +81,7 @@ async def test_a_stopped_orchestrator_makes_place_for_another_one() -> None:
     await lead.stop()
     boss, ben = team.lead([call("list_team"), "x"], name="boss"), team.worker("ben")
     await boss.prompt("go")
-    assert ann.is_stopped
+    assert ann.state.stopped
     assert "ann" not in results(boss)[0]
     assert [worker.id for worker in boss.state.workers] == [ben.id]
 
@@ -106,8 +106,8 @@ async def test_workers_end_with_their_orchestrator() -> None:
     await hold.entered.wait()
     async with asyncio.timeout(5):
         await lead.stop()
-    assert idle.is_stopped
-    assert busy.is_stopped
+    assert idle.state.stopped
+    assert busy.state.stopped
     assert run.status == "aborted"
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("planck")]
 
@@ -126,7 +126,7 @@ async def test_a_worker_that_is_stopped_is_reported_to_the_orchestrator() -> Non
     await ann.stop()
     [left] = [event for event in lead.events.since(0) if isinstance(event, ev.WorkerExit)]
     assert (left.worker_id, left.name, left.reason, left.normal) == (ann.id, "ann", "stopped", True)
-    assert not lead.is_stopped
+    assert not lead.state.stopped
     assert lead.state.workers == ()
 
 
@@ -150,7 +150,7 @@ async def test_a_stop_that_is_cancelled_stops_the_workers_all_the_same() -> None
     stop.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stop
-    assert ann.is_stopped
+    assert ann.state.stopped
     hold.release()
     await lead.stop()
 
@@ -166,7 +166,7 @@ async def test_a_team_ends_when_its_block_fails() -> None:
 
     with pytest.raises(ValueError, match="no number"):
         await fail()
-    assert [agent.is_stopped for agent in agents] == [True, True]
+    assert [agent.state.stopped for agent in agents] == [True, True]
     assert not team.is_running
 
 

@@ -279,7 +279,7 @@ async def test_destroy_ends_a_worker_for_good() -> None:
     await lead.prompt("go")
     assert results(lead)[0] == "Agent destroyed."
     assert results(lead)[1].startswith("Error: Agent not found: ann.")
-    assert ann.is_stopped
+    assert ann.state.stopped
     [left] = [event for event in lead.events.since(0) if isinstance(event, ev.WorkerExit)]
     assert (left.reason, left.normal) == ("destroyed", True)
     [stopped] = [event for event in ann.events.since(0) if isinstance(event, ev.AgentStopped)]
@@ -299,7 +299,7 @@ async def test_interrupt_ends_the_turn_of_a_worker_that_stays() -> None:
     lead.add_tool(enter)
     await lead.prompt("go")
     assert results(lead)[2] == "Agent interrupted."
-    assert (ann.status, ann.is_stopped) == ("idle", False)
+    assert (ann.status, ann.state.stopped) == ("idle", False)
     assert (await ann.prompt("still there?")).text == "alive"
 
 
@@ -309,7 +309,7 @@ async def test_an_idle_agent_can_be_interrupted() -> None:
     ann = team.worker("ann")
     await lead.prompt("go")
     assert results(lead) == ["Agent interrupted."]
-    assert not ann.is_stopped
+    assert not ann.state.stopped
 
 
 # W-29

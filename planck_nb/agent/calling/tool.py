@@ -17,8 +17,8 @@ from planck_nb.agent.calling.approved_call import ApprovedCall, FileVersion
 from planck_nb.agent.calling.generators import adrain, drain
 from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
-from planck_nb.agent.context.tokens import estimate_tool
 from planck_nb.agent.effect import Effect
+from planck_nb.agent.tokens import estimate_tool
 from planck_nb.ai.request import ToolSpec
 from planck_nb.ai.server_tools import ServerTool
 from planck_nb.base.aio import run_in_thread

@@ -19,7 +19,7 @@ from typing import Any
 from planck_nb.agent.context.conversation import cuts, pairs, places
 from planck_nb.agent.context.python_file import run_python_file
 from planck_nb.agent.context.summary import summarise
-from planck_nb.agent.context.tokens import estimate
+from planck_nb.agent.tokens import estimate
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message, SummaryMessage, Usage

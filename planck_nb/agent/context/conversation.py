@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from planck_nb.agent.context.tokens import estimate
 from planck_nb.agent.state import Entry
+from planck_nb.agent.tokens import estimate
 from planck_nb.ai.messages import Message, ToolResultMessage, ToolResultPart
 from planck_nb.base.text import head_and_tail
 

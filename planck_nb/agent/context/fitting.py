@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from planck_nb.agent.context.conversation import cuts, without_old_outputs
-from planck_nb.agent.context.tokens import estimate
+from planck_nb.agent.tokens import estimate
 from planck_nb.ai.messages import Message, SummaryMessage, TextPart, UserMessage, UserPart
 from planck_nb.base.text import head_and_tail
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from planck_nb.agent.charges import charged
 from planck_nb.agent.context.senders import with_sender
-from planck_nb.agent.context.tokens import estimate_request, estimate_text
+from planck_nb.agent.tokens import estimate_request, estimate_text
 from planck_nb.ai.client import Client
 from planck_nb.ai.messages import Message, Part, Usage, UserMessage
 from planck_nb.ai.models import Model

@@ -11,9 +11,9 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, checked
 from planck_nb.agent.context.conversation import cuts, places, sent
 from planck_nb.agent.context.fitting import fitted, newest_prompts, size
-from planck_nb.agent.context.tokens import MOST_SCALE
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.state import Entry
+from planck_nb.agent.tokens import MOST_SCALE
 from planck_nb.ai.context_windows import cuts_silently
 from planck_nb.ai.messages import AssistantMessage, Message, Usage
 from planck_nb.ai.models import Model

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from planck_nb import ai
 from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage, as_compactor, checked
 from planck_nb.agent.context.conversation import pairs, places, sent
-from planck_nb.agent.context.tokens import context_tokens, estimate
 from planck_nb.agent.state import Entry
+from planck_nb.agent.tokens import context_tokens, estimate
 from planck_nb.ai.messages import (
     AssistantMessage,
     Message,

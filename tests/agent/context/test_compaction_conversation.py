@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planck_nb.agent.context.conversation import EXCERPT, cuts, pairs, places, sent, without_old_outputs
-from planck_nb.agent.context.tokens import estimate
 from planck_nb.agent.state import Entry
+from planck_nb.agent.tokens import estimate
 from planck_nb.ai.messages import (
     AssistantMessage,
     ImagePart,

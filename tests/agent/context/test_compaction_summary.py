@@ -13,7 +13,7 @@ from support.wire import chat_chunk, sse
 from planck_nb import ai
 from planck_nb.agent.context.compactor import Compact, Compactor, ContextUsage
 from planck_nb.agent.context.summary import MAX_ARGS, MAX_RESULT, render, summarise
-from planck_nb.agent.context.tokens import estimate_text
+from planck_nb.agent.tokens import estimate_text
 from planck_nb.ai.messages import (
     AssistantMessage,
     FilePart,

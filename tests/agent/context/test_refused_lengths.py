@@ -13,7 +13,7 @@ from support.wire import CHAT, CHAT_HELLO, client
 from planck_nb import Agent
 from planck_nb.agent.context import fitting
 from planck_nb.agent.context.fitting import fitted, size
-from planck_nb.agent.context.tokens import estimate
+from planck_nb.agent.tokens import estimate
 from planck_nb.ai.messages import AssistantMessage, Message, TextPart, UserMessage
 from planck_nb.base.errors import ContextOverflowError
 

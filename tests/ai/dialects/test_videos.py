@@ -11,7 +11,7 @@ import pytest
 
 from planck_nb import Agent, Session, ai
 from planck_nb.agent.context.sendable import SendableHistory
-from planck_nb.agent.context.tokens import VIDEO_TOKENS, estimate
+from planck_nb.agent.tokens import VIDEO_TOKENS, estimate
 from planck_nb.base.errors import UnsupportedFeatureError
 from planck_nb.testing import scripted_model
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.recordings import body_of, recorded
 
 from planck_nb import ai
-from planck_nb.agent.context.tokens import (
+from planck_nb.agent.tokens import (
     FILE_TOKENS,
     IMAGE_TOKENS,
     context_tokens,
