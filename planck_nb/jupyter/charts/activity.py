@@ -44,7 +44,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class DrawnTask:
     """A task that one agent gave to another, with times in seconds since the epoch.
 
     `answered` is None if there is no answer. `kind` is "ask" or "delegate".
@@ -58,7 +58,7 @@ class Task:
     failed: bool = False
 
 
-def tasks_of(rows: Iterable[Row]) -> list[Task]:
+def tasks_of(rows: Iterable[Row]) -> list[DrawnTask]:
     """Return the tasks that agents gave each other, in order. Times are corrected as in `spans_of`.
 
     Args:
@@ -68,7 +68,7 @@ def tasks_of(rows: Iterable[Row]) -> list[Task]:
     """
     known = list(rows)
     clock = _clock(known)
-    tasks: list[Task] = []
+    tasks: list[DrawnTask] = []
     for row in known:
         if row["kind"] != "task" or row["began"] is None:
             continue
@@ -76,7 +76,7 @@ def tasks_of(rows: Iterable[Row]) -> list[Task]:
         given = row["began"] + shift
         answered = None if row["ended"] is None else max(row["ended"] + shift, given)
         failed = row["outcome"] == "failed"
-        tasks.append(Task(row["agent_id"], row["call_id"], row["name"], given, answered, failed))
+        tasks.append(DrawnTask(row["agent_id"], row["call_id"], row["name"], given, answered, failed))
     return sorted(tasks, key=lambda task: task.given)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from planck_nb.jupyter.charts import svg
-from planck_nb.jupyter.charts.activity import Span, Task, spans_of, tasks_of
+from planck_nb.jupyter.charts.activity import DrawnTask, Span, spans_of, tasks_of
 from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
 from planck_nb.jupyter.charts.time_scale import EXACT, TimeScale, elapsed
@@ -93,7 +93,7 @@ async def timeline_chart(workspace: Workspace, *, session: str | None = None, ag
     return draw_timeline(spans_of(rows, running=running), tasks_of(rows))
 
 
-def draw_timeline(spans: Sequence[Span], tasks: Sequence[Task] = ()) -> Chart:
+def draw_timeline(spans: Sequence[Span], tasks: Sequence[DrawnTask] = ()) -> Chart:
     """Draw these spans, which include one of the kind "turn" for each turn, and the tasks as arrows between agents."""
     frame = _frame(spans)
     if not spans:
@@ -157,7 +157,7 @@ def _busiest(by_agent: Mapping[str, Sequence[Span]]) -> list[str]:
     return [agent_id for agent_id in by_agent if agent_id in kept]
 
 
-def _describe(spans: Sequence[Span], agents: int, tasks: Sequence[Task] = ()) -> str:
+def _describe(spans: Sequence[Span], agents: int, tasks: Sequence[DrawnTask] = ()) -> str:
     begin, end = min(span.begin for span in spans), max(span.end for span in spans)
     began = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d %H:%M UTC")
     calls = sum(span.kind in {"tool", "agent"} for span in spans)
@@ -174,7 +174,7 @@ def _describe(spans: Sequence[Span], agents: int, tasks: Sequence[Task] = ()) ->
     return " ".join(filter(None, sentences))
 
 
-def _describe_tasks(tasks: Sequence[Task]) -> str:
+def _describe_tasks(tasks: Sequence[DrawnTask]) -> str:
     if not tasks:
         return ""
     failed = sum(task.failed for task in tasks)
@@ -183,7 +183,7 @@ def _describe_tasks(tasks: Sequence[Task]) -> str:
     return f"{given}, {failed} failed." if failed else f"{given}."
 
 
-def _legend(spans: Sequence[Span], tasks: Sequence[Task] = ()) -> tuple[list[str], float]:
+def _legend(spans: Sequence[Span], tasks: Sequence[DrawnTask] = ()) -> tuple[list[str], float]:
     """The legend of the marks that occur, and its height."""
     kinds = {span.kind for span in spans}
     outcomes = {span.outcome for span in spans if span.kind == "turn"}
@@ -211,7 +211,7 @@ def _legend(spans: Sequence[Span], tasks: Sequence[Task] = ()) -> tuple[list[str
     return parts, y
 
 
-def _arrows(tasks: Sequence[Task], scale: TimeScale, lanes: Mapping[str, float]) -> list[str]:
+def _arrows(tasks: Sequence[DrawnTask], scale: TimeScale, lanes: Mapping[str, float]) -> list[str]:
     """For each task an arrow from the agent that gave it to the other one, and one back for the answer."""
     parts = []
     for task in tasks:

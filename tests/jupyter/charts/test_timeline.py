@@ -16,7 +16,7 @@ from planck_nb.agent import events
 from planck_nb.ai.messages import AssistantMessage, ToolCallPart, Usage, UserMessage
 from planck_nb.base.errors import SessionNotFoundError, UsageError
 from planck_nb.jupyter.charts import Chart, timeline_chart
-from planck_nb.jupyter.charts.activity import Kind, Span, Task, spans_of
+from planck_nb.jupyter.charts.activity import DrawnTask, Kind, Span, spans_of
 from planck_nb.jupyter.charts.time_scale import TimeScale, elapsed
 from planck_nb.jupyter.charts.timeline import MOST_AGENTS, MOST_TASKS, NOTHING, draw_timeline
 from planck_nb.sessions import Session, SessionLog
@@ -251,9 +251,9 @@ def arrows(chart: Chart) -> list[tuple[float, bool, bool]]:
 def test_tasks_are_arrows_to_the_other_agent_and_answers_arrows_back() -> None:
     spans = [turn("lead", 0, 10), turn("builder", 2, 8), turn("critic", 3, 5)]
     tasks = [
-        Task("lead", "builder", "delegate", 1, 8),
-        Task("builder", "critic", "ask", 3, 5, failed=True),
-        Task("critic", "lead", "ask", 4, None),
+        DrawnTask("lead", "builder", "delegate", 1, 8),
+        DrawnTask("builder", "critic", "ask", 3, 5, failed=True),
+        DrawnTask("critic", "lead", "ask", 4, None),
     ]
     chart = draw_timeline(spans, tasks)
     scale = TimeScale([(0, 10)], 96, 496)
@@ -272,7 +272,7 @@ def test_tasks_are_arrows_to_the_other_agent_and_answers_arrows_back() -> None:
 
 def test_many_tasks_are_not_all_drawn_and_those_of_agents_that_are_left_out_are_counted() -> None:
     spans = [turn(f"agent {number}", 0, 100 - number) for number in range(MOST_AGENTS + 5)]
-    tasks = [Task("agent 0", f"agent {number % 17}", "delegate", number, number + 1) for number in range(1, 201)]
+    tasks = [DrawnTask("agent 0", f"agent {number % 17}", "delegate", number, number + 1) for number in range(1, 201)]
     chart = draw_timeline(spans, tasks)
     assert len(arrows(chart)) == 2 * MOST_TASKS
     assert "and 140 more tasks without arrows" in words(chart)
