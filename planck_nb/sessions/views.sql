@@ -249,6 +249,7 @@ where team_id is not null;
 
 -- The last response names the turn of its task. That of a task without one is found by the prompt: an agent takes up the
 -- prompts of one sender in the order in which they were sent, so the first of several equal ones is for the first task.
+-- A rewind stops all turns, so that a task whose response it has taken back never gets another one.
 create view delegations as
 with steps as (
     select session_id, session_name, agent_id, id, ts, type, data, data->>'$.task_id' as task_id
@@ -268,12 +269,19 @@ pairs as (
     where task_id is not null
     group by all
 ),
+rewound as (
+    select session_id, agent_id as from_agent_id, max(id) as rewound_id
+    from store.visible_events
+    where type = 'rewound'
+    group by all
+),
 tasks as (
     select
         session_id, session_name, id, task_id, from_agent_id, asked_at, answered_at, response,
         asked->>'$.kind' as kind,
         asked->>'$.target_id' as to_agent_id, asked->>'$.target_name' as to_agent_name, asked->>'$.text' as task,
         case
+            when answer is null and rewound_id > id then 'failed'
             when answer is null then 'open'
             when try_cast(answer->>'$.error' as boolean) then 'failed'
             else 'answered'
@@ -281,20 +289,21 @@ tasks as (
         try_cast(answer->>'$.automatic' as boolean) as automatic,
         try_cast(answer->>'$.task_turn' as integer) as task_turn,
         nullif(asked->>'$.call_id', '') as call_id
-    from pairs
+    from pairs left join rewound using (session_id, from_agent_id)
     where asked is not null
 ),
 equal_tasks as (
     select session_id, from_agent_id, to_agent_id, task, task_id,
         row_number() over (partition by session_id, to_agent_id, from_agent_id, task order by id) as place
-    from tasks
-    where status = 'open' or task_turn is not null
+    from tasks left join rewound using (session_id, from_agent_id)
+    where (status = 'open' or task_turn is not null) and id > coalesce(rewound_id, 0)
 ),
 equal_prompts as (
-    select session_id, sender_id as from_agent_id, agent_id as to_agent_id, text as task, turn,
-        row_number() over (partition by session_id, agent_id, sender_id, text order by id) as place
-    from messages
+    select m.session_id, sender_id as from_agent_id, agent_id as to_agent_id, text as task, turn,
+        row_number() over (partition by m.session_id, agent_id, sender_id, text order by id) as place
+    from messages m left join rewound r on r.session_id = m.session_id and r.from_agent_id = m.sender_id
     where role = 'user' and sender_id is not null and purpose is distinct from 'response'
+        and id > coalesce(rewound_id, 0)
 ),
 prompted as (
     select session_id, from_agent_id, task_id, turn

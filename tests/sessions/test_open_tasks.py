@@ -6,16 +6,15 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from support.agents import Hold, prompts
+from support.agents import Hold
 from support.stored_teams import ask, delegate, idle, running_team, worker
 
-from planck_nb import Config, Workspace
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent import emit_for, prompt_from
 from planck_nb.ai.messages import UserMessage
 from planck_nb.errors import ProviderProtocolError
-from planck_nb.sessions import Session, query, read_open_tasks, read_unanswered
-from planck_nb.testing import Call, Reply, scripted_model
+from planck_nb.sessions import Session, read_open_tasks, read_unanswered
+from planck_nb.testing import Call, Reply
 
 HOLDING = Reply(calls=(Call("hold", {}),))
 
@@ -74,8 +73,7 @@ async def test_an_answer_that_was_not_sent_is_read(tmp_path: Path) -> None:
             assert (answered.outcome, answered.answer, answered.turn) == ("turn_end", "my answer", 0)
             assert (broken.outcome, broken.answer, broken.turn) == ("error", "", 1)
             await boss.rewind_to_message(ann.state.messages[0].id)
-            (taken_back,) = await read_open_tasks(session)
-            assert (taken_back.started, taken_back.outcome, taken_back.answer) == (False, "", "")
+            assert await read_open_tasks(session) == boss.state.open_tasks == ()
 
 
 async def test_rows_that_describe_no_task_are_left_out(tmp_path: Path) -> None:
@@ -109,33 +107,3 @@ def edit(session: Session, old: str, values: list[str], *, name: str) -> None:
         text = text.replace(old, f'"{name}":{value}', 1)
     session.path.write_text(text, encoding="utf-8")
     session.info.database.unlink(missing_ok=True)
-
-
-async def test_a_prompt_of_an_agent_that_is_sent_again_is_still_the_agents(tmp_path: Path) -> None:
-    hold = Hold()
-    config = Config.load(environment={}, directory=tmp_path)
-    async with Workspace(config) as place:
-        ann = place.add_agent("ann", model=scripted_model([HOLDING, "-", "-"]), tools=[hold.hold])
-        bob = place.add_agent("bob", model=scripted_model(["-"]))
-        ann.prompt("first")
-        await hold.entered.wait()
-        prompt_from(bob, ann, "from bob", "task")
-        ann.prompt("from a person")
-        await place.flush()
-        name, directory = place.session.name, place.session.directory
-        await killed(place.session, tmp_path / "copy")
-        hold.release()
-    for file in directory.iterdir():
-        file.unlink()
-    for file in (tmp_path / "copy").iterdir():
-        shutil.copy(file, directory)
-    async with Workspace(config) as place:
-        await place.resume(name)
-        ann = place.agent("ann")
-        ann.model = scripted_model(["-", "1", "2"])
-        assert [prompt.sender_name for prompt in place.unanswered] == ["bob", None]
-        for run in place.send_unanswered():
-            await run
-        assert prompts(ann)[-2:] == ["from bob", "from a person"]
-        found = query(directory, "select sender_name, purpose from messages where text = 'from bob'")
-        assert found.to_numpy().tolist() == [["bob", "task"]]

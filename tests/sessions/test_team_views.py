@@ -18,7 +18,7 @@ from planck_nb import Agent
 from planck_nb.agent import events as ev
 from planck_nb.agent.identity import Grants
 from planck_nb.ai.messages import UserMessage
-from planck_nb.sessions import Session, export_session, import_session, query
+from planck_nb.sessions import Session, export_session, import_session, query, read_open_tasks
 from planck_nb.sessions.session import SessionLog
 from planck_nb.testing import Call, Reply, scripted_model
 
@@ -56,6 +56,28 @@ def stored(directory: Path, giver: str) -> list[tuple[str, str, str, str, str, b
         for row in delegations(directory)
         if row["from_agent_id"] == giver
     ]
+
+
+async def test_an_equal_task_after_a_rewind_has_the_new_turn(tmp_path: Path) -> None:
+    hold = Hold()
+    with Session.create(tmp_path) as session:
+        holding = Reply(calls=(Call("hold", {}),))
+        again = Reply(calls=(delegate("ann", "same"),))
+        async with running_team(session, [again, "-", again, "-", "-", "-"]) as agents:
+            boss = agents["boss"]
+            ann = worker(session, boss, "ann", ["-", holding, "-", "-"], tools=[hold.hold])
+            await boss.prompt("go")
+            await idle(boss, messages=6)
+            await boss.rewind_to_message(ann.state.messages[0].id)
+            boss.model = scripted_model(["-", again, "-", "-"])
+            ann.model = scripted_model([holding, "-"])
+            await boss.prompt("again")
+            await hold.entered.wait()
+            await session.flush()
+            found = delegations(tmp_path)
+            assert [(row["status"], row["to_turn"]) for row in found] == [("failed", None), ("open", ann.info().turn)]
+            assert [task.id for task in boss.state.open_tasks] == [found[1]["task_id"]]
+            hold.release()
 
 
 @pytest.mark.parametrize("materialized", [False, True])
@@ -174,7 +196,9 @@ async def test_a_rewind_takes_tasks_and_responses_back(tmp_path: Path) -> None:
             assert (row["status"], row["to_turn"]) == ("answered", 0), "it was answered before the message"
             await boss.rewind_to_message(task)
             [row] = delegations(tmp_path)
-            assert (row["status"], row["to_turn"], row["response"], row["input_tokens"]) == ("open", None, None, None)
+            assert (row["status"], row["to_turn"], row["response"]) == ("failed", None, None), "nobody works on it"
+            assert (row["automatic"], row["answered_at"], row["input_tokens"]) == (None, None, None)
+            assert boss.state.open_tasks == await read_open_tasks(session) == ()
             await boss.rewind_to_message(first)
             assert delegations(tmp_path) == []
             assert query(tmp_path, "select count(*) as n from team_members").n[0] == 2
