@@ -73,7 +73,8 @@ async def test_an_answer_that_was_not_sent_is_read(tmp_path: Path) -> None:
             assert (answered.outcome, answered.answer, answered.turn) == ("turn_end", "my answer", 0)
             assert (broken.outcome, broken.answer, broken.turn) == ("error", "", 1)
             await boss.rewind_to_message(ann.state.messages[0].id)
-            assert await read_open_tasks(session) == boss.state.open_tasks == ()
+            assert await read_open_tasks(session) == ()
+            assert boss.state.open_tasks == ()
 
 
 async def test_rows_that_describe_no_task_are_left_out(tmp_path: Path) -> None:

@@ -198,7 +198,8 @@ async def test_a_rewind_takes_tasks_and_responses_back(tmp_path: Path) -> None:
             [row] = delegations(tmp_path)
             assert (row["status"], row["to_turn"], row["response"]) == ("failed", None, None), "nobody works on it"
             assert (row["automatic"], row["answered_at"], row["input_tokens"]) == (None, None, None)
-            assert boss.state.open_tasks == await read_open_tasks(session) == ()
+            assert await read_open_tasks(session) == ()
+            assert boss.state.open_tasks == ()
             await boss.rewind_to_message(first)
             assert delegations(tmp_path) == []
             assert query(tmp_path, "select count(*) as n from team_members").n[0] == 2
