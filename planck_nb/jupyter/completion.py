@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.jupyter.arguments import count_positional
-from planck_nb.jupyter.kinds import AGENT_NAME
+from planck_nb.jupyter.kinds import RECIPIENT
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import OPTIONS
 from planck_nb.jupyter.parameters import OF_EVERY_VERB, Extent, Option, Suggestions, flags
@@ -118,7 +118,7 @@ def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool)
 
 def _first(words: Sequence[str], notebook: Notebook, *, header: bool) -> Suggestions:
     """What the first word can be that is no option."""
-    agents = AGENT_NAME.suggest(notebook)
+    agents = RECIPIENT.suggest(notebook)
     verbs = {each.name: each.summary for each in VERBS.values() if each.cell or not header}
     if header:
         return {**agents, **verbs}

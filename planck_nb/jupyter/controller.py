@@ -10,10 +10,14 @@ from typing import Any, TypeAlias
 
 from planck_nb.agent.agent import Agent, compactor_of, use_compactor
 from planck_nb.agent.run import Run
-from planck_nb.base.errors import AgentError, UsageError
+from planck_nb.agent.run_group import within_group
+from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
+from planck_nb.jupyter.agent_names import find_agent, named_agents
 from planck_nb.jupyter.expansion import expanded, hint
 from planck_nb.jupyter.mentions import mentions, without_secrets
+from planck_nb.jupyter.team_prompts import model_of, name_of_team, require_team_options, team_to_prompt
+from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
 
 Namespace: TypeAlias = Mapping[str, object]
@@ -46,13 +50,17 @@ class Controller:
         self.workspace = workspace
         self.current = DEFAULT_AGENT
         """Name of the agent that was prompted last."""
+        self.current_team = ""
+        """Name of the team that was prompted last; empty if an agent was."""
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
         self._making = asyncio.Lock()
         self._cells: list[tuple[Agent, list[Run]]] = []
 
     async def start(self, prompt: str, options: Mapping[str, Any], namespace: Namespace) -> Started:
-        """Prompt an agent: the one that the options name, else the one that was prompted last.
+        """Prompt an agent or a team: the one that the options name, else the one that was prompted last.
+
+        A team that `team` names is started if it is not running; the run is then that of the whole team.
 
         Args:
             prompt: The text of the prompt. `@name` in it hands over a function of the notebook, or shows a value.
@@ -67,7 +75,8 @@ class Controller:
         """
         if not prompt.strip():
             raise UsageError("There is no prompt; write it after %planck, or on the lines below %%planck.")
-        if options.get("tools") or options.get("agent", self.current) not in self.workspace.agents:
+        team_name = self._team_name(options)
+        if options.get("tools") or not (team_name or self._name(options) in named_agents(self.workspace)):
             self.workspace.require_trust()
         handed_over = mentions(prompt, namespace, options.get("with", ()))
         text, explanations = prompt.strip(), handed_over.notices  # mentions are those that were typed, not in a value
@@ -88,31 +97,50 @@ class Controller:
             compactors.named(options["compactor"])  # before anything else changes
         for rule in (*options.get("allow", ()), *options.get("deny", ())):
             self.workspace.approvals.remember(rule)
+        team: Team | None = None
         async with self._making:
-            agent, notice = await self._agent(options)
+            if team_name:
+                team, notice = await team_to_prompt(self.workspace, team_name, options, namespace)
+                agent, self.current_team = team.orchestrator, name_of_team(self.workspace, team)
+            else:
+                agent, notice = await self._agent(options)
+                self.current_team = ""
         notices = [*self.workspace.notices(), notice, *explanations]
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)
         await self.workspace.save_session_settings()
-        run = agent.prompt("\n\n".join([text, *values]), join=True)
+        content = "\n\n".join([text, *values])
+        run = agent.prompt(content, join=True) if team is None else team.prompt(content)
         return Started(agent, run, "\n".join(filter(None, notices)))
 
     def agent(self, name: str = "") -> Agent:
         """Return the agent of this name, or the one that was prompted last.
 
         Args:
-            name: The agent's name; empty for the agent that was prompted last.
+            name: The agent's name as `find_agent` accepts it; empty for the agent that was prompted last.
 
         Returns:
-            The agent.
+            The agent. Of a team, that is its orchestrator.
 
         Raises:
             AgentError: There is no such agent.
         """
-        if not self.workspace.agents:
+        if not named_agents(self.workspace):
             raise AgentError("There is no agent yet; the first prompt makes one.")
-        return self.workspace.agent(name or self.current)
+        current = None if name else self.current_agent
+        return current or find_agent(self.workspace, name or self.current)
+
+    @property
+    def current_agent(self) -> Agent | None:
+        """The agent that was prompted last, None if it does not exist. Of a team, that is its orchestrator."""
+        team = self.workspace.teams.get(self.current_team)
+        return named_agents(self.workspace).get(self.current) if team is None else team.orchestrator
+
+    @property
+    def recipients(self) -> set[str]:
+        """The names of the agents and teams that can be prompted."""
+        return {*named_agents(self.workspace), *self.workspace.teams}
 
     async def next_agent(self) -> Agent:
         """Return the agent that gets the next prompt; if that is still to be created, one like it.
@@ -123,8 +151,8 @@ class Controller:
         Raises:
             PlanckError: No model can be used.
         """
-        if self.current in self.workspace.agents:
-            return self.agent()
+        if (agent := self.current_agent) is not None:
+            return agent
         model, _ = await self.workspace.default_model()
         prompt_parts = self.workspace.toolbox.prompt_parts
         return Agent(name=self.current, model=model, system_prompt=SYSTEM_PROMPT, prompt_parts=prompt_parts)
@@ -149,16 +177,30 @@ class Controller:
             agent: The agent, which is running.
             text: What it is to read before its next step.
         """
-        run = agent.steer(text)
+        whole = self._team_run_of(agent)
+        with within_group(None if whole is None else whole.whole):
+            run = agent.steer(text)
+        if whole is not None:
+            return  # the run of the team shows the answer
         for shown, runs in self._cells:
             if shown is agent and any(other.status == "running" for other in runs):
                 runs.append(run)
                 break
 
+    def _team_run_of(self, agent: Agent) -> Run | None:
+        """The run of the agent's team that a cell shows and that has not ended, None if there is none."""
+        if agent.team_id is None:
+            return None
+        shown = (run for leader, runs in self._cells for run in runs if leader.team_id == agent.team_id)
+        return next((run for run in shown if run.whole is not None and run.outcome is None), None)
+
     def choose_current(self) -> None:
-        """If the agent that was prompted last is gone, let the first agent get the next prompt."""
-        if self.workspace.agents and self.current not in self.workspace.agents:
-            self.current = next(iter(self.workspace.agents))
+        """If what was prompted last is gone, let the first agent, or else the first team, get the next prompt."""
+        if self.current_agent is not None:
+            return
+        agents, teams = self.workspace.agents, self.workspace.teams
+        self.current_team = "" if agents else next(iter(teams), "")
+        self.current = next(iter(agents), self.current)
 
     async def close(self) -> None:
         """Close the workspace, which stops all agents."""
@@ -166,13 +208,16 @@ class Controller:
 
     async def _agent(self, options: Mapping[str, Any]) -> tuple[Agent, str]:
         """The agent that the options name, created if it does not exist; and a notice about its model."""
-        name = options.get("agent", self.current)
-        base_url = options.get("base-url")
-        if base_url and "model" not in options:
-            raise UsageError("--base-url needs --model: it is the address of that model's server.")
-        model = await self.workspace.find_model(options["model"], base_url=base_url) if "model" in options else None
+        name = self._name(options)
+        model = await model_of(self.workspace, options)
         notice = ""
-        before = self.workspace.agents.get(name)
+        before = named_agents(self.workspace).get(name)
+        team, slash, member = name.partition("/")
+        if before is None and slash and team in self.workspace.teams:
+            members = [agent.name for agent in self.workspace.team(team).agents]
+            raise AgentError(f"The team {team} has no member {member}. {did_you_mean(member, members)}".rstrip())
+        if before is not None and before.team_id is not None and options.get("new"):
+            raise UsageError("--new is for agents outside teams; stop the team and start it again.")
         if before is None:
             if model is None:
                 model, notice = await self.workspace.default_model()
@@ -188,6 +233,30 @@ class Controller:
             agent.model = model
         self.current = name
         return agent, notice
+
+    def _name(self, options: Mapping[str, Any]) -> str:
+        """The name of the agent to prompt, which may have to be created."""
+        if "agent" in options:
+            return str(options["agent"])
+        gone = "/" in self.current and self.current_agent is None  # a member of a team that has ended
+        return DEFAULT_AGENT if gone else self.current
+
+    def _team_name(self, options: Mapping[str, Any]) -> str:
+        """The name, alias or path of the team to prompt; empty if an agent is prompted."""
+        if "team" in options:
+            if "agent" in options:
+                raise UsageError("A prompt is sent to one agent or one team; write either a name or --team.")
+            name = str(options["team"])
+        elif "agent" in options:
+            name = str(options["agent"])
+            agent = named_agents(self.workspace).get(name)
+            leads = [known for known, team in self.workspace.teams.items() if team.orchestrator is agent]
+            name = next(iter(leads), "") if agent is not None else name if name in self.workspace.teams else ""
+        else:
+            name = self.current_team if self.current_team in self.workspace.teams else ""
+        if name:
+            require_team_options(options)
+        return name
 
     async def _replace_with_empty(self, before: Agent) -> Agent:
         """Replace the agent by one with an empty conversation."""

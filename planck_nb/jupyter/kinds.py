@@ -11,6 +11,7 @@ from planck_nb.ai import list_models, list_providers
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
+from planck_nb.jupyter.agent_names import full_name, named_agents
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Extent, Kind, Suggestions
@@ -26,7 +27,21 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def _agents(notebook: Notebook) -> Suggestions:
-    return {name: f"{agent.model}, {agent.status}" for name, agent in notebook.workspace.agents.items()}
+    return {name: f"{agent.model}, {agent.status}" for name, agent in named_agents(notebook.workspace).items()}
+
+
+def _recipients(notebook: Notebook) -> Suggestions:
+    return {**_running_teams(notebook), **_agents(notebook)}
+
+
+def _running_teams(notebook: Notebook) -> Suggestions:
+    teams = notebook.workspace.teams
+    return {name: f"running team of {len(team.agents)}" for name, team in teams.items()}
+
+
+def _teams(notebook: Notebook) -> Suggestions:
+    templates = {template.alias: template.description or "team" for template in notebook.workspace.team_templates()}
+    return {**templates, **_running_teams(notebook)}
 
 
 def _agent(notebook: Notebook, name: str) -> Agent:
@@ -77,14 +92,17 @@ def _variables(notebook: Notebook) -> Suggestions:
 
 def waiting_calls(notebook: Notebook) -> list[tuple[Agent, PendingApproval]]:
     """The calls that wait for approval, each with the agent that made it."""
-    return [(agent, call) for agent in notebook.workspace.agents.values() for call in agent.state.pending_approvals]
+    agents = named_agents(notebook.workspace).values()
+    return [(agent, call) for agent in agents for call in agent.state.pending_approvals]
 
 
 def _names_of_calls(notebook: Notebook) -> Iterator[tuple[str, Agent, PendingApproval]]:
     """Each waiting call under each of its names: its agent, its id, or both."""
     for agent, call in waiting_calls(notebook):
-        for name in (f"{agent.name} {call.id}", agent.name, call.id):
-            yield name, agent, call
+        for known in dict.fromkeys((full_name(notebook.workspace, agent), agent.name)):
+            yield f"{known} {call.id}", agent, call
+            yield known, agent, call
+        yield call.id, agent, call
 
 
 def _calls(notebook: Notebook) -> Suggestions:
@@ -104,11 +122,17 @@ def _call(notebook: Notebook, name: str) -> tuple[Agent, PendingApproval]:
     return found[0]
 
 
+RECIPIENT = Kind("AGENT", suggest=_recipients)
+"""The name of an agent, whether it exists or not, or of a running team."""
+
 AGENT_NAME = Kind("AGENT", suggest=_agents)
 """The name of an agent, whether it exists or not."""
 
+TEAM = Kind("TEAM", suggest=_teams)
+"""The name of a running team, or the alias or path of a team template, as text."""
+
 AGENT = replace(AGENT_NAME, resolve=_agent, extent=Extent.NAME)
-"""An agent of the notebook, as an `Agent`."""
+"""An agent of the notebook or a member of a team, as an `Agent`; the name of a team stands for its orchestrator."""
 
 SESSION = Kind("SESSION", suggest=_sessions)
 """The name or the id of a stored session, as text."""

@@ -86,7 +86,7 @@ class PlanckMagics:
             return await VERBS["help"].run(notebook)
         else:
             _refuse_misspelt(line.strip())
-            read = read_line(line, self._controller.workspace.agents)
+            read = read_line(line, self._controller.recipients)
             options, prompt = read.options, read.text
         started = await self._controller.start(prompt, options, namespace)
         return await self._follow(started, options, blocking=blocking)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
@@ -59,6 +59,23 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
             known = [*functions(namespace), *toolbox.names()]
             raise UsageError(f"There is no function or tool named {name}. {did_you_mean(name, known)}".rstrip())
     return found
+
+
+def tool_finder(namespace: Mapping[str, object]) -> Callable[[str], Tool | None]:
+    """Return a function that finds the functions of the notebook that stored agents or members of teams name.
+
+    A plain function with the name of a built-in tool does not take its place: who named it may have meant the tool.
+
+    Args:
+        namespace: The variables of the notebook.
+    """
+
+    def find(name: str) -> Tool | None:
+        value = namespace.get(name)
+        deliberate = isinstance(value, Tool) or not is_reserved(name)
+        return as_tool(value) if is_function(value) and deliberate else None
+
+    return find
 
 
 def describe(name: str, value: object) -> str:

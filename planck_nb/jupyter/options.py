@@ -10,7 +10,7 @@ from planck_nb.agent.approval import Action, Rule
 from planck_nb.ai.models import LEVELS
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.arguments import next_word, parse_options
-from planck_nb.jupyter.kinds import AGENT_NAME, COMPACTOR, FUNCTIONS, MODEL, VARIABLES, names
+from planck_nb.jupyter.kinds import COMPACTOR, FUNCTIONS, MODEL, RECIPIENT, TEAM, VARIABLES, names
 from planck_nb.jupyter.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
 _HOTTEST = 2
@@ -45,7 +45,8 @@ OPTIONS = (
     Option("allow", None, _rules("allow"), "calls that need no approval in this session: bash, write:src/**"),
     Option("deny", None, _rules("deny"), "calls that are never run in this session"),
     Option("system", "s", Kind("TEXT"), "the agent's system prompt, from now on"),
-    Option("agent", "a", AGENT_NAME, "the agent to prompt; it is created if it does not exist"),
+    Option("agent", "a", RECIPIENT, "the agent to prompt, created if it does not exist; or a running team"),
+    Option("team", None, TEAM, "the team to prompt, by its alias or path; it is started if it does not run"),
     Option("new", None, None, "start with an empty conversation"),
     Option("max-tokens", None, INTEGER, "how long a reply may be, in tokens: 1 or more"),
     Option("temperature", None, Kind("X", _temperature), "how random the reply is: 0 to 2"),
@@ -72,7 +73,7 @@ def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
 
     Args:
         line: What follows `%planck`.
-        agents: The names of the agents that exist.
+        agents: The names of the agents and teams that exist.
 
     Returns:
         The options and the prompt as it was written.
@@ -81,7 +82,7 @@ def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
         UsageError: An option is unknown, or its value is missing or cannot be used.
     """
     before = parse_options(line, OPTIONS, of="%planck")
-    if before.ended or "agent" in before.options:
+    if before.ended or not {"agent", "team"}.isdisjoint(before.options):
         return Prompt(before.options, before.rest)
     try:
         name, rest = next_word(before.rest)

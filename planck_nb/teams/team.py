@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
+from weakref import WeakSet
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
@@ -112,6 +113,7 @@ class Team:
         }
         self._host: TeamHost = host or _TemplateHost(self._shared)
         self._members: TeamMembers[Agent] | None = None
+        self._runs: WeakSet[Run[Any]] = WeakSet()
 
     @classmethod
     def of_agents(cls, agents: Sequence[Agent], template: TeamTemplate, **options: Any) -> Team:  # noqa: ANN401
@@ -385,7 +387,15 @@ class Team:
             NoRunningLoopError: Outside an event loop.
             UsageError: There is nothing in the prompt.
         """
-        return TeamRun(self.orchestrator, content, output).run
+        run = TeamRun(self.orchestrator, content, output).run
+        self._runs.add(run)
+        return run
+
+    async def abort(self) -> None:
+        """Stop all that the team is doing: its runs, and the turns of its members. The members stay."""
+        for run in tuple(self._runs):
+            run.abort()
+        await asyncio.gather(*(agent.abort() for agent in self.agents))
 
     def subscribe(self, *, since: int | None = None) -> Subscription[AgentEvent]:
         """Subscribe to the events of all members, in one order.

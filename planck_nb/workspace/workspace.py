@@ -29,7 +29,7 @@ from planck_nb.base.event_log import Subscription
 from planck_nb.base.secrets import known_secrets, remember_secret
 from planck_nb.config import Config, FolderTrust
 from planck_nb.sessions import Session, SessionInfo, UnansweredPrompt, query, query_async
-from planck_nb.teams import Team, TeamTemplate
+from planck_nb.teams import Team, TeamTemplate, TemplateProblem
 from planck_nb.teams.saving import SavedTemplate
 from planck_nb.teams.template_folders import TemplateReport
 from planck_nb.tools.changes import Changes
@@ -429,6 +429,23 @@ class Workspace:
             ConfigError: There is none, or it cannot be used.
         """
         return self._navigation.teams.template(alias_or_path)
+
+    def check_team(self, alias_or_path: str | Path, *, find: ToolResolver | None = None) -> tuple[TemplateProblem, ...]:
+        """Find all that is wrong with a team template: in its files, and what its members name and does not exist.
+
+        The template need not be trusted for this.
+
+        Args:
+            alias_or_path: Its alias, or the path of its folder or file.
+            find: Finds a tool by name, before the workspace's own tools are searched.
+
+        Returns:
+            The problems. There are none if the template can be used exactly as it is written.
+
+        Raises:
+            ConfigError: There is no such template, or it cannot be read as one.
+        """
+        return self._navigation.teams.check(alias_or_path, find)
 
     async def start_team(
         self,

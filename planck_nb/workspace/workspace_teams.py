@@ -11,22 +11,26 @@ from planck_nb.agent.agent import Agent, compactor_of, skills_of
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts
+from planck_nb.ai import list_models
 from planck_nb.ai.models import Model
-from planck_nb.base.errors import AgentError, did_you_mean
+from planck_nb.base.errors import AgentError, ConfigError, ModelError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 from planck_nb.teams import (
     INTER_AGENT_TOOLS,
     AgentSpec,
     Team,
     TeamTemplate,
+    TemplateProblem,
     orchestrator_tools,
     read_template,
     worker_tools,
 )
+from planck_nb.teams.problems import named
 from planck_nb.teams.saving import SavedTemplate, save_template
 from planck_nb.teams.template_folders import TemplateReport
 from planck_nb.workspace.compactors import Compactors
 from planck_nb.workspace.current_session import CurrentSession
+from planck_nb.workspace.default_model import paced
 from planck_nb.workspace.team_files import find_team_templates
 from planck_nb.workspace.trusted_config import TrustedConfig
 
@@ -92,10 +96,54 @@ class WorkspaceTeams:
 
     def template(self, alias_or_path: str | Path) -> TeamTemplate:
         """The template with this alias or, if it looks like one, path. Raises `ConfigError` if there is none."""
-        name = str(alias_or_path)
-        if isinstance(alias_or_path, Path) or "/" in name or "\\" in name or name.endswith(".json"):
-            return read_template(self._config.config.root / Path(name).expanduser())
-        return self.templates().named(name)
+        if is_path(alias_or_path):
+            return read_template(self._config.config.root / Path(alias_or_path).expanduser())
+        return self.templates().named(str(alias_or_path))
+
+    def check(self, alias_or_path: str | Path, find: Resolver | None = None) -> tuple[TemplateProblem, ...]:
+        """Find all that is wrong with a template, what its members name and does not exist included.
+
+        Returns:
+            The problems, without notes. There are none if the template can be used exactly as it is written.
+
+        Raises:
+            ConfigError: There is no such template, or it cannot be read as one.
+        """
+        template = self._template_to_check(alias_or_path)
+        options = self._options(find)
+        problems = list(template.mistakes)
+        for spec in template.members:
+            try:
+                started = spec.to_start_opts(
+                    tool_pool=options["tool_pool"],
+                    skill_pool=options["skill_pool"],
+                    compactors=options["compactors"],
+                    own_models=options["own_models"],
+                )
+            except ModelError as error:
+                problems.append(TemplateProblem(None, f"member ({named(spec.name)})", "model", str(error)))
+            else:
+                problems += started.problems
+        return tuple(problems)
+
+    def _template_to_check(self, alias_or_path: str | Path) -> TeamTemplate:
+        """The template, also if it is not trusted yet. Raises `ConfigError` with all that is wrong with it."""
+        try:
+            return self.template(alias_or_path)
+        except ConfigError:
+            config = self._config.config
+            if is_path(alias_or_path):
+                places = [config.root / Path(alias_or_path).expanduser()]
+            else:
+                folders = (folder.expanduser() for folder in config.teams_dirs)
+                places = [folder / f"{alias_or_path}{suffix}" for folder in folders for suffix in ("", ".json")]
+            found = next((place for place in places if place.exists()), None)
+            if found is None:
+                raise
+        try:
+            return read_template(found)
+        except ConfigError:
+            return read_template(found, strict=True)  # whose error has the other problems, too
 
     async def start(
         self, template: TeamTemplate, *, name: str = "", model: Model | None = None, find: Resolver | None = None
@@ -236,10 +284,16 @@ class WorkspaceTeams:
             "tool_pool": pool,
             "skill_pool": toolbox.skill_pool,
             "compactors": self._compactors.find,
-            "own_models": config.models,
+            "own_models": (*config.models, *(paced(model, config) for model in list_models("demo"))),
             "max_workers": config.max_workers,
             "host": self,
         }
+
+
+def is_path(alias_or_path: str | Path) -> bool:
+    """Whether this is the path of a template and not an alias."""
+    name = str(alias_or_path)
+    return isinstance(alias_or_path, Path) or "/" in name or "\\" in name or name.endswith(".json")
 
 
 def _free_name(wanted: str, taken: Mapping[str, object]) -> str:

@@ -1,8 +1,9 @@
 """The demo models, which need no key, no server and no network.
 
 `demo:demo` finds the tools that match the prompt, calls them and reports their results; without a match it explains
-what it is and how to choose a real model. `demo:script` answers with the replies of its script, for tests and
-demonstrations. Both are deterministic: an answer depends only on the conversation.
+what it is and how to choose a real model. In a team, it delegates the tasks of a prompt one after another, and reports
+the responses. A structured answer has values from what it was told. `demo:script` answers with the replies of its
+script, for tests and demonstrations. Both are deterministic: an answer depends only on the conversation.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from planck_nb.ai.dialects.tool_fields import wire_tools
-from planck_nb.ai.messages import Message, StopReason, ToolResultMessage, Usage, UserMessage
+from planck_nb.ai.messages import Message, StopReason, ToolResultMessage, ToolResultPart, Usage, UserMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options, ToolSpec
 from planck_nb.ai.stream_events import (
@@ -106,11 +107,11 @@ class Demo:
     (0 by default: all at once).
     """
 
-    async def stream(self, model: Model, context: Context, options: Options) -> AsyncIterator[list[StreamEvent]]:  # noqa: ARG002 - the protocol's
+    async def stream(self, model: Model, context: Context, options: Options) -> AsyncIterator[list[StreamEvent]]:
         """Stream the events of one reply, word by word."""
         wire_tools(model, context.server_tools, {})  # it has none
         script = cast("Sequence[object] | None", model.settings.get("script"))
-        reply = answer(context) if script is None else scripted(script, context)
+        reply = answer(context, options.output) if script is None else scripted(script, context)
         pace = float(cast("float", model.settings.get("pace", 0.0)))
         batch: list[StreamEvent] = []
         for event in _events(reply, context):
@@ -147,20 +148,43 @@ def scripted(script: Sequence[object], context: Context) -> Reply:
     return replace(reply, text=text)
 
 
-def answer(context: Context) -> Reply:
-    """The answer of the demo model: calls to the tools that match the prompt, or a report of their results."""
+def answer(context: Context, output: JsonObject | None = None) -> Reply:
+    """The answer of the demo model: calls to the tools that match the prompt, or a report of their results.
+
+    Args:
+        context: The conversation and the tools.
+        output: The JSON Schema of the answer, None for text.
+    """
+    if output is not None:
+        return Reply(text=json.dumps(_structured(output, _told(context.messages)), ensure_ascii=False))
     results = _last_results(context.messages)
-    if results:
-        lines = [
-            f"`{part.name}` failed: {part.text.removeprefix('Error: ')}"
-            if part.is_error
-            else f"`{part.name}` returned {_quoted(part.text)}"
-            for part in results
-        ]
-        return Reply(text="\n\n".join(lines))
-    prompt = _last_prompt(context.messages)
-    planned = _plan(context.tools, prompt)
+    return _report(results) if results else _reply(context)
+
+
+def _report(results: Sequence[ToolResultPart]) -> Reply:
+    """What the calls returned."""
+    if all(part.name == _DELEGATE and not part.is_error for part in results):
+        return Reply(text="I wait for the response.")
+    lines = [
+        f"`{part.name}` failed: {part.text.removeprefix('Error: ')}"
+        if part.is_error
+        else f"`{part.name}` returned {_quoted(part.text)}"
+        for part in results
+    ]
+    return Reply(text="\n\n".join(lines))
+
+
+def _reply(context: Context) -> Reply:
+    """Calls to the tools that match the prompt; or what they lack, or what other agents have responded."""
+    planned = _plan(context.tools, _last_prompt(context.messages))
     ready = [Call(tool.name, args) for tool, args, missing in planned if not missing]
+    delegations = [call for call in ready if call.name == _DELEGATE]
+    responses, delegated = _since_prompt(context.messages)
+    if responses and delegated >= len(delegations):
+        return Reply(text="\n\n".join(f"**{said.sender}** responded: {said.text}" for said in responses))
+    # One delegation after another, so that it makes no difference which worker is faster.
+    due = delegations[delegated : delegated + 1]
+    ready = [call for call in ready if call in due or (call.name != _DELEGATE and not responses)]
     if ready:
         names = " and ".join(f"`{call.name}`" for call in ready)
         return Reply(thinking=f"The prompt is about {names}, and says all that the call needs.", calls=ready)
@@ -171,7 +195,7 @@ def answer(context: Context) -> Reply:
             text=f"I would call `{tool.name}`, but the prompt gives no value for {wanted}. "
             f'Numbers are taken in their order; text goes in quotes, as in: use {tool.name} with "some text".'
         )
-    return Reply(text=_introduction(context.tools))
+    return Reply(text=_introduction([tool for tool in context.tools if tool.name not in _TEAM_TOOLS]))
 
 
 def _introduction(tools: Sequence[ToolSpec]) -> str:
@@ -198,18 +222,84 @@ def _quoted(text: str) -> str:
     return f"`{text}`." if "\n" not in text and "`" not in text else f"\n\n```\n{text}\n```"
 
 
-def _last_results(messages: Sequence[Message]) -> Sequence[Any]:
+def _last_results(messages: Sequence[Message]) -> Sequence[ToolResultPart]:
     last = messages[-1] if messages else None
     return last.content if isinstance(last, ToolResultMessage) else ()
 
 
 def _last_prompt(messages: Sequence[Message]) -> str:
+    """The newest prompt; responses of other agents are none."""
+    texts = (_Said.of(message) for message in reversed(messages) if isinstance(message, UserMessage))
+    return next((said.text for said in texts if said.kind != "Response"), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A message, apart from the line that introduces one of another agent."""
+
+    kind: str
+    sender: str
+    text: str
+
+    @classmethod
+    def of(cls, message: UserMessage) -> _Said:
+        found = _INTRODUCTION.match(message.text)
+        if found is None:
+            return cls("", "", message.text)
+        return cls(found["kind"], found["sender"], message.text[found.end() :])
+
+
+def _since_prompt(messages: Sequence[Message]) -> tuple[list[_Said], int]:
+    """The responses of other agents since the newest prompt, and how many tasks were delegated for it."""
+    responses: list[_Said] = []
+    delegated = 0
     for message in reversed(messages):
         if isinstance(message, UserMessage):
-            return message.text
-    return ""
+            said = _Said.of(message)
+            if said.kind != "Response":
+                break
+            responses.insert(0, said)
+        elif message.type == "assistant":
+            delegated += sum(call.name == _DELEGATE for call in message.tool_calls)
+    return responses, delegated
 
 
+def _told(messages: Sequence[Message]) -> str:
+    """What the values of a structured answer are taken from: the newest responses and results, else the prompt."""
+    told: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            said = _Said.of(message)
+            if said.kind == "Response":
+                told.insert(0, said.text)
+            elif told:
+                break
+        elif isinstance(message, ToolResultMessage):
+            told[:0] = [part.text for part in message.content if part.name not in _TEAM_TOOLS - {"ask_agent"}]
+    return "\n".join(told) or _last_prompt(messages)
+
+
+def _structured(schema: JsonObject, text: str) -> JsonObject:
+    """Values for the properties of the schema from the text, in their order; empty ones where the text has none."""
+    bare = text.replace("`", " ")
+    strings = ["".join(groups) for groups in _STRING.findall(bare)]
+    numbers = iter(_NUMBER.findall(_STRING.sub(" ", bare)))
+    texts = iter(strings or _PROPER.findall(bare))
+    empty: JsonObject = {"integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+    values: JsonObject = {}
+    for name, property_schema in cast("JsonObject", schema.get("properties", {})).items():
+        value = _value(name, property_schema, bare, numbers, texts)
+        values[name] = empty.get(str(property_schema.get("type")), "") if value is None else value
+    return values
+
+
+_DELEGATE = "delegate_task"
+_TEAM_TOOLS = frozenset(
+    "ask_agent delegate_task send_response list_team spawn_agent destroy_agent interrupt_agent list_models".split()
+)
+"""Tools for work in a team, which are called only if the prompt names them: any prompt may be about tasks."""
+
+_INTRODUCTION = re.compile(r"(?P<kind>Question|Task|Response) from (?P<sender>[^\n]+?):\s+")
 _WORD = re.compile(r"[^\W\d_]+")
 _COMMON = frozenset(
     "a about all an and are as at be by call can do does for from get give has have how i if in is it its me my of on "
@@ -237,6 +327,8 @@ def _places(tools: Sequence[ToolSpec], prompt: str) -> list[tuple[int, ToolSpec]
     for field, enough in (("name", 1), ("description", 2)):
         places: list[tuple[int, ToolSpec]] = []
         for tool in tools:
+            if tool.name in _TEAM_TOOLS:
+                continue
             shared = [(place, word) for place, word in said if word in _words(getattr(tool, field))]
             if len({word for _, word in shared}) >= enough:
                 places += [(place, tool) for place, _ in (shared if enough == 1 else shared[:1])]

@@ -24,6 +24,7 @@ from planck_nb.jupyter.verbs import (
     session_verbs,
     setting_verbs,
     sql_verb,
+    team_verbs,
 )
 from planck_nb.jupyter.verbs.declaration import Text, Verb, table, verb
 from planck_nb.jupyter.verbs.verb_registry import VerbRegistry
@@ -63,6 +64,7 @@ VERBS = VerbRegistry(
         agent_verbs.skills,
         agent_verbs.show,
         agent_verbs.remove,
+        team_verbs.team,
         running_verbs.steer,
         running_verbs.queue,
         running_verbs.abort,

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
 from planck_nb.ai import discover, list_providers
+from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.agent_names import full_name
+from planck_nb.jupyter.agent_rows import COLUMNS, agent_rows
 from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Kind, Option, Parameter, choice
@@ -19,23 +22,10 @@ if TYPE_CHECKING:
 SUBJECT = "Agents and models"
 
 
-@verb("agents", SUBJECT, "list the agents of this notebook")
+@verb("agents", SUBJECT, "list the agents of this notebook, with the members of teams")
 async def agents(notebook: Notebook) -> pd.DataFrame:
     """Return a table of the agents."""
-    states = {name: agent.state for name, agent in notebook.workspace.agents.items()}
-    rows = [
-        {
-            "agent": name,
-            "model": state.model,
-            "status": state.status,
-            "turns": state.turn + 1,
-            "messages": len(state.messages),
-            "tokens": state.usage.total_tokens,
-            "cost_usd": state.cost,
-        }
-        for name, state in states.items()
-    ]
-    return table(rows, ["agent", "model", "status", "turns", "messages", "tokens", "cost_usd"])
+    return table(agent_rows(notebook.workspace), COLUMNS)
 
 
 @verb(
@@ -48,8 +38,7 @@ async def agents(notebook: Notebook) -> pd.DataFrame:
 )
 async def model(notebook: Notebook, model: str | None, base_url: str | None) -> Text:
     """Choose the model of the current agent and of those made later, or say which it is."""
-    workspace, current = notebook.workspace, notebook.controller.current
-    agent = workspace.agents.get(current)
+    workspace, agent = notebook.workspace, notebook.controller.current_agent
     if model:
         chosen = await workspace.find_model(model, base_url=base_url)
         workspace.set_default_model(chosen)
@@ -94,7 +83,7 @@ async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
 )
 async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
     """Return a table of the agent's tools."""
-    agent = agent or notebook.workspace.agents.get(notebook.controller.current)
+    agent = agent or notebook.controller.current_agent
     rows = [
         {
             "tool": tool.name,
@@ -142,6 +131,9 @@ async def show(notebook: Notebook, _what: str, agent: Agent | None) -> Text:
 )
 async def remove(notebook: Notebook, agent: Agent) -> Text:
     """Stop the agent and forget its name."""
+    if agent.team_id is not None:
+        team = full_name(notebook.workspace, agent).partition("/")[0]
+        raise UsageError(f"{agent.name} is in the team {team}; `%planck team stop {team}` stops the team.")
     await notebook.workspace.remove_agent(agent.name)
     notebook.controller.choose_current()
     return Text(f"{agent.name} stopped for good. What it said stays in the session.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
+from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Kind, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
@@ -24,7 +25,7 @@ ALL = -1
 @verb("changes", SUBJECT, "list the files that tools changed in this session")
 async def changes(notebook: Notebook) -> pd.DataFrame:
     """Return a table of the changes."""
-    names = {agent.id: agent.name for agent in notebook.workspace.agents.values()}
+    names = {agent.id: name for name, agent in named_agents(notebook.workspace).items()}
     rows = [
         {
             "change": change.number,

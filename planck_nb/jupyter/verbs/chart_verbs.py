@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.charts import Chart, timeline_chart, usage_chart
 from planck_nb.jupyter.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.notebook import Notebook
@@ -31,7 +32,7 @@ _TOKENS = ["replies", "input_tokens", "output_tokens", "cache_read_tokens", "cac
 )
 async def usage(notebook: Notebook, session: str | None, agent: str | None, table: bool) -> Chart | pd.DataFrame:
     """Return a chart of the usage, or a table of it."""
-    chart = await usage_chart(notebook.workspace, session=session, agents=_only(agent))
+    chart = await usage_chart(notebook.workspace, session=session, agents=_only(notebook, agent))
     if not table:
         return chart
     by_agent = chart.frame.groupby(["agent_id", "agent", "model"], sort=False, dropna=False)
@@ -49,8 +50,12 @@ async def usage(notebook: Notebook, session: str | None, agent: str | None, tabl
 )
 async def timeline(notebook: Notebook, session: str | None, agent: str | None) -> Chart:
     """Return a chart of the session's time."""
-    return await timeline_chart(notebook.workspace, session=session, agents=_only(agent))
+    return await timeline_chart(notebook.workspace, session=session, agents=_only(notebook, agent))
 
 
-def _only(agent: str | None) -> tuple[str, ...]:
-    return () if agent is None else (agent,)
+def _only(notebook: Notebook, agent: str | None) -> tuple[str, ...]:
+    """The agent as charts name it: a member of a running team by its id, as other teams may have its name."""
+    if agent is None:
+        return ()
+    known = named_agents(notebook.workspace).get(agent)
+    return (agent,) if known is None or known.team_id is None else (known.id,)

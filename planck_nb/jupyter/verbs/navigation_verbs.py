@@ -8,17 +8,14 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.calling.functions import as_tool
-from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.agent_names import full_name
 from planck_nb.jupyter.kinds import MODEL, SESSION
-from planck_nb.jupyter.namespace import is_function
+from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sessions import Branch
-from planck_nb.tools.reserved_names import is_reserved
-from planck_nb.workspace.workspace import ToolResolver
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +28,7 @@ _NEWEST = 0
 
 _PROMPTS = """
 SELECT id, agents.name AS agent, text AS prompt, ts, agent_id FROM messages JOIN agents USING (session_id, agent_id)
-WHERE session_id = getvariable('session') AND role = 'user' ORDER BY id
+WHERE session_id = getvariable('session') AND role = 'user' AND sender_id IS NULL ORDER BY id
 """
 
 
@@ -62,11 +59,11 @@ async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) 
     wanted = max(agent_ids, default=0) if prompt_id == _LAST else int(prompt_id) if prompt_id.isdecimal() else 0
     if wanted not in agent_ids:
         raise UsageError(f"There is no prompt {prompt_id} to go back to; `%planck rewind` lists them with their ids.")
-    notices = await workspace.rewind(wanted, find=_tool_resolver(notebook))
+    notices = await workspace.rewind(wanted, find=tool_finder(notebook.names))
     controller.choose_current()
     if prompt:
-        name = workspace.find_agent(agent_ids[wanted]).name
-        started = await controller.start(prompt, {"agent": name}, notebook.names)
+        agent = workspace.find_agent(agent_ids[wanted])
+        started = await controller.start(prompt, {"agent": full_name(workspace, agent)}, notebook.names)
         return replace(started, notice="\n".join([*notices, started.notice]).strip())
     done = f"Back to before prompt {wanted}. `%planck branches` lists what was undone."
     return Text("\n".join([done, *notices]))
@@ -89,7 +86,7 @@ async def branches(notebook: Notebook, return_: int | None) -> object:
     if branch not in known:
         said = f"There is no branch {branch}" if branch else "Nothing was undone"
         raise UsageError(f"{said} in this session; `%planck branches` lists the branches.")
-    notices = await workspace.return_to(branch, find=_tool_resolver(notebook))
+    notices = await workspace.return_to(branch, find=tool_finder(notebook.names))
     notebook.controller.choose_current()
     return Text("\n".join([f"Back on branch {branch}.", *notices]))
 
@@ -108,7 +105,7 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     if workspace.session_id is None:
         raise UsageError("This notebook has no session to fork yet; the first prompt makes one.")
     old = workspace.session.name
-    notices = await workspace.fork(name, before=before, find=_tool_resolver(notebook))
+    notices = await workspace.fork(name, before=before, find=tool_finder(notebook.names))
     notebook.controller.choose_current()
     return Text("\n".join([f"This notebook continues in {workspace.session.name}; {old} stays as it is.", *notices]))
 
@@ -136,11 +133,13 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
     chosen = await workspace.find_model(model, base_url=base_url) if model else None
     workspace.compactors.own = notebook.names
     notices = await workspace.resume(
-        session, find=_tool_resolver(notebook), model=chosen, trust=trust, take_over=take_over
+        session, find=tool_finder(notebook.names), model=chosen, trust=trust, take_over=take_over
     )
     notebook.controller.choose_current()
-    agents = _listed(workspace.agents.values())
-    return Text("\n".join([f"This notebook continues {workspace.session.name} with {agents}.", *notices]))
+    groups = [f"the team {name}: {_listed(team.agents)}" for name, team in workspace.teams.items()]
+    if workspace.agents or not groups:
+        groups.insert(0, _listed(workspace.agents.values()))
+    return Text("\n".join([f"This notebook continues {workspace.session.name} with {'; '.join(groups)}.", *notices]))
 
 
 def _listed(agents: Collection[Agent]) -> str:
@@ -151,20 +150,6 @@ def _listed(agents: Collection[Agent]) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _tool_resolver(notebook: Notebook) -> ToolResolver:
-    """Finds the tools of restored agents among the functions of the notebook.
-
-    A plain function with the name of a built-in tool does not take its place: a stored session may have named it.
-    """
-
-    def resolve(name: str) -> Tool | None:
-        value = notebook.names.get(name)
-        deliberate = isinstance(value, Tool) or not is_reserved(name)
-        return as_tool(value) if is_function(value) and deliberate else None
-
-    return resolve
 
 
 def _known_branches(notebook: Notebook) -> list[Branch]:

@@ -9,6 +9,7 @@ from planck_nb.agent.events import RuleScope
 from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.visible import visible
+from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.approval_text import pending_text, rule_sentence
 from planck_nb.jupyter.controller import Started
 from planck_nb.jupyter.kinds import AGENT, CALL, waiting_calls
@@ -31,17 +32,25 @@ _CALL = Parameter("call", CALL, "the agent that waits, the id of its call, or bo
 )
 async def steer(notebook: Notebook, text: str) -> Text:
     """Send the message to the running agent."""
-    agent = _running(notebook)
+    name, _, rest = text.partition(" ")
+    member = named_agents(notebook.workspace).get(name) if "/" in name and rest.strip() else None
+    if member is not None:
+        text = rest.strip()
+        if member.status == "idle":
+            raise AgentError(f"{name} is not running, so it cannot be steered; send it a prompt with %%planck {name}.")
+    agent = member or _running(notebook)
     notebook.controller.steer(agent, text)
     return Text(f"{agent.name} reads it before its next step.")
 
 
 def _running(notebook: Notebook) -> Agent:
     """The agent that was prompted last if it runs, else the only one that does. Raises `AgentError`."""
-    running = {name: agent for name, agent in notebook.workspace.agents.items() if agent.status != "idle"}
-    current = notebook.controller.current
-    if current in running:
-        return running[current]
+    running = {name: agent for name, agent in named_agents(notebook.workspace).items() if agent.status != "idle"}
+    current, team = notebook.controller.current_agent, notebook.controller.current_team
+    if current is not None and current in running.values():
+        return current
+    if current is not None and team and any(agent.team_id == current.team_id for agent in running.values()):
+        return current  # the orchestrator of a team that works, which waits for responses
     if not running:
         raise AgentError("No agent runs that could be steered; write it as a prompt.")
     if len(running) > 1:
@@ -63,13 +72,13 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
     workspace = notebook.workspace
     if send and drop:
         raise UsageError("`%planck queue` needs either --send or --drop.")
-    agents = [agent] if agent else list(workspace.agents.values())
-    names = {one.id: one.name for one in agents}
+    agents = {name: one for name, one in named_agents(workspace).items() if agent in {None, one}}
+    names = {one.id: name for name, one in agents.items()}
     unanswered = [prompt for prompt in workspace.unanswered if prompt.agent_id in names]
     if not (send or drop):
         rows = [
-            {"prompt": prompt.id, "agent": one.name, "state": "waits", "text": prompt.text}
-            for one in agents
+            {"prompt": prompt.id, "agent": name, "state": "waits", "text": prompt.text}
+            for name, one in agents.items()
             for prompt in one.state.queue
         ]
         rows += [
@@ -89,28 +98,35 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
             f"{', '.join(waiting)} have unanswered prompts; write `%planck queue {waiting[0]} --send` for each agent."
         )
     first, *later = workspace.send_unanswered(*chosen)
-    return Started(workspace.agent(waiting[0]), first, "", tuple(later))
+    return Started(agents[waiting[0]], first, "", tuple(later))
 
 
 @verb(
     "abort",
     SUBJECT,
     "stop running agents and what waits for them; the text so far is kept",
-    Parameter("agent", AGENT, "the agent to stop, by default all", optional=True),
+    Parameter("agent", AGENT, "the agent or the team to stop, by default all", optional=True),
     example="abort analyst",
 )
 async def abort(notebook: Notebook, agent: Agent | None) -> Text:
     """Stop the agent, or all agents."""
-    agents = [agent] if agent else list(notebook.workspace.agents.values())
-    running = [agent for agent in agents if agent.status != "idle"]
+    workspace = notebook.workspace
+    teams = [team for team in workspace.teams.values() if agent in {None, team.orchestrator}]
+    of_teams = {member for team in teams for member in team.agents}
+    running = {
+        name: one
+        for name, one in named_agents(workspace).items()
+        if one.status != "idle" and (agent in {None, one} or one in of_teams)
+    }
     if not running:
         return Text("Nothing is running.")
-    lines = [f"Stopped {', '.join(agent.name for agent in running)}. What was written so far is kept."]
-    for one in running:
+    lines = [f"Stopped {', '.join(running)}. What was written so far is kept."]
+    for name, one in running.items():
         for prompt in one.state.queue:
             one.remove_queued(prompt.id, returned=True)
-            lines.append(f"Not sent to {one.name}: {prompt.text}")
-    await asyncio.gather(*(one.abort() for one in running))
+            lines.append(f"Not sent to {name}: {prompt.text}")
+    alone = [one for one in running.values() if one not in of_teams]
+    await asyncio.gather(*(one.abort() for one in alone), *(team.abort() for team in teams))
     return Text("\n".join(lines))
 
 

@@ -14,6 +14,7 @@ from planck_nb.ai.cassettes import Mode
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UsageError
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
+from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import rules
 from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
@@ -118,7 +119,7 @@ async def policy(notebook: Notebook, action: Action | None, written: str | None)
             approvals.remember(rule)
         await notebook.workspace.save_session_settings()
     configured = set(notebook.workspace.policy().rules)
-    names = {agent.id: name for name, agent in notebook.workspace.agents.items()}
+    names = {agent.id: name for name, agent in named_agents(notebook.workspace).items()}
     rows = [
         {
             "what": _shown(rule, names),

@@ -17,6 +17,7 @@ FAILING = {
     "skills": "all",
     "show": "request nobody",
     "remove": "nobody",
+    "team": "check nothing",
     "steer": "faster",
     "abort": "nobody",
     "continue": "nobody",

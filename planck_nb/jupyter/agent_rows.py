@@ -1,0 +1,60 @@
+"""What `%planck agents` lists of each agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.state import AgentState
+from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
+from planck_nb.jupyter.agent_names import named_agents
+from planck_nb.workspace import Workspace
+
+COLUMNS = [
+    *("agent", "team", "role", "parent", "status", "waits_for", "model"),
+    *("turns", "messages", "tokens", "cost_usd"),
+]
+
+_WAITS_CHARACTERS = 80
+
+
+def agent_rows(workspace: Workspace) -> list[dict[str, Any]]:
+    """Describe all agents.
+
+    Args:
+        workspace: The workspace.
+
+    Returns:
+        A row for each agent, with a value for each of `COLUMNS`: those outside teams first, then team by team.
+    """
+    agents = named_agents(workspace)
+    teams = {team.id: name for name, team in workspace.teams.items()}
+    names = {agent.id: agent.name for agent in agents.values()}
+    return [_row(agent, teams, names) for agent in agents.values()]
+
+
+def _row(agent: Agent, teams: dict[str | None, str], names: dict[str, str]) -> dict[str, Any]:
+    state = agent.state
+    return {
+        "agent": agent.name,
+        "team": teams.get(agent.team_id, "") if agent.team_id is not None else "",
+        "role": state.role,
+        "parent": "" if state.parent_id is None else names.get(state.parent_id, state.parent_id),
+        "status": state.status,
+        "waits_for": _awaited(state),
+        "model": state.model,
+        "turns": state.turn + 1,
+        "messages": len(state.messages),
+        "tokens": state.usage.total_tokens,
+        "cost_usd": state.cost,
+    }
+
+
+def _awaited(state: AgentState) -> str:
+    """What the agent waits for: approval of calls, the answers of other agents, and its other tools."""
+    waiting = {call.id for call in state.pending_approvals}
+    awaited = [f"approval of {call.name}" for call in state.pending_approvals]
+    awaited += [task.target_name for task in state.open_tasks]
+    awaited += [call.name for call in state.running if call.id not in waiting and call.name != "ask_agent"]
+    return one_line(visible(", ".join(dict.fromkeys(awaited))), _WAITS_CHARACTERS)

@@ -1,0 +1,86 @@
+"""The team that a prompt goes to: the one that is running, or one that is started for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.namespace import tool_finder
+from planck_nb.teams import Team, TeamTemplate
+from planck_nb.workspace import Workspace
+
+_OF_AGENTS = ("compactor", "max-tokens", "new", "system", "temperature", "thinking")
+"""Options that the template of a team has for each of its members."""
+
+
+def require_team_options(options: Mapping[str, Any]) -> None:
+    """Check the options of a prompt to a team. Raises `UsageError` for one that is for single agents."""
+    for name in _OF_AGENTS:
+        if name in options:
+            raise UsageError(f"--{name} is for single agents; a team has it for each member in its template.")
+
+
+async def model_of(workspace: Workspace, options: Mapping[str, Any]) -> Model | None:
+    """Find the model that the options name, None if they name none.
+
+    Raises:
+        UsageError: There is the address of a server without a model.
+        PlanckError: There is no such model, or its settings are not trusted.
+    """
+    base_url = options.get("base-url")
+    if "model" in options:
+        return await workspace.find_model(options["model"], base_url=base_url)
+    if base_url:
+        raise UsageError("--base-url needs --model: it is the address of that model's server.")
+    return None
+
+
+async def team_to_prompt(
+    workspace: Workspace, name: str, options: Mapping[str, Any], namespace: Mapping[str, object]
+) -> tuple[Team, str]:
+    """Find the team to prompt, and start it if it is not running.
+
+    Args:
+        workspace: The workspace.
+        name: The name of a running team, or the alias or path of a template.
+        options: The options of the prompt; a model in them is that of all members from now on.
+        namespace: The variables of the notebook, whose functions members can name as tools.
+
+    Returns:
+        The team, and what to say about its start, which is empty if it was running.
+
+    Raises:
+        PlanckError: There is no such team, or it cannot be started.
+    """
+    model = await model_of(workspace, options)
+    team = workspace.teams.get(name)
+    if team is None:
+        template = workspace.team_template(name)
+        team = _running(workspace, template)
+        if team is None:
+            team = await workspace.start_team(template, model=model, find=tool_finder(namespace))
+            return team, started_text(workspace, team)
+    if model is not None:
+        for agent in team.agents:
+            agent.model = model
+    return team, ""
+
+
+def name_of_team(workspace: Workspace, team: Team) -> str:
+    """Return the name of a running team."""
+    return next((name for name, other in workspace.teams.items() if other is team), "")
+
+
+def started_text(workspace: Workspace, team: Team) -> str:
+    """Return what to say about a team that was started: its members, and what is not as its template has it."""
+    leader, *workers = (agent.name for agent in team.agents)
+    members = ", ".join([f"{leader} (orchestrator)", *workers])
+    return "\n".join([f"The team {name_of_team(workspace, team)} runs: {members}.", *map(str, team.report)])
+
+
+def _running(workspace: Workspace, template: TeamTemplate) -> Team | None:
+    """The running team that was started from this template under its own name, perhaps in an earlier process."""
+    team = workspace.teams.get(template.alias)
+    return team if team is not None and team.alias == template.alias and team.dir in {None, template.dir} else None
