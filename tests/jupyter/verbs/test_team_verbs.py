@@ -239,7 +239,7 @@ async def test_a_model_in_a_prompt_is_that_of_all_members(notebook: Notebook, tm
 async def test_members_are_prompted_and_named_with_their_team(notebook: Notebook) -> None:
     await said(notebook, "team start review")
     assert await asked(notebook, "count_words 'a b'", agent="review/counter") == "`count_words` returned `2`."
-    with pytest.raises(AgentError, match="The team review has no member conter. Did you mean counter"):
+    with pytest.raises(AgentError, match="has no member conter"):
         await asked(notebook, "hello", agent="review/conter")
     agents = await said(notebook, "agents")
     rows = agents.set_index("agent")[["team", "role", "status", "turns"]].to_dict("index")
