@@ -1,0 +1,186 @@
+"""Prompts to teams in real kernels: foreground, background, interrupted, resumed, and in an executed notebook."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from support.kernel import Kernel, running_kernel
+
+MEMBERS = [
+    {"type": "orchestrator", "name": "lead", "provider": "demo", "model_id": "demo"},
+    *(
+        {"type": name, "name": name, "provider": "demo", "model_id": "demo", "tools": ["measure", "work"]}
+        for name in ("ann", "bob", "cid")
+    ),
+]
+
+PRELUDE = """
+%load_ext planck_nb
+import asyncio, threading
+from planck_nb import get_workspace
+
+def team():
+    return get_workspace().teams['crew']
+
+def statuses():
+    return {agent.name: agent.status for agent in team().agents}
+
+async def until(kind, count=1):
+    async with asyncio.timeout(30), get_workspace().subscribe(since=0) as events:
+        async for event in events:
+            count -= event.type == kind
+            if not count:
+                return event
+
+entered, gate = threading.Semaphore(0), threading.Event()
+
+def work(number: int) -> int:
+    "Work on a number."
+    print("working on", number)
+    entered.release()
+    assert gate.wait(30)
+    return number + 1
+
+def measure(number: int) -> int:
+    "Measure a number."
+    print("measuring", number)
+    return number * 10
+"""
+
+NAMES = ("ann", "bob", "cid")
+THREE = "\n".join(f'delegate_task to "{name}": "measure {number}".' for number, name in enumerate(NAMES, 1))
+SLOW = 'delegate_task to "ann": "work 1".\ndelegate_task to "bob": "measure 2".'
+REPORT = [f"**{name}** responded: `measure` returned `{number}0`." for number, name in enumerate(NAMES, 1)]
+IDLE = dict.fromkeys(("lead", *NAMES), "idle")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / ".planck/teams/crew/TEAM.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"members": MEMBERS}))
+    return tmp_path
+
+
+@pytest.fixture
+def kernel(folder: Path) -> Iterator[Kernel]:
+    with new_kernel(folder) as kernel:
+        said(kernel, PRELUDE)
+        yield kernel
+
+
+def new_kernel(folder: Path) -> Any:
+    return running_kernel(folder, PLANCK_NB_DEMO_PACE="0", PLANCK_NB_MODEL="demo", PLANCK_NB_TRUST="1")
+
+
+def said(kernel: Kernel, code: str) -> str:
+    """What a cell that works shows."""
+    cell = kernel.run(code)
+    assert cell.status == "ok", cell.error
+    return cell.plain
+
+
+def value(kernel: Kernel, code: str) -> Any:
+    """What an expression of plain values is."""
+    return ast.literal_eval(said(kernel, code))
+
+
+@pytest.mark.timeout(180)
+def test_an_executed_notebook_has_the_final_report_of_three_delegations(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PLANCK_NB_TRUST", "PLANCK_NB_DEMO_PACE"):
+        monkeypatch.setenv(name, "1" if name.endswith("TRUST") else "0")
+    cells = [PRELUDE, f"%%planck --team crew\n{THREE}", "statuses()"]
+    document = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(document, resources={"metadata": {"path": str(folder)}}).execute()
+    _, prompt, after = document.cells
+    shown = "\n".join(output["data"]["text/plain"] for output in prompt.outputs if "data" in output)
+    assert shown.rstrip().endswith("\n\n".join(REPORT))
+    printed = "".join(output["text"] for output in prompt.outputs if output.output_type == "stream")
+    assert printed.startswith("The team crew runs: lead (orchestrator), ann, bob, cid.\n")
+    assert [line for line in printed.splitlines() if line.startswith("measuring")] == [
+        f"measuring {number}" for number in (1, 2, 3)
+    ], "what members print lands in the cell, through all wake-ups"
+    assert set(ast.literal_eval(after.outputs[0]["data"]["text/plain"]).values()) == {"idle"}
+
+
+@pytest.mark.timeout(180)
+def test_an_interrupt_stops_the_whole_team_and_leaves_its_members_idle(kernel: Kernel) -> None:
+    message = kernel.start(f"answer = %planck --team crew --quiet {SLOW.replace(chr(10), ' ')}")
+    cell = kernel.finish(message, on_message=Interrupter(kernel), timeout=60)
+    assert "KeyboardInterrupt" in cell.error
+    assert value(kernel, "gate.set()\nstatuses()") == IDLE
+    assert value(kernel, "len(team().agent('bob').state.messages)") == 0, "what was next is not done"
+    tasks = "%planck sql -o tasks SELECT status FROM delegations WHERE session_id = getvariable('session')"
+    assert value(kernel, f"{tasks}\ntasks['status'].tolist()") == ["failed"]
+    assert "**ann** responded: `measure` returned `70`." in said(
+        kernel, '%%planck --team crew\ndelegate_task to "ann": "measure 7".'
+    ), "the team can be prompted again"
+
+
+class Interrupter:
+    """Interrupts the kernel once a worker is at work."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._done = False
+
+    def __call__(self, message: dict[str, Any]) -> None:
+        text = message["content"].get("text", "") if message["msg_type"] == "stream" else ""
+        if "working on" in text and not self._done:
+            self._done = True
+            self._kernel.interrupt()
+
+
+@pytest.mark.timeout(180)
+def test_a_team_in_the_background_works_while_other_cells_run_and_can_be_stopped(kernel: Kernel) -> None:
+    said(kernel, f"%%planck --team crew --background\n{SLOW}")
+    said(kernel, "assert await asyncio.to_thread(entered.acquire, timeout=30)")
+    agents = value(kernel, "t = %planck agents\nt.set_index('agent')[['status', 'waits_for']].to_dict('index')")
+    assert agents["lead"] == {"status": "idle", "waits_for": "ann"}
+    assert agents["ann"] == {"status": "executing_tools", "waits_for": "work"}
+    stopped = said(kernel, "%planck abort crew")
+    assert "crew/ann" in stopped
+    assert value(kernel, "gate.set()\nstatuses()") == IDLE
+    assert value(kernel, "len(team().agent('bob').state.messages)") == 0, "nothing goes on after a stop"
+
+
+@pytest.mark.timeout(180)
+def test_a_team_in_the_background_ends_with_its_report_in_its_cell(kernel: Kernel) -> None:
+    said(kernel, f"run = %planck --team crew --background {THREE.replace(chr(10), ' ')}")
+    assert value(kernel, "result = await run.wait()\nresult.text").split("\n\n") == REPORT
+
+
+@pytest.mark.timeout(180)
+def test_a_message_to_a_team_that_waits_is_read_by_the_orchestrator(kernel: Kernel) -> None:
+    said(kernel, f"run = %planck --team crew --background {SLOW.replace(chr(10), ' ')}")
+    said(kernel, "assert await asyncio.to_thread(entered.acquire, timeout=30)")
+    assert "lead reads it" in said(kernel, "%planck steer Be quick.")
+    said(kernel, "gate.set()\nresult = await run.wait()")
+    texts = value(kernel, "[getattr(message, 'text', '') for message in result.messages if message.type == 'user']")
+    assert "Be quick." in texts, "it belongs to the run of the team"
+
+
+@pytest.mark.timeout(240)
+def test_another_kernel_continues_the_team(folder: Path) -> None:
+    with new_kernel(folder) as first:
+        said(first, PRELUDE)
+        said(first, f"%%planck --team crew --quiet\n{THREE}")
+        first.kill()
+    with new_kernel(folder) as second:
+        said(second, PRELUDE)
+        resumed = said(second, "%planck resume")
+        assert re.search(r"with the team crew: lead \(\d+ messages\), ann \(4 messages\), bob", resumed)
+        cell = second.run(f"%%planck crew\n{THREE}")
+        assert cell.status == "ok", cell.error
+        assert REPORT[-1] in cell.plain
+        assert "The team crew runs" not in cell.plain, "it was not started again"
