@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.charts import svg
 from planck_nb.jupyter.charts.activity import DrawnTask, Span, spans_of, tasks_of
 from planck_nb.jupyter.charts.chart import Chart
@@ -88,7 +89,7 @@ async def timeline_chart(workspace: Workspace, *, session: str | None = None, ag
     """
     frame = await rows_of(workspace, _SQL, session_shown(workspace, session), agents)
     now = time.time()
-    running = {agent.id: now for agent in workspace.agents.values() if agent.status != "idle"}
+    running = {agent.id: now for agent in named_agents(workspace).values() if agent.status != "idle"}
     rows = records(frame)
     return draw_timeline(spans_of(rows, running=running), tasks_of(rows))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from planck_nb.agent.agent import skills_of
 from planck_nb.base.errors import AgentError, ConfigError, UsageError, did_you_mean
 from planck_nb.jupyter.agent_names import full_name
 from planck_nb.jupyter.kinds import MODEL, TEAM
@@ -171,7 +172,9 @@ def _described_agents(workspace: Workspace, team: Team) -> list[str]:
         parent = next((other.name for other in team.agents if other.id == agent.state.parent_id), "")
         rows += [
             (full_name(workspace, agent), _facts(agent.role, str(agent.model), parent and f"started by {parent}")),
-            *_powers((tool.name for tool in agent.tools), agent.skills or (), agent.grants.tools, agent.description),
+            *_powers(
+                (tool.name for tool in agent.tools), skills_of(agent) or (), agent.grants.tools, agent.description
+            ),
         ]
     return _lines(rows)
 
