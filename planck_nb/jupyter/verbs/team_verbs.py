@@ -169,6 +169,7 @@ def _shown(workspace: Workspace, name: str) -> Text:
 def _described_agents(workspace: Workspace, team: Team) -> list[str]:
     rows: list[tuple[str, str]] = []
     for agent in team.agents:
+        names, skills = (tool.name for tool in agent.tools), skills_of(agent) or ()
         parent = next((other.name for other in team.agents if other.id == agent.state.parent_id), "")
         rows += [
             (full_name(workspace, agent), _facts(agent.role, str(agent.model), parent and f"started by {parent}")),
