@@ -173,9 +173,7 @@ def _described_agents(workspace: Workspace, team: Team) -> list[str]:
         parent = next((other.name for other in team.agents if other.id == agent.state.parent_id), "")
         rows += [
             (full_name(workspace, agent), _facts(agent.role, str(agent.model), parent and f"started by {parent}")),
-            *_powers(
-                (tool.name for tool in agent.tools), skills_of(agent) or (), agent.grants.tools, agent.description
-            ),
+            *_powers(names, skills, agent.grants.tools, agent.description),
         ]
     return _lines(rows)
 
