@@ -17,12 +17,16 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import shown_url
 from planck_nb.base.errors import PlanckError, ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
+from planck_nb.teams.granted_skills import GrantedSkills
 from planck_nb.teams.roles import INTER_AGENT_TOOLS
 from planck_nb.teams.start_options import MemberPromptParts, SkillSource, skill_tools
 from planck_nb.teams.team_host import TeamHost, TeammateHost, new_member_id
 
 MAX_WORKERS = 20
 """How many workers a team may have for its orchestrator to spawn another one."""
+
+WORKER_TOOLS = INTER_AGENT_TOOLS - {"spawn_agent", "destroy_agent", "interrupt_agent", "list_models"}
+"""The names of the tools that every worker has, the former ones too."""
 
 _MOST_CHARACTERS = 200
 
@@ -118,6 +122,7 @@ class Spawner:
         tools, notes = self._granted(args, "tools", self._tools)
         skills, missing = self._granted(args, "skills", self._skills)
         name, renamed = _free_name(team, _line(args, "name") or agent_type)
+        pool = GrantedSkills(self._pool, skills) if self._pool is not None and skills else None
         prompt = args.get("system_prompt")
         options: dict[str, Any] = {
             "id": new_member_id(self.host, team, team.seed, name),
@@ -130,13 +135,13 @@ class Spawner:
             "tools": [
                 *self._worker_tools(),
                 *(self._tools[each] for each in tools),
-                *(skill_tools(self._pool) if skills else ()),
+                *skill_tools(pool),
             ],
             "team_id": team.team_id,
             "role": "worker",
             "parent_id": caller.id,
             "grants": Grants(),
-            "prompt_parts": MemberPromptParts(self._pool, tuple(skills), self.host.prompt_parts),
+            "prompt_parts": MemberPromptParts(pool, tuple(skills), self.host.prompt_parts),
             "skills": tuple(skills),
         }
         try:
@@ -155,7 +160,7 @@ class Spawner:
     def _choices(self, caller: Agent) -> list[Model]:
         found: dict[tuple[str, str, str | None], Model] = {}
         for model in (caller.model, *caller.available_models, *self._models):
-            found.setdefault((model.provider, model.id, model.base_url), model)
+            found.setdefault((model.provider, model.alias or model.id, model.base_url), model)
         return list(found.values())
 
     def _model(self, caller: Agent, args: JsonObject) -> Model:
@@ -194,7 +199,7 @@ class Spawner:
             f"The {kind} {name[:_MOST_CHARACTERS]} was not given, because you may not give it. "
             f"{did_you_mean(name, known)}".rstrip()
             for name in names
-            if name not in known and name not in INTER_AGENT_TOOLS
+            if name not in known and name not in WORKER_TOOLS
         ]
         return given, notes
 
