@@ -710,8 +710,16 @@ def prompt_from(
     message = message_from(sender, content, purpose)
     spec = None if output is None else output_spec(output)
     runner = agent._runner  # noqa: SLF001 - as above
-    join = purpose == "response"
-    return runner.accept(message, output=spec, join=join, batch=batch, fresh=fresh, prompt_id=prompt_id)
+    is_response = purpose == "response"
+    return runner.accept(
+        message,
+        output=spec,
+        join=is_response,
+        batch=batch,
+        logged=not is_response,
+        fresh=fresh,
+        prompt_id=prompt_id,
+    )
 
 
 def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:

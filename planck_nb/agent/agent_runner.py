@@ -113,6 +113,7 @@ class AgentRunner:
         steer: bool = False,
         join: bool = False,
         batch: object = None,
+        logged: bool = True,
         fresh: bool = False,
         prompt_id: str | None = None,
     ) -> Run[Any]:
@@ -124,6 +125,7 @@ class AgentRunner:
             steer: Whether the prompt may enter the running turn.
             join: Whether one turn may answer it together with others that wait.
             batch: What it is for; it joins only prompts of the same group that are for the same.
+            logged: Whether anybody may want the events of the run.
             fresh: Whether the model is sent nothing of the conversation before it.
             prompt_id: Its id, None for a new one.
 
@@ -140,7 +142,15 @@ class AgentRunner:
             group = self._group()  # whoever steers an agent adds to what it works on, also while it waits for others
         with within_group(group):
             run = self._new_run(
-                prompt_id or new_id(), prompt, output, loop, steer=steer, join=join or steer, batch=batch, fresh=fresh
+                prompt_id or new_id(),
+                prompt,
+                output,
+                loop,
+                steer=steer,
+                join=join or steer,
+                batch=batch,
+                logged=logged,
+                fresh=fresh,
             )
         if is_running_here(loop):
             self._admit(run)
@@ -346,6 +356,7 @@ class AgentRunner:
         steer: bool = False,
         join: bool,
         batch: object = None,
+        logged: bool = True,
         fresh: bool = False,
     ) -> Run[Any]:
         return Run(
@@ -356,6 +367,7 @@ class AgentRunner:
             steer=steer,
             join=join,
             batch=batch,
+            logged=logged,
             fresh=fresh,
             agent=self.participant,
             loop=loop,
@@ -505,6 +517,8 @@ class AgentRunner:
         self.window.start_turn()
         self._recorder.audience = logs_of(runs)
         self._recorder.emit(ev.TurnStart, self._recorder.settled.turn + 1, str(setup.model))
+        for run in runs:
+            run.turn = self._recorder.settled.turn
         # What a tool prints shows under the cell whose prompt is answered: the turn runs in that prompt's context.
         name, context = f"planck-agent-{setup.identity.name or setup.identity.id}", runs[0].context
         self._task = asyncio.get_running_loop().create_task(self._answer(turn), name=name, context=context)

@@ -51,6 +51,8 @@ class Run(Generic[T]):
         join: Whether one turn may answer it together with others that wait.
         batch: What it is for; it joins only prompts of the same group that are for the same.
         fresh: Whether the model is sent nothing of the conversation before it.
+        logged: Whether anybody may want its events: one turn may answer hundreds of responses of other agents, and each
+            event would go to the logs of all of them.
         agent: The agent that answers, as those see it that wait for it.
         loop: The event loop of the turn; by default the running one.
     """
@@ -66,6 +68,7 @@ class Run(Generic[T]):
         join: bool = False,
         batch: object = None,
         fresh: bool = False,
+        logged: bool = True,
         agent: Participant | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
@@ -84,6 +87,9 @@ class Run(Generic[T]):
         """The context variables of the caller, by which a notebook finds the cell for what tools print."""
         self.loop = loop or asyncio.get_running_loop()
         """The event loop on which the prompt is answered."""
+        self.turn: int | None = None
+        """The index of the turn that answers the prompt, None before there is one."""
+        self._logged = logged
         self._stop = stop
         self._agents = () if agent is None else (agent,)
         self._done: asyncio.Future[RunResult[T]] = self.loop.create_future()
@@ -128,12 +134,8 @@ class Run(Generic[T]):
     @property
     def logs(self) -> tuple[EventLog[AgentEvent], ...]:
         """Where the events of its turn go: its own log, and that of its group."""
-        return (self.events,) if self.group is None else (self.events, *self.group.logs)
-
-    @property
-    def turn(self) -> int | None:
-        """The index of the turn that answers the prompt, None before there is one."""
-        return next((event.turn for event in self.events.since(0) if event.type in ("turn_start", "steered")), None)
+        own = (self.events,) if self._logged else ()
+        return own if self.group is None else (*own, *self.group.logs)
 
     async def wait(self) -> RunResult[T]:
         """Wait for the result; cancelling the wait does not abort the run.

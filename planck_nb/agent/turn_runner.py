@@ -283,7 +283,7 @@ class TurnRunner:
         for run in runs:
             self._recorder.emit_to(run.logs, ev.Unqueued, run.id)
             self.runs.append(run)
-            run.status = "running"
+            run.status, run.turn = "running", self._recorder.settled.turn
             self._recorder.audience = logs_of(self.runs)
             self.emit(ev.Steered, run.id)
         return [run.prompt for run in runs]

@@ -9,8 +9,8 @@ from planck_nb.base.json_types import JsonObject
 
 LIST_HINT = "Call list_team to see who is there."
 
-_KINDS = ("id", "name", "type")
-"""What can name an agent, in the order in which it is looked for."""
+_KINDS = ("name", "type")
+"""What can name an agent besides its id, in the order in which it is looked for."""
 
 
 def calling_agent(agent_id: str) -> tuple[TeamMembers[Agent], Agent]:
@@ -37,8 +37,10 @@ def addressed_agent(team: TeamMembers[Agent], args: JsonObject) -> Agent:
         ToolError: No member is named, or there is none, or there are several.
     """
     for kinds, value in _names(args):
+        if (agent := team.get(value)) is not None:
+            return agent
         for kind in kinds:
-            found = [agent for agent in team if value in (getattr(agent, kind), kind != "id" and agent.id)]
+            found = [each for each in team if value == (each.name if kind == "name" else each.type)]
             if len(found) == 1:
                 return found[0]
             if found:
@@ -55,8 +57,8 @@ def _names(args: JsonObject) -> list[tuple[tuple[str, ...], str]]:
     kind = args.get("identifier_type")
     for key, kinds in (
         ("agent_id", _KINDS),
-        ("identifier", (kind,) if kind in _KINDS else _KINDS),
-        ("id", ("id",)),
+        ("identifier", () if kind == "id" else (kind,) if kind in _KINDS else _KINDS),
+        ("id", ()),
         ("name", ("name",)),
         ("type", ("type",)),
     ):

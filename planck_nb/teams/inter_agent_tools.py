@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from planck_nb.agent.agent import Agent, start_afresh
@@ -53,7 +53,13 @@ def worker_tools() -> list[Tool]:
         >>> [tool.name for tool in worker_tools()]
         ['ask_agent', 'delegate_task', 'send_response', 'list_team']
     """
-    return [
+    return list(_worker_tools())
+
+
+@cache
+def _worker_tools() -> tuple[Tool, ...]:
+    """The tools of all workers: a team may have a thousand of them."""
+    return (
         _tool(
             "ask_agent",
             "Ask another agent of your team a question and wait for its answer.",
@@ -103,7 +109,7 @@ def worker_tools() -> list[Tool]:
             _list_team,
             addressed=False,
         ),
-    ]
+    )
 
 
 def orchestrator_tools(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,12 @@ from planck_nb import Agent, AgentSpec, Team, orchestrator_tools, worker_tools
 from planck_nb.agent import events as ev
 from planck_nb.agent.calling.functions import ToolLike
 from planck_nb.ai.messages import ToolResultMessage
+from planck_nb.ai.models import Pricing
 from planck_nb.base.ids import new_id
 from planck_nb.testing import Call, Reply, scripted_model
 
-Script = Sequence[Reply | str]
+Script = Sequence[Any]
+"""Replies and texts."""
 
 
 def call(name: str, /, **args: object) -> Reply:
@@ -21,9 +23,9 @@ def call(name: str, /, **args: object) -> Reply:
     return Reply(calls=[Call(name, args)])
 
 
-def calls(*made: tuple[str, dict[str, object]]) -> Reply:
+def calls(*made: tuple[str, Mapping[str, object]]) -> Reply:
     """A reply that calls several tools at once."""
-    return Reply(calls=[Call(name, args) for name, args in made])
+    return Reply(calls=[Call(name, dict(args)) for name, args in made])
 
 
 class HandMade:
@@ -54,10 +56,12 @@ class HandMade:
         return Agent(name=name, type=kind, model=model, tools=tools, **options)
 
 
-def team_from(lead: Script, *, options: dict[str, Any] | None = None, pace: float = 0.0, **workers: Script) -> Team:
+def team_from(
+    lead: Script, *, options: dict[str, Any] | None = None, pricing: Pricing | None = None, **workers: Script
+) -> Team:
     """A team from descriptions, not yet started: an orchestrator "lead", and workers by name."""
     scripts = {"lead": lead, **workers}
-    models = [replace(scripted_model(list(script), pace=pace), alias=name) for name, script in scripts.items()]
+    models = [replace(scripted_model(list(script)), alias=name, pricing=pricing) for name, script in scripts.items()]
     given = dict(options or {})
     tools = given.pop("tools", {})
     specs = [

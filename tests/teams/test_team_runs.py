@@ -13,6 +13,7 @@ from support.teams import call, calls, delegated, responded, results, team_from
 
 from planck_nb import Agent, Limits, Team
 from planck_nb.agent.run_result import RunResult
+from planck_nb.ai.models import Pricing
 from planck_nb.base.errors import AgentError, AgentStoppedError, LimitError, OutputError, PlanckError, UsageError
 from planck_nb.teams import TeamResult
 from planck_nb.testing import Reply, scripted_model
@@ -44,11 +45,11 @@ async def test_the_run_ends_with_the_last_message_of_the_orchestrator() -> None:
         run = team.prompt("go")
         await until(team.orchestrator.subscribe(since=0), "turn_end")
         await hold.entered.wait()
-        assert run.status == "running"
+        assert run.outcome is None
         hold.release()
         result = await run
-        texts = [turn.text for _, turn in result.turns]  # type: ignore[attr-defined]
         assert isinstance(result, TeamResult)
+        texts = [turn.text for _, turn in result.turns]
         assert result.text == ("The report." if len(texts) == 5 else "half")
         assert {"A", "B", "I wait."} <= set(texts)
         assert run.status == "done"
@@ -132,7 +133,7 @@ async def test_nothing_of_an_aborted_run_starts_afterwards() -> None:
 
 @pytest.mark.parametrize("name", ["tokens", "cost", "seconds"])
 async def test_a_limit_bounds_the_whole_run_and_ends_it_with_a_sentence(name: str) -> None:
-    limits = {"tokens": Limits(tokens=500), "cost": Limits(cost=1e-9), "seconds": Limits(seconds=0.05)}[name]
+    limits = {"tokens": Limits(tokens=500), "cost": Limits(cost=0.0005), "seconds": Limits(seconds=0.05)}[name]
     forever = [delegate("ann"), "waiting"] * 40
     hold = Hold()
     options: dict[str, Any] = {"limits": limits}
@@ -140,9 +141,7 @@ async def test_a_limit_bounds_the_whole_run_and_ends_it_with_a_sentence(name: st
     if name == "seconds":
         options |= held(hold, "ann")
         ann = [call("hold")]
-    if name == "cost":
-        pytest.skip("the demo model has no price")
-    team = team_from(forever, ann=ann, options=options)
+    team = team_from(forever, ann=ann, options=options, pricing=Pricing(1.0, 1.0))
     async with team:
         result = await asyncio.wait_for(team.prompt("go"), SOON)
         assert f"raise `{name}` in the limits" in result.limit
@@ -326,7 +325,7 @@ async def test_an_empty_prompt_is_refused(content: str) -> None:
 
 async def test_a_team_that_does_not_run_is_not_prompted() -> None:
     team = team_from(["x"])
-    with pytest.raises(AgentError, match="start it with `await team.start\\(\\)`"):
+    with pytest.raises(AgentError, match=r"start it with `await team.start\(\)`"):
         team.prompt("go")
     async with team:
         lead = team.orchestrator

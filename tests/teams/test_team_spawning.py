@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.agents import until
@@ -35,7 +36,7 @@ class Skills:
         return [Tool(name="load_skill", description="Load a skill.", parameters=schema, execute_fn=load)]
 
 
-async def spawned(args: dict[str, object], **options: object) -> tuple[Agent, Agent | None, str]:
+async def spawned(args: Mapping[str, object], **options: Any) -> tuple[Agent, Agent | None, str]:
     """The orchestrator, the worker that it spawned with these arguments, and what it was told."""
     team = HandMade()
     lead = team.lead([call("spawn_agent", **args), "end"], **options)
@@ -136,7 +137,7 @@ async def test_a_worker_can_load_the_skills_that_it_was_given_and_no_others() ->
 
 # clause team_integration 16-19
 async def test_the_built_in_tools_work_in_a_spawned_worker(tmp_path: Path) -> None:
-    work = [
+    work: list[Reply | str] = [
         call("write", path="a.txt", content="one\n"),
         call("edit", path="a.txt", old_string="one", new_string="two"),
         call("read", path="a.txt"),
