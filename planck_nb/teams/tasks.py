@@ -251,7 +251,7 @@ def _worked(task: Task, run: Run[Any]) -> None:
 def _finish_if_done(task: Task) -> None:
     """Finish a delegated task if the worker has nothing more to do for it."""
     outcome = task.outcome
-    if outcome is None:  # its first turn has not ended
+    if task.kind == "ask" or outcome is None:  # the asker has its answer already; or the first turn has not ended
         return
     result = outcome if isinstance(outcome, RunResult) and not (outcome.aborted or task.is_dropped) else None
     # A worker that waits for responses itself goes on when they have come.
@@ -279,8 +279,7 @@ def _end_part(task: Task) -> None:
     """Note, for the task that this one is a part of, that it has ended."""
     if (outer := task.outer) is not None:
         outer.open_parts -= 1
-        if outer.kind == "delegate":
-            _finish_if_done(outer)
+        _finish_if_done(outer)
 
 
 def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:

@@ -405,6 +405,18 @@ async def test_responses_for_two_tasks_are_answered_each_for_its_own() -> None:
     assert not any(event.automatic for agent in (one, two) for event in responded(agent))
 
 
+async def test_a_question_has_one_answer_also_if_others_were_given_a_part_of_it() -> None:
+    team = HandMade()
+    lead = team.lead([ask("ann"), "x"])
+    ann = team.worker("ann", [delegate("ben"), "the answer", "thanks, ben"])
+    team.worker("ben", ["part"])
+    await lead.prompt("go")
+    await turns(ann, 2)
+    assert results(lead) == ["the answer"]
+    assert [event.text for event in responded(lead)] == ["the answer"]
+    assert prompts(lead) == ["go"]
+
+
 # IA-08
 async def test_there_is_nobody_to_respond_to_without_a_task() -> None:
     team = HandMade()
