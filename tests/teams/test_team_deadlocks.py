@@ -9,6 +9,7 @@ from support.agents import Hold
 from support.teams import HandMade, call, calls, delegated, responded, results
 
 from planck_nb import Agent
+from planck_nb.agent.agent import is_stopped
 from planck_nb.testing import Reply
 
 SOON = 10
@@ -139,6 +140,6 @@ async def test_those_that_wait_for_each_other_can_be_destroyed() -> None:
     async with asyncio.timeout(SOON):
         await lead.prompt("end it")
         assert (await run).aborted
-    assert ann.is_stopped
-    assert not ben.is_stopped
+    assert is_stopped(ann)
+    assert not is_stopped(ben)
     assert ben.status == "idle"

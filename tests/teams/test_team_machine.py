@@ -23,6 +23,7 @@ from support.teams import HandMade
 
 from planck_nb import Agent, Session
 from planck_nb.agent import events as ev
+from planck_nb.agent.agent import is_stopped
 from planck_nb.agent.run import Run
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.agent.team_members import team_of
@@ -137,7 +138,7 @@ class World:
         for run in (*self.runs, *self.whole):
             with suppress(PlanckError):
                 await run.wait()
-        while any(agent.status != "idle" or agent.state.queue for agent in self.everybody() if not agent.is_stopped):  # noqa: ASYNC110 - it depends on all agents
+        while any(agent.status != "idle" or agent.state.queue for agent in self.everybody() if not is_stopped(agent)):  # noqa: ASYNC110 - it depends on all agents
             await asyncio.sleep(0)
         for _ in range(5):
             await asyncio.sleep(0)
@@ -184,7 +185,7 @@ def check_tasks(world: World, agent: Agent, own: list[ev.AgentEvent], team_ids: 
             for text in response.text.split("\n\n"):
                 assert text.startswith((f"{response.target_name}#", f"{response.target_name}!"))
     answered = Counter(event.task_id for event in responses)
-    if not (agent.is_stopped or world.rewound):
+    if not (is_stopped(agent) or world.rewound):
         assert set(answered) == set(given), "a task without a response"
         assert agent.state.open_tasks == ()
     for task_id, count in answered.items():
@@ -210,7 +211,7 @@ async def play(program: dict[str, list[Any]], moves: list[tuple[str, str]], fold
         check(world, everybody)
         assert all(run.outcome is not None for run in (*world.runs, *world.whole))
         await world.lead.stop()
-        assert all(agent.is_stopped for agent in everybody)
+        assert all(is_stopped(agent) for agent in everybody)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert [task for task in left if task.get_name().startswith("planck-agent")] == []
     if session is not None and folder is not None:

@@ -12,6 +12,7 @@ from support.agents import Hold, prompts, said, until
 from support.teams import call, calls, delegated, responded, results, team_from
 
 from planck_nb import Agent, Limits, Team
+from planck_nb.agent.agent import is_stopped
 from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.models import Pricing
 from planck_nb.base.errors import AgentError, AgentStoppedError, LimitError, OutputError, PlanckError, UsageError
@@ -88,7 +89,7 @@ async def test_abort_stops_everything_and_the_workers_stay() -> None:
         lead, ann = team.orchestrator, team.agent("ann")
         assert len(delegated(lead)) == len(responded(lead)) == 2
         assert lead.state.open_tasks == ()
-        assert not ann.is_stopped
+        assert not is_stopped(ann)
         assert (await ann.prompt("still there?")).text == "never"
 
 
