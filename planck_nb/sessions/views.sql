@@ -249,7 +249,8 @@ where team_id is not null;
 
 -- The last response names the turn of its task. That of a task without one is found by the prompt: an agent takes up the
 -- prompts of one sender in the order in which they were sent, so the first of several equal ones is for the first task.
--- A rewind stops all turns, so that a task whose response it has taken back never gets another one.
+-- A rewind stops all turns, so that a task whose response it has taken back never gets another one; nor does one of an
+-- agent that was removed.
 create view delegations as
 with steps as (
     select session_id, session_name, agent_id, id, ts, type, data, data->>'$.task_id' as task_id
@@ -270,9 +271,12 @@ pairs as (
     group by all
 ),
 rewound as (
-    select session_id, agent_id as from_agent_id, max(id) as rewound_id
+    select
+        session_id, agent_id as from_agent_id,
+        max(id) filter (type = 'rewound') as rewound_id,
+        max(id) filter (type <> 'rewound' and try_cast(data->>'$.removed' as boolean)) as removed_id
     from store.visible_events
-    where type = 'rewound'
+    where type in ('rewound', 'agent_stopped')
     group by all
 ),
 tasks as (
@@ -281,7 +285,7 @@ tasks as (
         asked->>'$.kind' as kind,
         asked->>'$.target_id' as to_agent_id, asked->>'$.target_name' as to_agent_name, asked->>'$.text' as task,
         case
-            when answer is null and rewound_id > id then 'failed'
+            when answer is null and greatest(rewound_id, removed_id) > id then 'failed'
             when answer is null then 'open'
             when try_cast(answer->>'$.error' as boolean) then 'failed'
             else 'answered'
@@ -296,7 +300,7 @@ equal_tasks as (
     select session_id, from_agent_id, to_agent_id, task, task_id,
         row_number() over (partition by session_id, to_agent_id, from_agent_id, task order by id) as place
     from tasks left join rewound using (session_id, from_agent_id)
-    where (status = 'open' or task_turn is not null) and id > coalesce(rewound_id, 0)
+    where (answered_at is null or task_turn is not null) and id > coalesce(rewound_id, 0)
 ),
 equal_prompts as (
     select m.session_id, sender_id as from_agent_id, agent_id as to_agent_id, text as task, turn,
@@ -310,7 +314,7 @@ prompted as (
     from equal_tasks join equal_prompts using (session_id, from_agent_id, to_agent_id, task, place)
 ),
 placed as (
-    select tasks.*, case when status = 'open' then turn else task_turn end as to_turn
+    select tasks.*, case when answered_at is null then turn else task_turn end as to_turn
     from tasks left join prompted using (session_id, from_agent_id, task_id)
 ),
 replies as (

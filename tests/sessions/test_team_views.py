@@ -205,6 +205,19 @@ async def test_a_rewind_takes_tasks_and_responses_back(tmp_path: Path) -> None:
             assert query(tmp_path, "select count(*) as n from team_members").n[0] == 2
 
 
+async def test_a_task_of_an_agent_that_was_removed_is_not_open(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        log = session.log("boss")
+        give(session, log, "task 1", "build it")
+        await session.append("bob", UserMessage("build it", sender_id="boss", purpose="task"))
+        for removed, status in ((False, "open"), (True, "failed")):
+            log.record(ev.AgentStopped("boss", session.id, 0, 0, 2.0, removed=removed))
+            await session.flush()
+            [row] = delegations(tmp_path)
+            assert (row["status"], row["to_turn"], row["response"]) == (status, 0, None)
+            assert len(await read_open_tasks(session)) == (not removed)
+
+
 async def test_the_cost_is_that_of_the_turn(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         boss, bob = session.log("boss"), session.log("bob")
