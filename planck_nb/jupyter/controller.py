@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from planck_nb.agent.agent import Agent, compactor_of, use_compactor
 from planck_nb.agent.run import Run
@@ -39,6 +39,14 @@ class Started:
     later: tuple[Run, ...] = ()
 
 
+class LiveTable(Protocol):
+    """A table that follows the agents."""
+
+    def finish(self) -> None:
+        """Follow them no more."""
+        ...
+
+
 class Controller:
     """The state behind the magics of one notebook: a workspace, and the agent that was prompted last.
 
@@ -54,6 +62,7 @@ class Controller:
         """Name of the team that was prompted last; empty if an agent was."""
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
+        self._live_table: LiveTable | None = None
         self._making = asyncio.Lock()
         self._cells: list[tuple[Agent, list[Run]]] = []
 
@@ -194,6 +203,12 @@ class Controller:
         shown = (run for leader, runs in self._cells for run in runs if leader.team_id == agent.team_id)
         return next((run for run in shown if run.whole is not None and run.outcome is None), None)
 
+    def replace_live_table(self, table: LiveTable) -> None:
+        """Let the table of agents follow them, and the one before no more."""
+        if self._live_table is not None:
+            self._live_table.finish()
+        self._live_table = table
+
     def choose_current(self) -> None:
         """If what was prompted last is gone, let the first agent, or else the first team, get the next prompt."""
         if self.current_agent is not None:
@@ -204,6 +219,8 @@ class Controller:
 
     async def close(self) -> None:
         """Close the workspace, which stops all agents."""
+        if self._live_table is not None:
+            self._live_table.finish()
         await self.workspace.close()
 
     async def _agent(self, options: Mapping[str, Any]) -> tuple[Agent, str]:

@@ -184,3 +184,26 @@ def test_another_kernel_continues_the_team(folder: Path) -> None:
         assert cell.status == "ok", cell.error
         assert REPORT[-1] in cell.plain
         assert "The team crew runs" not in cell.plain, "it was not started again"
+
+
+@pytest.mark.timeout(180)
+def test_the_table_of_agents_is_live_while_some_run_and_saves_nothing_that_changes(kernel: Kernel) -> None:
+    widget = "application/vnd.jupyter.widget-view+json"
+    said(kernel, f"%%planck --team crew --background --quiet\n{SLOW}")
+    said(kernel, "assert await asyncio.to_thread(entered.acquire, timeout=30)")
+    live = kernel.run("%planck agents")
+    assert live.status == "ok", live.error
+    assert len(live.data(widget)) == 1
+    (text,) = live.data("text/plain")
+    assert "bob" in text
+    assert "status" not in text
+    kept = kernel.run("kept = %planck agents")
+    assert not kept.outputs
+    later = kernel.run("kept")
+    assert not later.data(widget), "the value is what it was, not what is"
+    assert "executing_tools" in later.plain
+    said(kernel, "%planck abort")
+    said(kernel, "gate.set()")
+    idle = kernel.run("%planck agents")
+    assert not idle.data(widget)
+    assert "status" in idle.plain

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from planck_nb.agent.agent import Agent
 from planck_nb.ai import discover, list_providers
@@ -22,10 +24,24 @@ if TYPE_CHECKING:
 SUBJECT = "Agents and models"
 
 
-@verb("agents", SUBJECT, "list the agents of this notebook, with the members of teams")
+@verb("agents", SUBJECT, "list the agents of this notebook and its teams; as a live table while some run")
 async def agents(notebook: Notebook) -> pd.DataFrame:
     """Return a table of the agents."""
-    return table(agent_rows(notebook.workspace), COLUMNS)
+    from planck_nb.jupyter.agents_frame import AgentsFrame  # noqa: PLC0415 - pandas, as in `table`
+
+    rows = agent_rows(notebook.workspace)
+    runs = any(row["status"] != "idle" or row["waits_for"] for row in rows)
+    return AgentsFrame(rows, COLUMNS, partial(_live_table, notebook) if runs else None)
+
+
+def _live_table(notebook: Notebook) -> Mapping[str, Any]:
+    """The MIME bundle of a live table, which replaces the one before."""
+    from planck_nb.jupyter.live.agents_table import AgentsTable  # noqa: PLC0415 - widgets, which terminals do not need
+
+    shown = AgentsTable(notebook.workspace)
+    notebook.controller.replace_live_table(shown)
+    data, _ = shown._repr_mimebundle_() or ({}, {})
+    return data
 
 
 @verb(

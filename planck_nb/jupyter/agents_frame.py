@@ -1,0 +1,55 @@
+"""The value of `%planck agents`: a data frame, which a cell shows as a live table while agents run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+from IPython.core.getipython import get_ipython
+
+STEADY = ["agent", "team", "role", "parent", "model"]
+"""The columns that do not change while agents run."""
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class AgentsFrame(pd.DataFrame):
+    """A data frame of agents as they were. In the cell that made it, it shows them as they are.
+
+    Args:
+        rows: The rows.
+        columns: The names of the columns.
+        live: Makes the live table and returns its MIME bundle; None if no agent runs, so that nothing changes.
+    """
+
+    _metadata = ["_live", "_made_in"]  # noqa: RUF012 - pandas' way to declare attributes
+
+    def __init__(
+        self, rows: list[dict[str, Any]], columns: list[str], live: Callable[[], Mapping[str, Any]] | None = None
+    ) -> None:
+        super().__init__(rows, columns=columns)  # type: ignore[call-arg]  # pandas has no types
+        self._live = live
+        self._made_in = _execution()
+
+    @property
+    def _constructor(self) -> Callable[..., pd.DataFrame]:
+        """What selections of columns and rows are: ordinary data frames."""
+        return pd.DataFrame
+
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, Any]:
+        """The live table, and for frontends without one the columns that are the same whenever the cell is shown."""
+        live, self._live = self._live, None
+        if live is None or self._made_in is None or self._made_in != _execution():
+            return {}
+        widget = live()
+        if WIDGET not in widget:
+            return {}
+        steady = self[STEADY]
+        return {WIDGET: widget[WIDGET], "text/html": steady.to_html(notebook=True), "text/plain": repr(steady)}
+
+
+def _execution() -> int | None:
+    """The number of the cell that is executed; None outside a kernel, where nothing can follow the agents."""
+    shell = get_ipython()
+    return None if shell is None or getattr(shell, "kernel", None) is None else int(shell.execution_count)

@@ -1,0 +1,76 @@
+"""The table of all agents that follows what they do, for as long as the kernel runs or until there is a newer one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from planck_nb.base.aio import spawn
+from planck_nb.jupyter.agent_rows import COLUMNS, agent_rows
+from planck_nb.jupyter.formatting import dollars
+from planck_nb.jupyter.live.frame_throttle import kernel_frame_throttle
+from planck_nb.workspace import Workspace
+
+INTERVAL = 0.5
+"""Seconds between two updates at least."""
+
+MAX_ROWS = 200
+"""Agents that are shown; those that work come first."""
+
+
+class AgentsTable(anywidget.AnyWidget):
+    """Shows the agents of a workspace as they are, until `finish`. Create it on the event loop of the agents.
+
+    Args:
+        workspace: The workspace.
+        interval: Seconds between two updates at least.
+    """
+
+    _esm = Path(__file__).with_name("agents_table.js")
+    columns = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    rows: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+    hidden = traitlets.Int(0).tag(sync=True)
+
+    def __init__(self, workspace: Workspace, *, interval: float = INTERVAL) -> None:
+        self._workspace: Workspace | None = workspace
+        self._interval = interval
+        rows, hidden = _shown(workspace)
+        super().__init__(columns=list(COLUMNS), rows=rows, hidden=hidden)
+        self._follower = spawn(self._follow(workspace), name="planck agents table")
+
+    def finish(self) -> None:
+        """Follow no more; what is shown stays."""
+        self._follower.cancel()
+        self._workspace = None
+
+    async def _follow(self, workspace: Workspace) -> None:
+        while True:
+            events = workspace.subscribe()
+            try:
+                await anext(events)
+            except StopAsyncIteration:  # the workspace is closed
+                return
+            finally:
+                events.close()
+            await asyncio.sleep(self._interval)
+            await kernel_frame_throttle().turn()
+            rows, self.hidden = _shown(workspace)
+            self.rows = rows
+
+
+def _shown(workspace: Workspace) -> tuple[list[list[str]], int]:
+    """The rows as texts, and how many agents are left out."""
+    rows = agent_rows(workspace)
+    if len(rows) > MAX_ROWS:
+        rows.sort(key=lambda row: row["status"] == "idle" and not row["waits_for"])
+    return [_texts(row, COLUMNS) for row in rows[:MAX_ROWS]], max(0, len(rows) - MAX_ROWS)
+
+
+def _texts(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    values = {**row, "cost_usd": "" if row["cost_usd"] is None else dollars(row["cost_usd"])}
+    return [f"{values[name]:,}" if isinstance(values[name], int) else str(values[name]) for name in columns]
