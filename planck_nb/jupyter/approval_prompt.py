@@ -16,10 +16,11 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.events import AgentEvent
 from planck_nb.base.aio import cancel_and_wait, spawn
-from planck_nb.base.errors import AgentError
+from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.jupyter.approval_text import pending_text
 from planck_nb.jupyter.bridge import interrupts_raise
+from planck_nb.jupyter.live.run_agents import RunAgents
 
 LineReader: TypeAlias = Callable[[str], Awaitable[str]]
 """Shows a question and returns the line that is typed. Raises `EOFError`. It may be cancelled."""
@@ -52,14 +53,15 @@ def read_answer(line: str) -> TypedAnswer | None:
 
 
 class ApprovalPrompt:
-    """Asks about calls of one agent, and passes the answers on to it.
+    """Asks about calls of the agents of a run, and passes the answers on to them.
 
     Args:
-        agent: The agent.
+        agent: The agent whose run it is.
         approvals: The approvals of its workspace.
         log: The events of the run.
         read: Reads an answer; None if nobody can be asked, so that calls are denied at once.
         write: Shows text.
+        agents: All agents that take part in the run; None if there is only this one.
     """
 
     def __init__(
@@ -70,51 +72,57 @@ class ApprovalPrompt:
         *,
         read: LineReader | None,
         write: Callable[[str], None],
+        agents: RunAgents | None = None,
     ) -> None:
         self._agent = agent
         self._approvals = approvals
         self._log = log
         self._read = read
         self._write = write
+        self._agents = agents
 
     async def follow(self) -> None:
         """Ask about all calls of the run that wait for approval, one after another."""
         async for event in self._log.subscribe(0):
             if event.type == "approval_request":
-                await self.ask(event.id)
+                await self.ask(event.id, event.agent_id)
 
-    async def ask(self, call_id: str) -> None:
+    async def ask(self, call_id: str, agent_id: str | None = None) -> None:
         """Ask about a call, and return once it is decided, whether by the answer or in another way.
 
         Args:
             call_id: The id of the call, which is waiting.
+            agent_id: The agent whose call it is; None for the agent whose run it is.
         """
-        pending = next((call for call in self._agent.state.pending_approvals if call.id == call_id), None)
+        agent = self._agent
+        with suppress(UsageError):  # it has left the team, and its call has ended
+            agent = agent if self._agents is None else self._agents.find(agent_id)
+        pending = next((call for call in agent.state.pending_approvals if call.id == call_id), None)
         if pending is None:
             return
         if self._read is None:
-            self._approvals.deny_unattended(self._agent.id, call_id)
+            self._approvals.deny_unattended(agent.id, call_id)
             return
         self._approvals.attend()
-        self._write(f"{pending_text(self._agent.name, pending)}\n")
+        self._write(f"{pending_text(agent.name, pending)}\n")
         question = "Allow? [y]es, [n]o, [a]lways: " if pending.rule else "Allow? [y]es, [n]o: "
-        while (line := await self._line(self._read, question, call_id)) is not None:
+        while (line := await self._line(self._read, question, agent, call_id)) is not None:
             answer = read_answer(line)
             if answer is None or (answer.remember and not pending.rule):
                 self._write(f"{_HOW}\n")
                 continue
             if time.time() >= pending.deadline:  # `input` blocked the event loop, which would have noticed
-                await self._decided(call_id)
+                await self._decided(agent, call_id)
                 self._write("That was too late: the call was denied.\n")
                 return
             with suppress(AgentError):  # it was decided in this moment
-                self._agent.decide(call_id, allow=answer.allow, remember=answer.remember, reason=answer.reason)
+                agent.decide(call_id, allow=answer.allow, remember=answer.remember, reason=answer.reason)
             return
 
-    async def _line(self, read: LineReader, question: str, call_id: str) -> str | None:
+    async def _line(self, read: LineReader, question: str, agent: Agent, call_id: str) -> str | None:
         """The line that is typed, or None if the call is decided before."""
         typed = spawn(_line_or_no(read, question), name="planck approval prompt")
-        decided = spawn(self._decided(call_id), name="planck approval decided")
+        decided = spawn(self._decided(agent, call_id), name="planck approval decided")
         try:
             await asyncio.wait([typed, decided], return_when=asyncio.FIRST_COMPLETED)
             if not decided.done():
@@ -124,8 +132,8 @@ class ApprovalPrompt:
         self._write("\n")
         return None
 
-    async def _decided(self, call_id: str) -> None:
-        while any(call.id == call_id for call in self._agent.state.pending_approvals) and not self._log.closed:
+    async def _decided(self, agent: Agent, call_id: str) -> None:
+        while any(call.id == call_id for call in agent.state.pending_approvals) and not self._log.closed:
             await self._log.wait_beyond(self._log.end)
 
 

@@ -93,14 +93,16 @@ class Frontend:
         if background:
             return _Shown(None if quiet or self.is_terminal else self._live_view(agent, run, actions))
         if self.is_terminal:
-            printer = None if quiet else TerminalPrinter(prompts=prompts)
+            printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name))
             write = _print if printer is None else printer.write
-            prompt = ApprovalPrompt(agent, approvals, run.events, read=self._reader(), write=write)
+            prompt = ApprovalPrompt(
+                agent, approvals, run.events, read=self._reader(), write=write, agents=actions.agents
+            )
             return _TerminalDisplay(TerminalView(run.events, prompt, printer), approvals)
         if not blocking and kernel_handles_clicks():
             return _Shown(None if quiet else self._live_view(agent, run, actions))
         view = None if quiet else self._live_view(agent, run, actions, clicks=False)
-        prompt = ApprovalPrompt(agent, approvals, run.events, read=self._reader(), write=_print)
+        prompt = ApprovalPrompt(agent, approvals, run.events, read=self._reader(), write=_print, agents=actions.agents)
         return _PromptingDisplay(view, prompt, approvals)
 
     def _live_view(self, agent: Agent, run: Run, actions: RunActions, *, clicks: bool = True) -> LiveView:

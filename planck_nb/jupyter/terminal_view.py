@@ -10,10 +10,12 @@ from planck_nb.agent.events import (
     AgentEvent,
     ApprovalDecision,
     Compacted,
+    Delegated,
     Fallback,
     LimitReached,
     Message,
     Queued,
+    Responded,
     Retry,
     ToolEnd,
     ToolStart,
@@ -29,6 +31,7 @@ from planck_nb.jupyter.approval_prompt import ApprovalPrompt
 from planck_nb.jupyter.formatting import key_argument
 from planck_nb.jupyter.terminal import PlainStream, for_terminal
 from planck_nb.jupyter.transcript.answer import sentence_of
+from planck_nb.jupyter.transcript.blocks import UNNAMED
 
 _LABEL_CHARACTERS = 100
 _SENTENCE_CHARACTERS = 500
@@ -45,11 +48,17 @@ class TerminalPrinter:
     Args:
         output: Where to print; None for the standard output at that time.
         prompts: Whether the prompts of the run are printed, for runs whose prompt was not typed in the cell.
+        agent: The id and the name of the agent whose run it is; None if all events are of one agent. Of the other
+            agents of a team only what they give each other to do is printed, and the answers.
     """
 
-    def __init__(self, output: TextIO | None = None, *, prompts: bool = False) -> None:
+    def __init__(
+        self, output: TextIO | None = None, *, prompts: bool = False, agent: tuple[str, str] | None = None
+    ) -> None:
         self._output = output
         self._prompts = prompts
+        self._leader = "" if agent is None else agent[0]
+        self._names = {} if agent is None else {agent[0]: agent[1]}
         self._steered = False
         self._stream = PlainStream()
         self._reply = ""
@@ -78,6 +87,12 @@ class TerminalPrinter:
 
     def show(self, event: AgentEvent) -> None:
         """Print what there is to print of an event."""
+        if isinstance(event, Delegated | Responded):
+            self._line(self._exchange(event))
+        elif self._leader in {"", event.agent_id}:
+            self._show(event)
+
+    def _show(self, event: AgentEvent) -> None:
         match event.type:
             case "text_delta":
                 self._reply += event.text
@@ -169,6 +184,14 @@ class TerminalPrinter:
             case _:
                 return ""
 
+    def _exchange(self, event: Delegated | Responded) -> str:
+        """What one agent gave another one to do, or the answer."""
+        self._names[event.target_id] = event.target_name
+        giver, target = self._names.get(event.agent_id, UNNAMED), event.target_name
+        if isinstance(event, Delegated):
+            return f"{giver} → {target}, {'question' if event.kind == 'ask' else 'task'}: {event.text}"
+        return f"{target} → {giver}, {'no answer' if event.error else 'answer'}: {event.text}"
+
     def _line(self, sentence: str) -> None:
         self.write(f"[{for_terminal(encodable(one_line(sentence, _SENTENCE_CHARACTERS)))}]\n")
 
@@ -223,7 +246,7 @@ class TerminalView:
             for event in self._log.since(self._position):
                 self._show(event)
                 if event.type == "approval_request":
-                    await self._prompt.ask(event.id)
+                    await self._prompt.ask(event.id, event.agent_id)
 
     def _show(self, event: AgentEvent) -> None:
         self._position += 1

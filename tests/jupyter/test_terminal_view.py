@@ -7,12 +7,14 @@ import io
 from collections.abc import Iterable
 
 import pytest
+from fixtures.team import record
 
 from planck_nb import Agent, Tool
 from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
 from planck_nb.jupyter.approval_prompt import ApprovalPrompt, LineReader, TypedAnswer, read_answer
+from planck_nb.jupyter.live.run_agents import RunAgents
 from planck_nb.jupyter.terminal import PlainStream
 from planck_nb.jupyter.terminal_view import TerminalPrinter, TerminalView
 from planck_nb.testing import Call, Reply, scripted_model
@@ -150,3 +152,34 @@ def test_a_terminal_without_all_characters() -> None:
     output = io.TextIOWrapper(raw, encoding="ascii")
     TerminalPrinter(output).write("größer\n")
     assert raw.getvalue() == b"gr\\xf6\\xdfer\n"
+
+
+async def test_a_run_of_a_team_prints_the_lead_and_asks_about_the_calls_of_all() -> None:
+    output = io.StringIO()
+    agents = record.make_team()
+    lead = agents[0]
+    run = record.prompt(lead)
+    read = Asked("y")
+    printer = TerminalPrinter(output, agent=(lead.id, lead.name))
+    approvals = Approvals(Policy(()), attendance=asyncio.Event())
+    everybody = RunAgents(lead, run.events)
+    prompt = ApprovalPrompt(lead, approvals, run.events, read=read, write=printer.write, agents=everybody)
+    view = TerminalView(run.events, prompt, printer)
+    await run.wait()
+    view.finish()
+    shown = output.getvalue()
+    assert len(read.questions) == 1
+    assert "builder" in shown
+    for line in (
+        "[lead → builder, task: Clean the March export. Both date formats.]",
+        "[builder → critic, question: Is it right?]",
+        "[critic → builder, answer: Yes, it is right.]",
+        "[broken → lead, no answer: broken could not answer: the line broke]",
+    ):
+        assert line in shown.splitlines()
+    assert "Let me ask." not in shown, "what workers write is not mixed into what the lead writes"
+    assert shown.endswith(f"{record.REPORT}\n")
+    assert [event.error for event in run.events.since(0) if event.type == "tool_end" and event.name == "edit"] == [
+        False
+    ]
+    await lead.stop()
