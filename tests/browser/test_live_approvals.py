@@ -223,7 +223,7 @@ def test_a_run_of_several_agents_names_them(lab: Lab, open_notebook: Open, look:
     notebook.run_all()
     output = notebook.output(1)
     expect(output.locator(".pk-lane .pk-who b")).to_have_text(["analyst", "reviewer"])
-    expect(output.locator(".pk-prose")).to_have_text("I am the analyst. I go on.")
+    expect(output.locator(".pk-prose")).to_have_text(["I am the analyst.", "I go on."])
     approval = output.get_by_label("Approval for reviewer: bash")
     expect(approval.locator(".pk-what")).to_have_text("reviewer: bash wants to run")
     expect(output.get_by_label("Approval for analyst: bash")).to_be_visible()
