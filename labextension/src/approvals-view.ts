@@ -88,7 +88,7 @@ class ApprovalView {
   private readonly decide: Decide;
   private readonly agent = h('span');
   /** What the agent was asked to do. */
-  private readonly task = h('p', { class: 'pk-asked' });
+  private readonly task = h('p', { class: 'pk-facts pk-asked', hidden: '' });
   private readonly deadline = h('span', { class: 'pk-meta' });
   private readonly content = h('div', { class: 'pk-change' });
   private readonly row = h('div', { class: 'pk-row' });
@@ -111,7 +111,7 @@ class ApprovalView {
       strong ? [h('b', {}, text)] : withCode(text),
     );
     const facts = h('p', { class: 'pk-facts' }, ...effects);
-    const body = h('div', { class: 'pk-body' }, facts, this.content, this.row, this.note);
+    const body = h('div', { class: 'pk-body' }, this.task, facts, this.content, this.row, this.note);
     this.element = h(
       'section',
       { class: 'pk-ask', role: 'group', 'aria-label': `Approval: ${name}` },
@@ -127,8 +127,7 @@ class ApprovalView {
     setText(this.agent, name === '' ? '' : `${visible(name)}: `);
     const agent = name === '' ? '' : ` for ${name}`;
     this.element.setAttribute('aria-label', `Approval${agent}: ${this.approval.name}`);
-    if (task === '') this.task.remove();
-    else if (!this.task.isConnected) this.element.querySelector('.pk-body')?.prepend(this.task);
+    this.task.hidden = task === '';
     setText(this.task, `Task from ${visible(task)}`);
   }
 
