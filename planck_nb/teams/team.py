@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
@@ -409,13 +409,24 @@ class Team:
         return self.events.subscribe(since)
 
 
+_ids_of: WeakKeyDictionary[SessionStore, set[str]] = WeakKeyDictionary()
+"""The ids of the members of all teams of a session: two teams of one template must not write to the same log."""
+
+
 class _TemplateHost(TeammateHost):
     """Makes the members of a template with what the team was given."""
 
     def __init__(self, shared: Mapping[str, Any]) -> None:
         self._of_team = shared
+        session: SessionStore | None = shared["session"]
+        self._ids = set[str]() if session is None else _ids_of.setdefault(session, set())
 
     def create(self, options: Mapping[str, Any], parent: Agent | None) -> Agent:
+        self._ids.add(options["id"])
         if parent is not None:
             return super().create(options, parent)
         return Agent(**{**self._of_team, **options})
+
+    def is_taken(self, agent_id: str) -> bool:
+        """Whether another team that was made in this process stores what an agent with this id says."""
+        return agent_id in self._ids
