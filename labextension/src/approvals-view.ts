@@ -88,7 +88,7 @@ class ApprovalView {
   private readonly decide: Decide;
   private readonly agent = h('span');
   /** What the agent was asked to do. */
-  private readonly task = h('p', { class: 'pk-facts pk-asked', hidden: '' });
+  private readonly task = h('p', { class: 'pk-asked', hidden: '' });
   private readonly deadline = h('span', { class: 'pk-meta' });
   private readonly content = h('div', { class: 'pk-change' });
   private readonly row = h('div', { class: 'pk-row' });
