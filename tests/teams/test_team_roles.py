@@ -130,16 +130,37 @@ async def test_a_worker_that_is_stopped_is_reported_to_the_orchestrator() -> Non
     assert lead.state.workers == ()
 
 
-async def test_a_stop_that_is_cancelled_stops_the_workers_all_the_same() -> None:
-    class Stubborn(Hold):
-        async def hold(self) -> str:
-            self.entered.set()
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                await self._released.wait()
-            return "held"
+class Stubborn(Hold):
+    """A tool that goes on for a while when it is cancelled."""
 
+    async def hold(self) -> str:
+        self.entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await self._released.wait()
+        return "held"
+
+
+async def test_a_stop_that_is_cancelled_while_a_worker_ends_ends_the_team_all_the_same() -> None:
+    hold = Stubborn()
+    options = {"tool_pool": [hold.hold], "tools": {"ann": ["hold"]}}
+    team = await team_from(["x"], ann=[call("hold"), "x"], options=options).start()
+    team.agent("ann").prompt("go")
+    await hold.entered.wait()
+    events = team.subscribe(since=0)
+    stop = asyncio.create_task(team.stop())
+    for _ in range(5):  # until it waits for the worker
+        await asyncio.sleep(0)
+    stop.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stop
+    hold.release()
+    async with asyncio.timeout(10):
+        assert [event.type async for event in events].count("agent_stopped") == 2
+
+
+async def test_a_stop_that_is_cancelled_stops_the_workers_all_the_same() -> None:
     team, hold = HandMade(), Stubborn()
     lead, ann = team.lead([call("hold"), "x"], tools=[hold.hold]), team.worker("ann")
     lead.prompt("go")

@@ -473,3 +473,23 @@ async def test_what_a_tool_leaves_behind_is_no_part_of_a_later_run() -> None:
         await later[0]
         assert results(agents["ann"])[-1].startswith("Error: No delegator to respond to.")
         assert team.orchestrator.state.turn == 1
+
+
+def test_the_events_of_a_team_are_read_in_the_loop_of_another_thread() -> None:
+    waiting, seen = threading.Event(), list[str]()
+
+    async def read(team: Team) -> None:
+        events = team.subscribe()
+        asyncio.get_running_loop().call_soon(waiting.set)  # once the reader below waits, with no timer that wakes it
+        seen.append((await until(events, "turn_end")).agent_id)
+
+    async def main() -> None:
+        async with team_from(["x"]) as team:
+            reader = threading.Thread(target=lambda: asyncio.run(read(team)), daemon=True)
+            reader.start()
+            await asyncio.to_thread(waiting.wait, SOON)
+            await team.prompt("go")
+            await asyncio.to_thread(reader.join, SOON)
+            assert seen == [team.orchestrator.id]
+
+    asyncio.run(main())
