@@ -111,3 +111,82 @@ def test_a_script_is_followed_by_the_number_of_replies_given() -> None:
 def test_a_misspelt_script_is_refused(reply: object) -> None:
     with pytest.raises(ConfigError, match="A reply of a demo script is"):
         scripted_model([reply])  # type: ignore[list-item]
+
+
+DELEGATE = ai.ToolSpec(
+    "delegate_task",
+    "Give another agent of your team a task.",
+    {
+        "type": "object",
+        "properties": {"agent_id": {"type": "string"}, "task": {"type": "string"}},
+        "required": ["task"],
+    },
+)
+RESPOND = ai.ToolSpec(
+    "send_response", "Send the result.", {"type": "object", "properties": {"response": {"type": "string"}}}
+)
+
+
+def turn_of_a_team(messages: list[ai.Message]) -> Reply:
+    return answer(ai.Context(messages=messages, tools=[DELEGATE, RESPOND]))
+
+
+def delegated(number: int, agent: str) -> list[ai.Message]:
+    """A delegation with its result."""
+    call = ai.ToolCallPart(f"call {number}", "delegate_task", {"agent_id": agent, "task": "Go."})
+    return [
+        ai.AssistantMessage([call], stop_reason="tool_use"),
+        ai.ToolResultMessage([ai.ToolResultPart(call.id, "delegate_task", "Task sent.")]),
+        ai.AssistantMessage([ai.TextPart("I wait for the response.")]),
+    ]
+
+
+def test_in_a_team_it_delegates_one_task_after_another_and_reports_the_responses() -> None:
+    messages: list[ai.Message] = [
+        ai.UserMessage('delegate_task to "ann" the task "Go.", then delegate_task to "bob" "Go."')
+    ]
+    for number, agent in enumerate(("ann", "bob")):
+        reply = turn_of_a_team(messages)
+        assert [(call.name, call.args) for call in reply.calls] == [
+            ("delegate_task", {"agent_id": agent, "task": "Go."})
+        ]
+        messages += delegated(number, agent)[:2]
+        assert turn_of_a_team(messages) == Reply(text="I wait for the response.")
+        messages += [*delegated(number, agent)[2:], ai.UserMessage(f"Response from {agent}: {agent} is done: yes.")]
+    assert turn_of_a_team(messages).text == (
+        "**ann** responded: ann is done: yes.\n\n**bob** responded: bob is done: yes."
+    )
+    again = turn_of_a_team([*messages, ai.AssistantMessage([ai.TextPart("So.")]), ai.UserMessage("Thank you.")])
+    assert "demo model" in again.text, "the responses belong to the prompt before"
+
+
+@pytest.mark.parametrize("prompt", ["Task from lead: hello", "Send me a response about the task.", "Which agent?"])
+def test_tools_for_teams_are_called_only_by_their_names(prompt: str) -> None:
+    reply = turn_of_a_team([ai.UserMessage(prompt)])
+    assert not reply.calls
+    assert "delegate_task" not in reply.text
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("Response from ann: `add` returned `42`.", '{"total": 42, "city": "", "ok": false, "parts": []}'),
+        ('Task from lead: 7 in "Rome", ok', '{"total": 7, "city": "Rome", "ok": true, "parts": []}'),
+        ("total: 3, city = rome.", '{"total": 3, "city": "rome", "ok": false, "parts": []}'),
+        ("", '{"total": 0, "city": "", "ok": false, "parts": []}'),
+    ],
+)
+def test_a_structured_answer_has_values_from_what_it_was_told(told: str, expected: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "total": {"type": "integer"},
+            "city": {"type": "string"},
+            "ok": {"type": "boolean"},
+            "parts": {"type": "array", "items": {"type": "string"}},
+        },
+    }
+    messages: list[ai.Message] = [ai.UserMessage(told), ai.AssistantMessage([ai.TextPart("So.")])]
+    if told.startswith("Response"):
+        messages.append(ai.UserMessage("Give the final answer now, as JSON."))
+    assert answer(ai.Context(messages=messages), schema).text == expected
