@@ -135,9 +135,9 @@ def delegated(number: int, agent: str) -> list[ai.Message]:
     """A delegation with its result."""
     call = ai.ToolCallPart(f"call {number}", "delegate_task", {"agent_id": agent, "task": "Go."})
     return [
-        ai.AssistantMessage([call], stop_reason="tool_use"),
-        ai.ToolResultMessage([ai.ToolResultPart(call.id, "delegate_task", "Task sent.")]),
-        ai.AssistantMessage([ai.TextPart("I wait for the response.")]),
+        ai.AssistantMessage((call,), stop_reason="tool_use"),
+        ai.ToolResultMessage((ai.ToolResultPart(call.id, "delegate_task", "Task sent."),)),
+        ai.AssistantMessage((ai.TextPart("I wait for the response."),)),
     ]
 
 
@@ -156,7 +156,7 @@ def test_in_a_team_it_delegates_one_task_after_another_and_reports_the_responses
     assert turn_of_a_team(messages).text == (
         "**ann** responded: ann is done: yes.\n\n**bob** responded: bob is done: yes."
     )
-    again = turn_of_a_team([*messages, ai.AssistantMessage([ai.TextPart("So.")]), ai.UserMessage("Thank you.")])
+    again = turn_of_a_team([*messages, ai.AssistantMessage((ai.TextPart("So."),)), ai.UserMessage("Thank you.")])
     assert "demo model" in again.text, "the responses belong to the prompt before"
 
 
@@ -186,7 +186,7 @@ def test_a_structured_answer_has_values_from_what_it_was_told(told: str, expecte
             "parts": {"type": "array", "items": {"type": "string"}},
         },
     }
-    messages: list[ai.Message] = [ai.UserMessage(told), ai.AssistantMessage([ai.TextPart("So.")])]
+    messages: list[ai.Message] = [ai.UserMessage(told), ai.AssistantMessage((ai.TextPart("So."),))]
     if told.startswith("Response"):
         messages.append(ai.UserMessage("Give the final answer now, as JSON."))
     assert answer(ai.Context(messages=messages), schema).text == expected
