@@ -6,6 +6,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from planck_nb.agent import events as ev
@@ -194,7 +195,7 @@ class AgentRunner:
     def edit_queued(self, prompt_id: str, content: Sequence[UserPart]) -> None:
         """Replace the content of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
         run = self.find_queued(prompt_id)
-        run.prompt = UserMessage(content)
+        run.prompt = replace(run.prompt, content=tuple(content))
         self._emit_queued(run)
 
     def remove_queued(self, prompt_id: str, *, returned: bool) -> None:

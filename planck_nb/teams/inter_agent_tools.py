@@ -190,10 +190,9 @@ def _tool(
     former: str = "",
     addressed: bool = True,
 ) -> Tool:
-    # The other ways of addressing an agent are accepted and not shown, so nothing says that others are not allowed.
     schema: JsonObject = {"type": "object", "properties": {**(_TARGET if addressed else {}), **properties}}
-    if required:
-        schema["required"] = list(required)
+    if needed := [*(_TARGET if addressed else ()), *required]:
+        schema["required"] = needed
     return Tool(
         name=name,
         description=description,
@@ -201,8 +200,14 @@ def _tool(
         execute_fn=partial(_called, function),
         timeout=None,
         aliases=(former,) if former else (),
+        accept=_addressed_otherwise if addressed else None,
         guide=team_guide,
     )
+
+
+def _addressed_otherwise(args: JsonObject) -> JsonObject:
+    """Accept the other ways of addressing an agent, which `addressed_agent` reads and models are not shown."""
+    return args if args.get("agent_id") else {**args, "agent_id": ""}
 
 
 async def _called(function: Callable[..., Any], args: JsonObject, context: ToolContext) -> str:

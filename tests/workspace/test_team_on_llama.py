@@ -36,21 +36,20 @@ def call(tool: str, **arguments: str) -> dict[str, object]:
     return {"name": tool, "arguments": arguments}
 
 
-# The server lets a model write the required arguments first.
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "lead": [
         {
             "thinking": "Three of us can work at once.",
             "calls": [
-                call("delegate_task", task="Correct the sum in calc.py, please.", agent_id="coder"),
-                call("delegate_task", task="Describe the module in NOTES.md now.", agent_id="writer"),
-                call("delegate_task", task="Run all tests once before the change.", agent_id="tester"),
+                call("delegate_task", agent_id="coder", task="Correct the sum in calc.py, please."),
+                call("delegate_task", agent_id="writer", task="Describe the module in NOTES.md now."),
+                call("delegate_task", agent_id="tester", task="Run all tests once before the change."),
             ],
         },
         {"text": "I wait for what the others will say."},
     ],
     "reporter": [
-        {"calls": [call("ask_agent", question="Do the tests pass at last?", agent_id="tester")]},
+        {"calls": [call("ask_agent", agent_id="tester", question="Do the tests pass at last?")]},
         {"text": "Final report: the sum is right, and its tests pass."},
     ],
     "coder": [

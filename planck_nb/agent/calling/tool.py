@@ -87,6 +87,8 @@ class Tool:
         function: The Python function that `@tool` made the tool from; calling the tool calls it.
         server: The tool of the model's server that this one stands for; nothing runs here.
         aliases: Other names by which a model may call it, such as former ones.
+        accept: Returns the arguments as `parameters` describes them, for calls that name them otherwise, such as in a
+            former way. It is called before they are checked.
         sandboxed: Returns whether the commands that the tool runs are in a sandbox, which lets them write only below
             their working directory and has no network, except for what `touches` declares. It may block. None if the
             tool runs no commands or this is not known.
@@ -112,6 +114,7 @@ class Tool:
     function: Callable[..., Any] | None = field(default=None, repr=False)
     server: ServerTool | None = field(default=None, repr=False)
     aliases: tuple[str, ...] = field(default=(), repr=False)
+    accept: Callable[[JsonObject], JsonObject] | None = field(default=None, repr=False)
     sandboxed: Callable[[], bool] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -229,6 +232,7 @@ class Tool:
 
     async def _execute(self, args: JsonObject, context: ToolContext, stopped: threading.Event) -> ToolOutput:
         """Check the arguments, call the function and convert what it returns; `run` handles whatever this raises."""
+        args = args if self.accept is None else self.accept(args)
         self.check(args)
         count = self._required_count
         positional = (context.agent_id, context.call_id, args)[-count:] if count in {1, 2, 3} else (args,)
