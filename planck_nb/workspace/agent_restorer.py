@@ -14,8 +14,9 @@ from planck_nb.ai.request import Options
 from planck_nb.ai.stored_options import left_out_of
 from planck_nb.base.errors import AgentError
 from planck_nb.base.visible import visible
+from planck_nb.teams.granted_skills import GrantedSkills
 from planck_nb.teams.roles import INTER_AGENT_TOOLS
-from planck_nb.teams.start_options import MemberPromptParts
+from planck_nb.teams.start_options import MemberPromptParts, SkillSource
 from planck_nb.workspace.agent_factory import AgentFactory
 from planck_nb.workspace.stored_agents import FoundAgent, name_of
 from planck_nb.workspace.toolbox import Toolbox
@@ -61,6 +62,8 @@ async def restore_agents(
         tools, missing = _granted(each, find, known, toolbox)
         if each.record.identity.team_id is not None:
             tools, missing = _with_team_tools(each, tools, missing, known, teams)
+            limited = {tool.name: tool for tool in _skills(each, toolbox).tools()}
+            tools = [limited.get(tool.name, tool) for tool in tools]
         options, lost = _options(each)
         try:
             agent = factory.restore(
@@ -108,7 +111,15 @@ def _with_team_tools(
 def _prompt_parts(found: FoundAgent, toolbox: Toolbox, teams: WorkspaceTeams) -> Callable[[], SystemPromptParts] | None:
     """What surrounds the system prompt of an agent that lists certain skills only."""
     names = found.record.skills
-    return None if names is None else MemberPromptParts(toolbox.skill_pool, names, teams.prompt_parts)
+    return None if names is None else MemberPromptParts(_skills(found, toolbox), names, teams.prompt_parts)
+
+
+def _skills(found: FoundAgent, toolbox: Toolbox) -> SkillSource:
+    """The skills that an agent can load: all, but for a worker that was spawned only those that it was given."""
+    record = found.record
+    if record.identity.parent_id is None or not record.skills:
+        return toolbox.skill_pool
+    return GrantedSkills(toolbox.skill_pool, record.skills)
 
 
 def _options(found: FoundAgent) -> tuple[Options, list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planck_nb import Config, Workspace
+from planck_nb import Config, ToolError, Workspace
 from planck_nb.agent.agent import Agent
 
 TEAM = {
@@ -125,6 +125,36 @@ async def test_the_id_of_a_destroyed_worker_is_never_given_again(project: Path) 
         ids = await workspace.query_async("select agent_id from team_members where name = 'former'")
         assert again in set(ids["agent_id"])
         assert len(set(ids["agent_id"])) == 2
+
+
+async def test_a_spawned_worker_can_load_after_a_resume_only_the_skills_that_it_was_given(project: Path) -> None:
+    for name in ("review", "deploy"):
+        folder = project / ".planck" / "skills" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: How to {name}.\n---\nThe way to {name}.\n")
+    template = json.loads(json.dumps(TEAM))
+    template["members"][0]["grants"] = {"skills": ["review"]}
+    (project / ".planck" / "teams" / "builders" / "TEAM.json").write_text(json.dumps(template))
+
+    async def load(workspace: Workspace, name: str) -> str:
+        worker = workspace.teams["builders"].agent("helper")
+        assert "deploy" not in worker.request().system
+        [tool] = [tool for tool in worker.tools if tool.name == "load_skill"]
+        return (await tool.run({"name": name}, agent_id=worker.id)).text
+
+    async with Workspace(Config.load(trust=True), trust=True) as workspace:
+        lead = (await workspace.start_team("builders")).orchestrator
+        [spawn] = [tool for tool in lead.tools if tool.name == "spawn_agent"]
+        await spawn.run({"type": "helper", "skills": ["review", "deploy"]}, agent_id=lead.id)
+        assert "The way to review." in await load(workspace, "review")
+        with pytest.raises(ToolError, match="You were not given the skill deploy"):
+            await load(workspace, "deploy")
+        await workspace.team("builders").prompt("Hello.")
+    async with Workspace(Config.load(trust=True), trust=True) as workspace:
+        await workspace.resume()
+        assert "The way to review." in await load(workspace, "review")
+        with pytest.raises(ToolError, match="You were not given the skill deploy"):
+            await load(workspace, "deploy")
 
 
 async def test_an_untrusted_team_is_not_started(project: Path) -> None:
