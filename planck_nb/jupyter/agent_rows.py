@@ -16,6 +16,9 @@ COLUMNS = [
     *("turns", "messages", "tokens", "cost_usd"),
 ]
 
+COLUMNS_WITHOUT_TEAMS = ["agent", "model", "status", "turns", "messages", "tokens", "cost_usd"]
+"""The columns in a notebook without teams, which notebooks of earlier versions have saved."""
+
 _WAITS_CHARACTERS = 80
 
 

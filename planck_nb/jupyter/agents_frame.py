@@ -45,7 +45,7 @@ class AgentsFrame(pd.DataFrame):
         widget = live()
         if WIDGET not in widget:
             return {}
-        steady = self[STEADY]
+        steady = self[[name for name in STEADY if name in self.columns]]
         return {WIDGET: widget[WIDGET], "text/html": steady.to_html(notebook=True), "text/plain": repr(steady)}
 
 

@@ -11,7 +11,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.ai import discover, list_providers
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.agent_names import full_name
-from planck_nb.jupyter.agent_rows import COLUMNS, agent_rows
+from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
 from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Kind, Option, Parameter, choice
@@ -31,7 +31,8 @@ async def agents(notebook: Notebook) -> pd.DataFrame:
 
     rows = agent_rows(notebook.workspace)
     runs = any(row["status"] != "idle" or row["waits_for"] for row in rows)
-    return AgentsFrame(rows, COLUMNS, partial(_live_table, notebook) if runs else None)
+    columns = COLUMNS if any(row["team"] for row in rows) else COLUMNS_WITHOUT_TEAMS
+    return AgentsFrame(rows, columns, partial(_live_table, notebook) if runs else None)
 
 
 def _live_table(notebook: Notebook) -> Mapping[str, Any]:
