@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planck_nb.ai.models import Model
@@ -49,7 +49,7 @@ async def team_to_prompt(
         namespace: The variables of the notebook, whose functions members can name as tools.
 
     Returns:
-        The team, and what to say about its start, which is empty if it was running.
+        The team, and what to say about its start or its new members, which is empty if it was running as it is.
 
     Raises:
         PlanckError: There is no such team, or it cannot be started.
@@ -62,10 +62,11 @@ async def team_to_prompt(
         if team is None:
             team = await workspace.start_team(template, model=model, find=tool_finder(namespace))
             return team, started_text(workspace, team)
+    added = await workspace.update_team(name_of_team(workspace, team))
     if model is not None:
         for agent in team.agents:
             agent.model = model
-    return team, ""
+    return team, added_text(workspace, team, [agent.name for agent in added])
 
 
 def name_of_team(workspace: Workspace, team: Team) -> str:
@@ -78,6 +79,13 @@ def started_text(workspace: Workspace, team: Team) -> str:
     leader, *workers = (agent.name for agent in team.agents)
     members = ", ".join([f"{leader} (orchestrator)", *workers])
     return "\n".join([f"The team {name_of_team(workspace, team)} runs: {members}.", *map(str, team.report)])
+
+
+def added_text(workspace: Workspace, team: Team, names: Sequence[str]) -> str:
+    """Return what to say about members that were added from a changed template; empty if there are none."""
+    if not names:
+        return ""
+    return f"The team {name_of_team(workspace, team)} has got new members from its template: {', '.join(names)}."
 
 
 def _running(workspace: Workspace, template: TeamTemplate) -> Team | None:

@@ -114,6 +114,8 @@ class Team:
         self._host: TeamHost = host or _TemplateHost(self._shared)
         self._members: TeamMembers[Agent] | None = None
         self._runs: WeakSet[Run[Any]] = WeakSet()
+        self.described = {spec.name for spec in template.members}
+        """The names of the members that its templates have had so far."""
 
     @classmethod
     def of_agents(cls, agents: Sequence[Agent], template: TeamTemplate, **options: Any) -> Team:  # noqa: ANN401
@@ -312,6 +314,29 @@ class Team:
         self._running.seed = seed
         self.report = (*self.template.report, *problems)
         return self
+
+    def add_new_members(self, template: TeamTemplate) -> tuple[Agent, ...]:
+        """Add the workers that a changed template has and the team never had. All others stay as they are.
+
+        Args:
+            template: The template as it is now.
+
+        Returns:
+            The new members. `report` has what they name that does not exist.
+
+        Raises:
+            AgentError: The team is not running.
+            ModelError: The model of a new member does not exist.
+        """
+        known = self.described | {agent.name for agent in self.agents}
+        added: list[Agent] = []
+        for spec in template.workers:
+            if spec.name not in known:
+                agent, problems = self._create(spec, self._running.seed, is_leader=False)
+                self.described.add(spec.name)
+                self.report = (*self.report, *problems)
+                added.append(agent)
+        return tuple(added)
 
     def _create(self, spec: AgentSpec, seed: str, *, is_leader: bool) -> tuple[Agent, tuple[TemplateProblem, ...]]:
         options = spec.to_start_opts(

@@ -490,6 +490,25 @@ class Workspace:
         """
         return self._navigation.teams.team(name)
 
+    async def update_team(self, name: str) -> tuple[Agent, ...]:
+        """Add the workers that the template of a running team has got since it was started.
+
+        All other members stay as they are, and none that was destroyed comes back.
+
+        Args:
+            name: The name of the team.
+
+        Returns:
+            The new members.
+
+        Raises:
+            AgentError: No such team is running.
+            ModelError: The model of a new member does not exist.
+            TrustError: The folder has files that can run or redirect something and are not trusted.
+        """
+        self.require_trust()
+        return await self._navigation.teams.update(name)
+
     async def stop_team(self, name: str) -> Team:
         """Stop a team for good: it is not restored when the session is resumed. Its messages stay in the session.
 

@@ -15,6 +15,7 @@ from planck_nb.ai import list_models
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import AgentError, ConfigError, ModelError, did_you_mean
 from planck_nb.base.json_types import JsonObject
+from planck_nb.sessions.stored_values import texts_in
 from planck_nb.teams import (
     INTER_AGENT_TOOLS,
     AgentSpec,
@@ -54,6 +55,8 @@ class WorkspaceTeams:
         self._config = config
         self._compactors = compactors
         self._teams: dict[str, Team] = {}
+        self._models: dict[str | None, Model] = {}
+        """The models for all members in place of their own, by the id of the team."""
 
     # The host of the members.
 
@@ -167,21 +170,44 @@ class WorkspaceTeams:
         if name in teams:
             raise AgentError(f"A team named {name} is running already; stop it first, or choose another name.")
         name = name or _free_name(template.alias or template.name or "team", teams)
-        if model is not None:
-            members = (
-                replace(spec, provider=model.provider, model_id=model.id, base_url=model.base_url)
-                for spec in template.members
-            )
-            template = replace(template, members=tuple(members))
-        factory = self._current.factory  # which creates the session if there is none yet
+        template = _with_model(template, model)
         team = Team(template, available_models=() if model is None else (model,), **self._options(find))
         await team.start()
         self._teams[name] = team
-        described = {"name": name, "alias": team.alias, "title": team.name, "description": team.description}
-        stored = (factory.session.get_metadata() or {}).get(KEY)
-        known = stored if isinstance(stored, dict) else {}
-        await factory.session.save_metadata({KEY: {**known, str(team.id): described}})
+        if model is not None:
+            self._models[team.id] = model
+        await self._remember(name, team)
         return team
+
+    async def update(self, name: str) -> tuple[Agent, ...]:
+        """Add the workers that the template of a running team has got since it was started.
+
+        Raises:
+            AgentError: No such team is running.
+            ModelError: The model of a new member does not exist.
+        """
+        team = self.team(name)
+        template = self.templates().templates.get(team.alias)
+        if template is None or team.dir not in {None, template.dir}:
+            return ()
+        added = team.add_new_members(_with_model(template, self._models.get(team.id)))
+        if added:
+            await self._remember(name, team)
+        return added
+
+    async def _remember(self, name: str, team: Team) -> None:
+        """Store with the session what is known of a team apart from its agents."""
+        session = self._current.factory.session
+        described = {
+            "name": name,
+            "alias": team.alias,
+            "title": team.name,
+            "description": team.description,
+            "members": sorted(team.described),
+        }
+        stored = session.get_metadata().get(KEY)
+        known = stored if isinstance(stored, dict) else {}
+        await session.save_metadata({KEY: {**known, str(team.id): described}})
 
     async def stop(self, name: str) -> Team:
         """Stop a team for good: it is not restored when its session is resumed.
@@ -243,7 +269,8 @@ class WorkspaceTeams:
                 "session",
             )
             name = _free_name(texts.get("name") or template.alias or "team", self._teams)
-            self._teams[name] = Team.of_agents(agents, template, **self._options(find))
+            self._teams[name] = team = Team.of_agents(agents, template, **self._options(find))
+            team.described.update(texts_in(told.get("members")))
 
     def forget(self) -> None:
         """Forget all teams, whose agents are gone with their session."""
@@ -294,6 +321,16 @@ def is_path(alias_or_path: str | Path) -> bool:
     """Whether this is the path of a template and not an alias."""
     name = str(alias_or_path)
     return isinstance(alias_or_path, Path) or "/" in name or "\\" in name or name.endswith(".json")
+
+
+def _with_model(template: TeamTemplate, model: Model | None) -> TeamTemplate:
+    """The template with this model for all members, None for their own."""
+    if model is None:
+        return template
+    members = (
+        replace(spec, provider=model.provider, model_id=model.id, base_url=model.base_url) for spec in template.members
+    )
+    return replace(template, members=tuple(members))
 
 
 def _free_name(wanted: str, taken: Mapping[str, object]) -> str:

@@ -164,6 +164,35 @@ async def test_an_untrusted_team_is_not_started(project: Path) -> None:
         assert "not trusted" in report.skipped[0].reason
 
 
+async def test_a_changed_template_adds_new_members_and_changes_no_other(project: Path) -> None:
+    file = project / ".planck" / "teams" / "builders" / "TEAM.json"
+
+    def change(**member: object) -> None:
+        template = json.loads(file.read_text())
+        template["members"][1]["system_prompt"] = "Another prompt."
+        template["members"].append({"provider": "demo", "model_id": "demo", **member})
+        file.write_text(json.dumps(template))
+
+    async with Workspace(Config.load(trust=True), trust=True) as workspace:
+        team = await workspace.start_team("builders")
+        await team.prompt("Hello.")
+        assert await workspace.update_team("builders") == ()
+        change(type="reviewer")
+        assert [agent.name for agent in await workspace.update_team("builders")] == ["reviewer"]
+        assert await workspace.update_team("builders") == ()
+        assert team.agent("builder").system_prompt == ""
+        lead = team.orchestrator
+        [destroy] = [tool for tool in lead.tools if tool.name == "destroy_agent"]
+        await destroy.run({"agent_id": "reviewer"}, agent_id=lead.id)
+        assert await workspace.update_team("builders") == ()
+    async with Workspace(Config.load(trust=True), trust=True) as workspace:
+        await workspace.resume()
+        assert await workspace.update_team("builders") == ()
+        change(type="writer")
+        assert [agent.name for agent in await workspace.update_team("builders")] == ["writer"]
+        assert "reviewer" not in [agent.name for agent in workspace.teams["builders"].agents]
+
+
 async def test_a_stopped_team_stays_gone(project: Path) -> None:
     async with Workspace(Config.load(), trust=True) as workspace:
         team = await workspace.start_team("builders")
