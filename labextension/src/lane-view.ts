@@ -43,7 +43,7 @@ export class LaneView {
       { class: 'pk-lane', role: 'row', tabindex: '-1', 'aria-level': lane.leads ? '1' : '2', 'data-agent': lane.id },
       this.mark,
       h('span', { class: lane.leads ? 'pk-who' : 'pk-who pk-sub', role: 'gridcell' }, this.name, ' ', this.type),
-      h('span', { class: 'pk-now', role: 'gridcell' }, this.words, ' ', this.line),
+      h('span', { class: 'pk-doing', role: 'gridcell' }, this.words, ' ', this.line),
       this.tokens,
       this.cost,
       h('span', { role: 'gridcell' }, this.button),

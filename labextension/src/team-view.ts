@@ -20,7 +20,7 @@ export class TeamView {
   private readonly grid = h('div', { class: 'pk-team', role: 'treegrid', 'aria-label': 'Team' });
   private readonly scroller = h('div', { class: 'pk-lanes' }, this.grid);
   private readonly agents = h('span', { class: 'pk-who', role: 'gridcell' });
-  private readonly summary = h('span', { class: 'pk-now', role: 'gridcell' });
+  private readonly summary = h('span', { class: 'pk-doing', role: 'gridcell' });
   private readonly tokens = h('span', { class: 'pk-fig pk-wide', role: 'gridcell' });
   private readonly cost = h('b');
   private readonly rest = h('button', { class: 'pk-more', type: 'button', 'aria-expanded': 'false', tabindex: '-1' });

@@ -82,8 +82,8 @@ def start(lab: Lab, open_notebook: Open, name: str, cell: str = RUN, *, width: i
     output = notebook.output(1)
     expect(output.locator(".pk-lane")).to_have_count(6)
     expect(output.locator(".pk-ask")).to_be_visible()
-    expect(lane(notebook, "ingest").locator(".pk-now")).to_contain_text("wait python clean.py")
-    expect(lane(notebook, "model").locator(".pk-now")).to_contain_text("Waiting for critic")
+    expect(lane(notebook, "ingest").locator(".pk-doing")).to_contain_text("wait python clean.py")
+    expect(lane(notebook, "model").locator(".pk-doing")).to_contain_text("Waiting for critic")
     return notebook
 
 
@@ -112,7 +112,7 @@ def test_each_agent_has_a_row(lab: Lab, open_notebook: Open, look: str) -> None:
     output = notebook.output(1)
     names = output.locator(".pk-lane .pk-who b")
     expect(names).to_have_text(["lead", "ingest", "model", "critic", "report", "spare"])
-    words = output.locator(".pk-lane .pk-now > b").all_inner_texts()
+    words = output.locator(".pk-lane .pk-doing > b").all_inner_texts()
     assert words == [
         "Waiting for ingest and 2 more",
         "Working",
@@ -171,8 +171,8 @@ def test_one_worker_is_stopped_and_one_is_steered(lab: Lab, open_notebook: Open)
     lane(notebook, "critic").click()
     expect(output.get_by_label("Steer spare")).to_have_count(0)
     output.get_by_role("button", name="Stop critic").click()
-    expect(lane(notebook, "critic").locator(".pk-now")).to_contain_text("Stopped")
-    expect(lane(notebook, "ingest").locator(".pk-now")).to_contain_text("Working")
+    expect(lane(notebook, "critic").locator(".pk-doing")).to_contain_text("Stopped")
+    expect(lane(notebook, "ingest").locator(".pk-doing")).to_contain_text("Working")
     expect(output.locator(".pk-wires .pk-meta").nth(3)).to_have_text("failed")
     lane(notebook, "spare").click()
     expect(output.get_by_label("Steer spare")).to_have_value("Hello?")
@@ -216,7 +216,7 @@ def test_the_keyboard_is_enough(lab: Lab, open_notebook: Open) -> None:
     while page.evaluate(focused).strip() != "Stop ingest":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(lane(notebook, "ingest").locator(".pk-now")).to_contain_text("Stopped")
+    expect(lane(notebook, "ingest").locator(".pk-doing")).to_contain_text("Stopped")
     expect(output.get_by_label("Steer or queue")).to_have_value("Only March.")
     page.keyboard.press("Control+.")
     notebook.wait_idle()
@@ -313,7 +313,7 @@ def test_fifty_live_lanes_of_two_hundred_agents_are_smooth(lab: Lab, open_notebo
     notebook.page.evaluate(
         """() => {
             window.changes = 0;
-            const line = document.querySelectorAll('.pk-lane .pk-now')[30];
+            const line = document.querySelectorAll('.pk-lane .pk-doing')[30];
             const seen = () => { window.changes++; };
             new MutationObserver(seen).observe(line, {subtree: true, childList: true, characterData: true});
         }"""
