@@ -184,6 +184,7 @@ class Tool:
         """
         if self.function is not None:
             return  # pydantic validates and converts them just before the function is called
+        args = args if self.accept is None else self.accept(args)
         problems = [_problem(error) for error in errors_of(self._validator, args)]
         if problems:
             raise ToolError(f"Invalid arguments for {self.name}: {'; '.join(problems)}.")
