@@ -50,11 +50,11 @@ class Member(Protocol):
 M = TypeVar("M", bound=Member)
 
 
-class Work(Protocol):
-    """A piece of work that a member does for another one."""
+class GivenTask(Protocol):
+    """A task that a member works on for another one."""
 
     def give_up(self) -> None:
-        """End it without a result, as the member will not go on with it."""
+        """End it without a result, because the member does not go on with it."""
 
 
 def title(agent: Member) -> str:
@@ -87,7 +87,7 @@ class TeamMembers(Generic[M]):
         """Whether its orchestrator has ended, and the team with it."""
         self._joined: dict[str, _Joined[M]] = {}
         self._leader: _Joined[M] | None = None
-        self._work: dict[str, dict[Work, None]] = {}
+        self._tasks: dict[str, dict[GivenTask, None]] = {}
 
     def __iter__(self) -> Iterator[M]:
         return (joined.agent for joined in tuple(self._joined.values()))
@@ -144,7 +144,7 @@ class TeamMembers(Generic[M]):
         if joined is None or joined.agent is not agent:
             return
         del self._joined[agent.id]
-        self.give_up_work(agent)
+        self.give_up_tasks(agent)
         if joined is self._leader:
             self._leader = None
             self.is_over = True
@@ -161,25 +161,25 @@ class TeamMembers(Generic[M]):
             if isinstance(failure, BaseException):
                 raise failure
 
-    def add_work(self, agent: M, work: Work) -> None:
-        """Note that a member works on something, until `remove_work`."""
-        self._work.setdefault(agent.id, {})[work] = None
+    def add_task(self, agent: M, task: GivenTask) -> None:
+        """Note that a member works on a task, until `remove_task`."""
+        self._tasks.setdefault(agent.id, {})[task] = None
 
-    def remove_work(self, agent: M, work: Work) -> None:
-        """Note that a piece of work has ended."""
-        works = self._work.get(agent.id, {})
-        works.pop(work, None)
-        if not works:
-            self._work.pop(agent.id, None)
+    def remove_task(self, agent: M, task: GivenTask) -> None:
+        """Note that a task has ended."""
+        tasks = self._tasks.get(agent.id, {})
+        tasks.pop(task, None)
+        if not tasks:
+            self._tasks.pop(agent.id, None)
 
-    def work_of(self, agent: M) -> tuple[Work, ...]:
-        """What a member works on."""
-        return tuple(self._work.get(agent.id, ()))
+    def tasks_of(self, agent: M) -> tuple[GivenTask, ...]:
+        """The tasks that a member works on."""
+        return tuple(self._tasks.get(agent.id, ()))
 
-    def give_up_work(self, agent: M) -> None:
-        """End all that a member works on, because it has stopped."""
-        for work in self.work_of(agent):
-            work.give_up()
+    def give_up_tasks(self, agent: M) -> None:
+        """End all tasks that a member works on, because it has stopped."""
+        for task in self.tasks_of(agent):
+            task.give_up()
 
 
 def _spawned(emit: Callable[..., None], worker: Member) -> None:

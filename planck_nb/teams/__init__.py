@@ -1,4 +1,4 @@
-"""Teams of agents: their descriptions, templates and roles."""
+"""Teams of agents: descriptions, templates, and running teams whose members give each other tasks."""
 
 from planck_nb.teams.inter_agent_tools import orchestrator_tools, worker_tools
 from planck_nb.teams.problems import TemplateProblem

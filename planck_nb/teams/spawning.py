@@ -1,4 +1,4 @@
-"""Spawning workers: what an orchestrator may give them, and what it gets told."""
+"""Spawning workers: what an orchestrator may give them, and what it is told."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def delegate(
         raise ToolError(f"{title(worker)} cannot accept the task: {error}") from error
     if task.outer is not None:
         task.outer.open_parts += 1
-    team.add_work(worker, task)
+    team.add_task(worker, task)
     _work(task, run)
 
 
@@ -177,9 +177,9 @@ def give_up_waiting(team: TeamMembers[Agent], worker: Agent) -> None:
         team: Its team.
         worker: The agent.
     """
-    for work in team.work_of(worker):
-        if isinstance(work, Task) and not work.open_runs:
-            work.give_up()
+    for task in team.tasks_of(worker):
+        if isinstance(task, Task) and not task.open_runs:
+            task.give_up()
 
 
 def respond(agent: Agent, text: str) -> None:
@@ -264,7 +264,7 @@ def _finish(task: Task, result: RunResult[Any] | None) -> None:
     if task.is_over:
         return
     task.is_over = True
-    task.team.remove_work(task.worker, task)
+    task.team.remove_task(task.worker, task)
     name, outcome = title(task.worker), task.outcome
     if result is None:
         task.has_failed = True

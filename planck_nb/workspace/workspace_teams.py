@@ -227,20 +227,7 @@ class WorkspaceTeams:
         return team
 
     def save(self, name: str, path: str | Path | None = None, *, overwrite: bool = False) -> SavedTemplate:
-        """Save a running team, with its present members, as a template.
-
-        Args:
-            name: The name of the team.
-            path: The folder of the template; by default one in the project's folder of teams, named like the team.
-            overwrite: Whether to replace files that have another content.
-
-        Returns:
-            The template, and what was left out of it.
-
-        Raises:
-            AgentError: No such team is running.
-            ConfigError: It cannot be saved there.
-        """
+        """Save a running team, with its present members, as a template; see `Workspace.save_team`."""
         team = self.team(name)
         config = self._config.config
         folder = config.root / Path(path).expanduser() if path is not None else config.teams_dirs[0] / name
