@@ -445,7 +445,7 @@ def _stalls_while_pending() -> bool:
 
 
 def _raise_in_thread(thread: int | None, exception: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next Python instruction; None for no exception any more."""
+    """Raise an exception in a thread at its next Python instruction; None cancels one that is pending."""
     import ctypes  # noqa: PLC0415 - 13 ms, paid with the first function that is interrupted
 
     ctypes.pythonapi.PyThreadState_SetAsyncExc(

@@ -8,7 +8,7 @@ from planck_nb.workspace import Workspace
 
 
 def named_agents(workspace: Workspace) -> dict[str, Agent]:
-    """All agents by the names that are theirs alone: an agent outside teams by its name, a member as `team/name`."""
+    """All agents by unique names: an agent outside teams by its name, a member as `team/name`."""
     found = workspace.agents
     for team_name, team in workspace.teams.items():
         for agent in team.agents:

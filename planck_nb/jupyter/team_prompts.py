@@ -85,7 +85,7 @@ def added_text(workspace: Workspace, team: Team, names: Sequence[str]) -> str:
     """Return what to say about members that were added from a changed template; empty if there are none."""
     if not names:
         return ""
-    return f"The team {name_of_team(workspace, team)} has got new members from its template: {', '.join(names)}."
+    return f"The team {name_of_team(workspace, team)} has new members from its template: {', '.join(names)}."
 
 
 def _running(workspace: Workspace, template: TeamTemplate) -> Team | None:

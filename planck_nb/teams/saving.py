@@ -244,7 +244,7 @@ def _write_new(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _is_free(path: Path, content: bytes) -> bool:
-    """Whether a file can be written without the loss of another content."""
+    """Whether a file can be written without losing other content."""
     try:
         return read_bounded(path, len(content))[0] == content
     except FileNotFoundError:

@@ -13,8 +13,8 @@ from planck_nb.sessions.open_tasks import OpenTaskRecord
 from planck_nb.workspace.agent_registry import AgentRegistry
 
 TOLD = (
-    "Session resumed after interruption. Nobody works any more on these tasks that you had delegated, and they have no "
-    "response:\n{}\nDelegate them again if they are still needed."
+    "Session resumed after interruption. These tasks that you delegated have no response, and no one works on them any "
+    "more:\n{}\nDelegate them again if they are still needed."
 )
 """The message to an agent that had delegated tasks."""
 

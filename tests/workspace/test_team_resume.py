@@ -98,7 +98,7 @@ async def test_a_killed_team_continues_as_it_was_and_is_told_once(project: Path)
         helper = team.agent("helper")
         assert helper.parent_id == lead.id
         assert [tool.name for tool in helper.tools if tool.name in {"read", "edit"}] == ["read"]
-        told = [text for text in texts(lead) if "Nobody works any more" in text]
+        told = [text for text in texts(lead) if "no one works on them any" in text]
         assert len(told) == 1
         assert "- tester, which" in told[0]
         assert "- builder, which had not started: Build it." in told[0]
@@ -112,7 +112,7 @@ async def test_a_killed_team_continues_as_it_was_and_is_told_once(project: Path)
         assert not [problem for problem in await workspace.resume() if "was told" in problem]
         team = workspace.teams["builders"]
         assert described(workspace) == before
-        assert len([text for text in texts(team.orchestrator) if "Nobody works any more" in text]) == 1
+        assert len([text for text in texts(team.orchestrator) if "no one works on them any" in text]) == 1
 
 
 async def test_the_id_of_a_destroyed_worker_is_never_given_again(project: Path) -> None:
