@@ -79,13 +79,13 @@ export class RunView {
     for (const cleanup of this.cleanups.splice(0)) cleanup();
     const wasVisible = isVisible(this.controls.element);
     const hadFocus = this.root.contains(document.activeElement);
+    this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
     const drafts = [this.controls.draft, ...this.team.drafts];
     for (const part of [this.heading, this.approvals.element, this.controls.element]) part.remove();
     this.window.dispose();
     this.team.dispose();
     this.root.classList.add('pk-folded');
     this.root.prepend(summaryBar(summary, this.announcer));
-    this.controls.update(this.connection.run, this.connection.ended);
     this.root.append(...unsentTexts(drafts, this.announcer));
     // What was sent just before the end comes back later.
     this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));

@@ -200,7 +200,8 @@ class World:
 
     async def do_edit(self, number: int) -> None:
         if queue := self.agent.state.queue:
-            self.agent.edit_queued(queue[number % len(queue)].id, "edited")
+            prompt = queue[number % len(queue)]
+            self.agent.edit_queued(prompt.id, "steer edited" if prompt.steer else "edited")
 
     async def do_remove(self, number: int) -> None:
         if queue := self.agent.state.queue:

@@ -142,11 +142,16 @@ async def main():
     call.cancel()
 asyncio.run(main())
 release.set()
+def which():
+    time.sleep(0.01)
+    return threading.current_thread()
 async def again():
-    while (thread := await run_in_thread(threading.current_thread)) is not threads[0]:
-        await asyncio.gather(*(run_in_thread(lambda: time.sleep(0.01)) for _ in range(3)))
-    return thread
-asyncio.run(asyncio.wait_for(again(), 10))
+    count = 0
+    found = []
+    while threads[0] not in found:
+        count += 1  # more than there are idle threads, of which the one that became idle last is used first
+        found = await asyncio.gather(*(run_in_thread(which) for _ in range(count)))
+asyncio.run(asyncio.wait_for(again(), 20))
 print("used again")
 """
     assert in_a_fresh_process(code) == "used again\n"

@@ -78,6 +78,28 @@ def test_a_narrow_window_keeps_what_matters(lab: Lab, open_notebook: Open) -> No
     notebook.screenshot("folded-480")
 
 
+def test_prompts_that_come_back_with_the_end_of_the_run_are_not_lost(lab: Lab, open_notebook: Open) -> None:
+    stopped = (
+        "run = ScriptedRun()\nview = run.view()\ndisplay(view)\nrun.start()\nrun.queue('from the queue')\n"
+        "await run.stopped.wait()\n"
+        "from planck_nb.agent.events import Unqueued\n"
+        "[queued] = [event for event in run.log.since(0) if event.type == 'queued']\n"
+        "run.add(Unqueued, prompt_id=queued.prompt_id, removed=True, returned=True)\n"
+        "run.end()\nview.finish(run.summary('stopped'))"
+    )
+    notebook = open_notebook(lab.write("returned-at-once.ipynb", SETUP, stopped))
+    notebook.run_all()
+    output = notebook.output(1)
+    expect(output.locator(".pk-queue li")).to_have_count(1)
+    output.get_by_label("Steer or queue").fill("from the field")
+    # A busy page paints no more before the run is over.
+    notebook.page.evaluate("window.painting = window.requestAnimationFrame; window.requestAnimationFrame = () => 1")
+    output.locator(".pk-stop").click()
+    expect(output.locator(".pk-unsent")).to_have_text("Not sent: from the queue\n\nfrom the field")
+    notebook.page.evaluate("window.requestAnimationFrame = window.painting")
+    notebook.wait_idle()
+
+
 def test_a_reload_shows_the_run_again_and_goes_on(lab: Lab, open_notebook: Open) -> None:
     cell = """run = ScriptedRun()
 view = run.view()

@@ -55,7 +55,7 @@ def exchanging(path: Path, target: Path) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        if path.is_symlink():
+        if path.is_symlink() and path.readlink() == target:
             assert libc.renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0
 
 
