@@ -18,7 +18,7 @@ GRACE = 2.0
 """Seconds that a cancelled tool has to end before the turn goes on without it."""
 
 MAX_CONCURRENT = 32
-"""Calls of one reply that run at the same time; the others wait."""
+"""Calls of one reply that run at the same time, besides those that only wait; the others start later."""
 
 STOPPED = "The call was stopped before it returned."
 
@@ -77,6 +77,9 @@ class _RunningCall:
 
     async def run(self, slots: asyncio.Semaphore) -> ToolResultPart:
         """Run the call when a slot is free. Every failure becomes a result that the model can read."""
+        tool = self._turn.tool(self.part.name)
+        if tool is not None and tool.waits:
+            return await self._answer()
         async with slots:
             return await self._answer()
 

@@ -74,6 +74,7 @@ def _worker_tools() -> tuple[Tool, ...]:
             ["question"],
             _ask,
             former="call_agent",
+            waits=True,
         ),
         _tool(
             "delegate_task",
@@ -189,6 +190,7 @@ def _tool(
     *,
     former: str = "",
     addressed: bool = True,
+    waits: bool = False,
 ) -> Tool:
     schema: JsonObject = {"type": "object", "properties": {**(_TARGET if addressed else {}), **properties}}
     if needed := [*(_TARGET if addressed else ()), *required]:
@@ -202,6 +204,7 @@ def _tool(
         aliases=(former,) if former else (),
         accept=_addressed_otherwise if addressed else None,
         guide=team_guide,
+        waits=waits,
     )
 
 

@@ -555,3 +555,20 @@ async def test_no_more_than_so_many_calls_of_a_reply_run_at_once() -> None:
     await run
     assert most == MAX_CONCURRENT
     assert results(agent) == [(str(number), False) for number in range(MAX_CONCURRENT + 8)]
+
+
+async def test_calls_that_only_wait_all_run_at_once() -> None:
+    count = MAX_CONCURRENT + 8
+    barrier = asyncio.Barrier(count)
+
+    async def wait(_args: object) -> str:
+        await barrier.wait()
+        return "all were there"
+
+    agent = Agent(
+        model=scripted_model(calling(*(("wait", {"number": number}) for number in range(count)))),
+        tools=[Tool(name="wait", description="", execute_fn=wait, waits=True)],
+    )
+    async with asyncio.timeout(20):
+        await agent.prompt("go")
+    assert results(agent) == [("all were there", False)] * count

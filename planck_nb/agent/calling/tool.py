@@ -92,6 +92,8 @@ class Tool:
         sandboxed: Returns whether the commands that the tool runs are in a sandbox, which lets them write only below
             their working directory and has no network, except for what `touches` declares. It may block. None if the
             tool runs no commands or this is not known.
+        waits: Whether a call only waits, as for another agent, and so does not count among the calls of a reply of
+            which only some run at the same time.
 
     Raises:
         UsageError: If `name`, `parameters` or `timeout` is not valid, or `execute_fn` is not a function.
@@ -116,6 +118,7 @@ class Tool:
     aliases: tuple[str, ...] = field(default=(), repr=False)
     accept: Callable[[JsonObject], JsonObject] | None = field(default=None, repr=False)
     sandboxed: Callable[[], bool] | None = field(default=None, repr=False)
+    waits: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
