@@ -128,7 +128,7 @@ class ApprovalView {
     const agent = name === '' ? '' : ` for ${name}`;
     this.element.setAttribute('aria-label', `Approval${agent}: ${this.approval.name}`);
     this.task.hidden = task === '';
-    setText(this.task, `Task from ${visible(task)}`);
+    setText(this.task, visible(task));
   }
 
   tick(now: number): void {

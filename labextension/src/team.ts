@@ -78,7 +78,7 @@ export function lanesOf(run: Run): Lane[] {
   });
 }
 
-/** What an agent was asked to do when it requested approval: the task, behind the name of the agent that gave it. */
+/** What an agent was asked to do when it requested approval: a task or a question, behind who gave it. */
 export function tasksOfApprovals(run: Run, approvals: readonly PendingApproval[]): ReadonlyMap<string, string> {
   if (approvals.length === 0) return new Map();
   const given = tasksByTarget(run);
@@ -86,7 +86,8 @@ export function tasksOfApprovals(run: Run, approvals: readonly PendingApproval[]
     approvals.flatMap(({ agent: id }) => {
       const agent = run.agents.get(id);
       const task = agent === undefined ? undefined : currentTask(agent, given.get(id) ?? []);
-      return task === undefined || task.until !== null ? [] : [[id, `${task.from}: ${task.text}`] as const];
+      if (task === undefined || task.until !== null) return [];
+      return [[id, `${task.kind === 'ask' ? 'Question' : 'Task'} from ${task.from}: ${task.text}`] as const];
     }),
   );
 }

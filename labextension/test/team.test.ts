@@ -105,7 +105,7 @@ test('approvals of all agents are in one order, with the task that each agent wo
   ]);
   const approvals = approvalsOf(run);
   assert.deepEqual(approvals.map(({ agent, role }) => [agent, role]), [['a', 'orchestrator'], ['b', 'worker'], ['c', 'worker']]);
-  assert.deepEqual([...tasksOfApprovals(run, approvals)], [['b', 'the a: task 1']]);
+  assert.deepEqual([...tasksOfApprovals(run, approvals)], [['b', 'Task from the a: task 1']]);
   assert.equal(statusOf(run), 'Waiting for you');
   assert.deepEqual(queueOf(run), [], 'what agents send each other is not the queue of the user');
   assert.equal(exchangesOf(run)[1]?.state, 'waiting');

@@ -565,10 +565,9 @@ async def test_calls_that_only_wait_all_run_at_once() -> None:
         await barrier.wait()
         return "all were there"
 
-    agent = Agent(
-        model=scripted_model(calling(*(("wait", {"number": number}) for number in range(count)))),
-        tools=[Tool(name="wait", description="", execute_fn=wait, waits=True)],
-    )
+    calls: list[tuple[str, dict[str, object]]] = [("wait", {"number": number}) for number in range(count)]
+    tool = Tool(name="wait", description="", execute_fn=wait, waits=True)
+    agent = Agent(model=scripted_model(calling(*calls)), tools=[tool])
     async with asyncio.timeout(20):
         await agent.prompt("go")
     assert results(agent) == [("all were there", False)] * count

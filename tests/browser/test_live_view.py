@@ -146,9 +146,9 @@ run.end()
 await run.stopped.wait()
 view.finish(run.summary())
 print(len(sent), sent[-1] - sent[0])"""
-    # The frames of a page wait for other processes too: two of up to three attempts must be smooth.
+    # The frames of a page wait for other processes too: two of up to six attempts must be smooth.
     gaps: list[float] = []
-    while len(gaps) < 3 and sum(gap <= 100 for gap in gaps) < 2:
+    while len(gaps) < 6 and sum(gap <= 100 for gap in gaps) < 2:
         notebook = open_notebook(lab.write(f"deltas{newline_every}-{len(gaps)}.ipynb", SETUP, cell))
         gaps.append(longest_usual_gap(notebook))
         window.clear()

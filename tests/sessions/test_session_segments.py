@@ -199,7 +199,9 @@ def test_no_acknowledged_message_is_lost_when_a_segment_begins(tmp_path: Path, a
         [sys.executable, "-c", WRITE, str(tmp_path), "killed", str(TESTS)], stdout=subprocess.PIPE, text=True
     )
     assert writer.stdout is not None
-    ids = [int(writer.stdout.readline().split()[0]) for _ in range(acknowledged)]
+    ids: list[int] = []
+    while len(ids) < acknowledged or (acknowledged > 500 and not list(tmp_path.rglob("*.journal.1.jsonl"))):
+        ids.append(int(writer.stdout.readline().split()[0]))
     writer.kill()
     rest, _ = writer.communicate()
     ids += [int(line.split()[0]) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
@@ -208,7 +210,6 @@ def test_no_acknowledged_message_is_lost_when_a_segment_begins(tmp_path: Path, a
     assert list(seen.text) == [f"message {number}" for number in range(1, len(seen) + 1)]
     with Session.open(tmp_path, "killed") as session:
         assert numbers(session) == list(seen.id)
-        assert acknowledged < 500 or ".journal.1.jsonl" in file_names(session)
         session.info.database.unlink(missing_ok=True)
         session.materialize()
         assert query(tmp_path, ALL).equals(seen)

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -79,7 +80,7 @@ async def test_bash_and_described_tools_and_failures_do_not_fill_the_conversatio
     assert len(str(failure.value)) < 500
     folder = tmp_path / "tools" / "dump"
     folder.mkdir(parents=True)
-    program = f"{sys.executable} -c 'import os, sys; sys.stdout.buffer.write(os.urandom(9000))'"
+    program = f"{shlex.quote(sys.executable)} -c 'import os, sys; sys.stdout.buffer.write(os.urandom(9000))'"
     described = {"name": "dump", "description": "Dump.", "command": program, "parameters": {"type": "object"}}
     (folder / "TOOL.json").write_text(json.dumps(described))
     (dump,) = ExternalTool.load_all([tmp_path / "tools"], cwd=tmp_path)

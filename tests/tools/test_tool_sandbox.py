@@ -125,7 +125,7 @@ def place(sandbox: Sandbox) -> Iterator[Place]:
 
 
 def python(code: str) -> str:
-    return f"$PYTHON -I -S -c {shlex.quote(textwrap.dedent(code))}"
+    return f'"$PYTHON" -I -S -c {shlex.quote(textwrap.dedent(code))}'
 
 
 PTRACE = """
@@ -529,8 +529,8 @@ async def test_what_is_granted_is_granted_to_that_command_only(place: Place) -> 
         (f"PLANCK_NB_SANDBOX_ALLOW=network true; {connect}", ["tcp"]),
         (connect, []),
     ]:
-        await output(tool, {"command": command})
-        assert contacted(place) == expected
+        shown = await output(tool, {"command": command})
+        assert contacted(place) == expected, shown
     write = "echo new > ../outside/victim"
     request = f"write:{place.home}/outside read:{place.home}/.aws"
     asked = f'PLANCK_NB_SANDBOX_ALLOW="{request}" true; {write}; cat ~/.aws/* ~/.ssh/*'

@@ -3,85 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.llama import llama_server
+from support.menders import MEMBERS, model_servers, run_tests, write_project
 
 from planck_nb import AgentSpec, Config, Workspace
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent import Agent
 from planck_nb.teams import Team, TeamTemplate
 
-TESTS = """\
-import unittest
-from calc import add
-
-class Sums(unittest.TestCase):
-    def test_sum(self):
-        self.assertEqual(add(2, 3), 5)
-
-unittest.main()
-"""
-
-RUN = f"{sys.executable} tests.py"
-
-
-def call(tool: str, **arguments: str) -> dict[str, object]:
-    return {"name": tool, "arguments": arguments}
-
-
-SCRIPTS: dict[str, list[dict[str, Any]]] = {
-    "lead": [
-        {
-            "thinking": "Three of us can work at once.",
-            "calls": [
-                call("delegate_task", agent_id="coder", task="Correct the sum in calc.py, please."),
-                call("delegate_task", agent_id="writer", task="Describe the module in NOTES.md now."),
-                call("delegate_task", agent_id="tester", task="Run all tests once before the change."),
-            ],
-        },
-        {"text": "I wait for what the others will say."},
-    ],
-    "reporter": [
-        {"calls": [call("ask_agent", agent_id="tester", question="Do the tests pass at last?")]},
-        {"text": "Final report: the sum is right, and its tests pass."},
-    ],
-    "coder": [
-        {"calls": [call("read", path="calc.py")]},
-        {"calls": [call("edit", path="calc.py", old_string="a - b", new_string="a + b")]},
-        {"calls": [call("send_response", response="The minus became a plus.")]},
-        {"text": "Coder has nothing left."},
-    ],
-    "writer": [
-        {"calls": [call("write", path="NOTES.md", content="calc adds two numbers.")]},
-        {"text": "NOTES.md describes it."},
-    ],
-    "tester": [
-        {"calls": [call("bash", command=RUN)]},
-        {"text": "Tester ran the whole suite."},
-    ],
-}
-
-MEMBERS = {
-    "lead": ("orchestrator", ()),
-    "coder": ("coder", ("read", "edit")),
-    "writer": ("writer", ("write",)),
-    "tester": ("tester", ("bash",)),
-}
-
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "calc.py").write_text("def add(a, b):\n    return a - b\n")
-    (folder / "tests.py").write_text(TESTS)
+    write_project(folder)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     return folder
@@ -89,11 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[dict[str, str]]:
-    with ExitStack() as stack:
-        found: dict[str, str] = {}
-        for name, script in SCRIPTS.items():
-            (folder := tmp_path / name).mkdir()
-            found[name] = stack.enter_context(llama_server(folder, script, window=16_384))
+    with model_servers(tmp_path) as found:
         yield found
 
 
@@ -142,10 +75,6 @@ async def test_a_team_on_llama_cpp_mends_a_project(project: Path, servers: dict[
         costs = await workspace.query_async("select name, messages from team_members order by name")
         assert costs["name"].tolist() == ["coder", "lead", "tester", "writer"]
         assert _open_turns(team) == []
-
-
-def run_tests(project: Path) -> int:
-    return subprocess.run([sys.executable, "tests.py"], cwd=project, check=False, capture_output=True).returncode
 
 
 def _open_turns(team: Team) -> list[str]:

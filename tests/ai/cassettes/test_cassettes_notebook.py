@@ -78,8 +78,9 @@ def test_a_recorded_notebook_shows_the_same_without_the_server(tmp_path: Path) -
     assert "True assistant" in live[6]
     assert [json.loads(cell)[0] for cell in live] == ["ok"] * len(CELLS)
     recorded = tape.read_bytes()
-    entries = [json.loads(line) for line in recorded.splitlines()]
-    assert [entry["end"] for entry in entries] == ["eof"] * 6 + ["closed"]
+    ends = [json.loads(line)["end"] for line in recorded.splitlines()]
+    # A server may drop an idle connection at the moment when it is used: the request is then sent again.
+    assert [end for end in ends if end != "ProviderConnectionError"] == ["eof"] * 6 + ["closed"]
     assert run_notebook(tmp_path / "replay", tape, "replay", server) == live
     assert tape.read_bytes() == recorded
 

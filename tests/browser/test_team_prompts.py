@@ -1,0 +1,103 @@
+"""`%%planck --team` in JupyterLab: a team on real model servers, and one that works in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+from support.menders import model_servers, run_tests, write_project, write_template
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab, Notebook
+
+    Open = Callable[..., Notebook]
+
+pytestmark = pytest.mark.timeout(300)
+
+START = """import asyncio, os
+os.chdir({project!r})
+%load_ext planck_nb
+%planck trust
+%planck team start menders
+from planck_nb import get_workspace
+lead = get_workspace().teams["menders"].orchestrator
+async def change_model():
+    # A scripted model says the same to every message: another one goes on where this one has delegated.
+    async for event in lead.subscribe():
+        if event.type == "turn_end":
+            lead.model = get_workspace().model("llama_cpp:default", base_url={reporter!r})
+            return
+changing = asyncio.create_task(change_model())"""
+DELEGATIONS = """%%planck sql
+SELECT kind, from_agent_name, to_agent_name, status, response FROM delegations
+WHERE session_id = getvariable('session') ORDER BY kind, to_agent_name"""
+
+
+def test_a_team_on_llama_cpp_mends_a_project_in_a_cell(lab: Lab, open_notebook: Open, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write_project(project)
+    with model_servers(tmp_path) as servers:
+        write_template(project, servers)
+        cells = (
+            START.format(project=str(project), reporter=servers["reporter"]),
+            "%%planck --team menders\nMend the project.",
+            DELEGATIONS,
+            "%planck timeline",
+        )
+        notebook = open_notebook(lab.write("menders.ipynb", *cells))
+        notebook.run_first(2)
+        output = notebook.output(1)
+        expect(output.locator(".pk-lane")).to_have_count(4, timeout=90_000)
+        lead = output.locator(".pk-lane").first
+        expect(lead.locator(".pk-doing")).to_contain_text("Waiting for", timeout=90_000)
+        names = output.locator(".pk-lane .pk-who b").all_inner_texts()
+        assert names == ["lead", "coder", "writer", "tester"]
+        expect(output.get_by_text("3 need approval")).to_be_visible(timeout=90_000)
+        expect(output.locator(".pk-ask")).to_have_count(2)
+        expect(output.get_by_text("1 more waits")).to_be_visible()
+        assert set(output.locator(".pk-ask .pk-asked").all_inner_texts()) < {
+            "Task from lead: Correct the sum in calc.py, please.",
+            "Task from lead: Describe the module in NOTES.md now.",
+            "Task from lead: Run all tests once before the change.",
+        }
+        output.locator(".pk-lanes").scroll_into_view_if_needed()
+        notebook.screenshot("team-llama")
+        for left in (2, 1, 0):  # of the three, two are shown at a time
+            output.get_by_role("button", name="Allow once").first.click()
+            expect(output.locator(".pk-ask")).to_have_count(left)
+        ask = output.get_by_label("Approval for tester: bash")
+        expect(output.locator(".pk-ask")).to_have_count(1, timeout=90_000)  # the tests once more, for the question
+        expect(ask.locator(".pk-asked")).to_have_text("Question from lead: Do the tests pass at last?")
+        output.get_by_role("button", name="Allow once").click()
+        expect(output.locator(".pk-bar")).to_contain_text("Done", timeout=90_000)
+        notebook.wait_idle(cells=2)
+    saved = output.locator(".jp-RenderedHTML").last
+    expect(saved).to_contain_text("Final report: the sum is right, and its tests pass.")
+    expect(saved).to_contain_text("lead → coder, task: Correct the sum in calc.py, please.")
+    output.scroll_into_view_if_needed()
+    notebook.screenshot("team-llama-saved")
+    assert run_tests(project) == 0
+    notebook.run_only(2)
+    notebook.wait_idle(cells=3)
+    assert (
+        _plain(notebook, 2).split()[5:]
+        == (
+            "0 ask lead tester answered Tester ran the whole suite. "
+            "1 delegate lead coder answered The minus became a plus. "
+            "2 delegate lead tester answered Tester ran the whole suite. "
+            "3 delegate lead writer answered NOTES.md describes it."
+        ).split()
+    )
+    notebook.run_only(3)
+    notebook.wait_idle()
+    notebook.output(3).scroll_into_view_if_needed()
+    notebook.screenshot("team-llama-timeline")
+
+
+def _plain(notebook: Notebook, cell: int) -> str:
+    [output] = [output for output in notebook.outputs(cell) if "data" in output]
+    text: Any = output["data"]["text/plain"]
+    return text if isinstance(text, str) else "".join(text)
