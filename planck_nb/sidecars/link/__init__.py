@@ -1,0 +1,1 @@
+"""For the kernel: starts sidecars, calls them and presents what they offer."""
