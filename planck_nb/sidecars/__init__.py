@@ -1,4 +1,81 @@
 """Sidecars: MCP servers that add tools, compactors and observers to the agents of a kernel.
 
-`author` is for those who write one, `link` runs them from the kernel; `conventions` has the names that both share.
+For those who write one: `Sidecar`, or `tool`, `compactor` and `observer` for a class or module with `tools()`; `run`
+for programs that end with their call; `list_tools`, `execute_tool` and `discover` for tests and scripts. The process
+of a sidecar needs nothing but `mcp`. Names are loaded on first use.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planck_nb.agent.calling.tool import ToolContext
+    from planck_nb.agent.calling.tool_output import ToolOutput
+    from planck_nb.base.errors import ToolError
+    from planck_nb.sidecars.author.compactors import CompactedModel, compactor
+    from planck_nb.sidecars.author.direct import aexecute_tool, execute_tool, list_tools
+    from planck_nb.sidecars.author.discovery import discover
+    from planck_nb.sidecars.author.elicitation import Elicited, elicit
+    from planck_nb.sidecars.author.new_sidecar import new_sidecar
+    from planck_nb.sidecars.author.observers import observer
+    from planck_nb.sidecars.author.processes import Completed, run
+    from planck_nb.sidecars.author.sidecar import Sidecar, SidecarModule
+    from planck_nb.sidecars.author.tools import SidecarTool, tool
+
+__all__ = [
+    "CompactedModel",
+    "Completed",
+    "Elicited",
+    "Sidecar",
+    "SidecarModule",
+    "SidecarTool",
+    "ToolContext",
+    "ToolError",
+    "ToolOutput",
+    "aexecute_tool",
+    "compactor",
+    "discover",
+    "elicit",
+    "execute_tool",
+    "list_tools",
+    "new_sidecar",
+    "observer",
+    "run",
+    "tool",
+]
+
+_AUTHOR = "planck_nb.sidecars.author"
+
+_HOME = {
+    "CompactedModel": f"{_AUTHOR}.compactors",
+    "Completed": f"{_AUTHOR}.processes",
+    "Elicited": f"{_AUTHOR}.elicitation",
+    "Sidecar": f"{_AUTHOR}.sidecar",
+    "SidecarModule": f"{_AUTHOR}.sidecar",
+    "SidecarTool": f"{_AUTHOR}.tools",
+    "ToolContext": "planck_nb.agent.calling.tool",
+    "ToolError": "planck_nb.base.errors",
+    "ToolOutput": "planck_nb.agent.calling.tool_output",
+    "aexecute_tool": f"{_AUTHOR}.direct",
+    "compactor": f"{_AUTHOR}.compactors",
+    "discover": f"{_AUTHOR}.discovery",
+    "elicit": f"{_AUTHOR}.elicitation",
+    "execute_tool": f"{_AUTHOR}.direct",
+    "list_tools": f"{_AUTHOR}.direct",
+    "new_sidecar": f"{_AUTHOR}.new_sidecar",
+    "observer": f"{_AUTHOR}.observers",
+    "run": f"{_AUTHOR}.processes",
+    "tool": f"{_AUTHOR}.tools",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'planck_nb.sidecars' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
 
-from docstring_parser import parse as parse_docstring
-
+from planck_nb.agent.calling.docstrings import documented
 from planck_nb.agent.calling.tool import DEFAULT_TIMEOUT, Tool, ToolContext, is_context
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.ai.server_tools import SERVER_TOOLS, ServerTool
@@ -143,11 +142,9 @@ def _from_function(
 
     flat = _flattened(function)
     called = name or _name_of(flat.func, function)
-    documented = parse_docstring(_docstring(flat.func))
+    docstring = documented(_docstring(flat.func))
     parameters, context_name = _parameters(called, flat)
-    model, schema = _arguments_model(
-        called, parameters, {item.arg_name: item.description or "" for item in documented.params}
-    )
+    model, schema = _arguments_model(called, parameters, docstring.arguments)
     field_names = {info.alias or key: key for key, info in model.model_fields.items()}
 
     def bind(args: JsonObject, context: ToolContext) -> dict[str, Any]:
@@ -173,10 +170,9 @@ def _from_function(
 
         execute = execute_sync
 
-    summary = "\n\n".join(text for text in (documented.short_description, documented.long_description) if text)
     return Tool(
         name=called,
-        description=description or summary,
+        description=description or docstring.summary,
         parameters=schema,
         execute_fn=execute,
         timeout=timeout,

@@ -6,6 +6,7 @@ import base64
 import io
 from typing import Any
 
+from planck_nb.agent.calling.image_size import dimensions
 from planck_nb.ai.messages import ImagePart
 
 MAX_IMAGE_BYTES = 3_750_000
@@ -56,12 +57,7 @@ def format_of(data: bytes) -> str | None:
 
 def size_of(data: bytes) -> tuple[int, int] | None:
     """Return width and height in pixels, None if the data does not contain them."""
-    import imagesize  # noqa: PLC0415 - it loads much that only files and addresses need
-
-    if format_of(data) is None:
-        return None
-    width, height = imagesize.get(io.BytesIO(data), exif_rotation=False)
-    return (width, height) if width > 0 and height > 0 else None
+    return None if format_of(data) is None else dimensions(data)
 
 
 def _notebook_picture(value: object) -> ImagePart | None:

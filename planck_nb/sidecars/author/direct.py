@@ -1,0 +1,179 @@
+"""Lists and calls the tools of a sidecar in this process, without a server; for tests and scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, overload
+
+from planck_nb.ai.request import ToolSpec
+from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.sync import run_sync
+from planck_nb.sidecars.author.discovery import discover
+from planck_nb.sidecars.author.offer import offer_of
+from planck_nb.sidecars.author.recording import returned_values
+from planck_nb.sidecars.author.tools import SidecarTool
+from planck_nb.sidecars.conventions import ROLE_TOOL, RUNS_ASYNC
+
+_NO_ENTRY = "no sidecar entry module found"
+"""The words of Planck."""
+
+
+def list_tools(module: object | None = None) -> list[ToolSpec]:
+    """List the tools that models see: names, descriptions and schemas, without functions.
+
+    Args:
+        module: A `Sidecar`, a class or a module; by default what `discover` returns.
+
+    Returns:
+        The tools as JSON-serialisable data (`dataclasses.asdict`), none if there is no sidecar. Compactors and
+        observers are left out.
+
+    Raises:
+        ConfigError: If the sidecar cannot be imported.
+        UsageError: If `tools()` does not return tools.
+
+    Example:
+        >>> from planck_nb.sidecars import Sidecar
+        >>> sidecar = Sidecar("calculator")
+        >>> @sidecar.tool
+        ... def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> [tool.name for tool in list_tools(sidecar)]
+        ['add']
+    """
+    entry = discover() if module is None else module
+    if entry is None:
+        return []
+    return [tool.spec for tool in offer_of(entry).tools.values() if tool.role == ROLE_TOOL]
+
+
+@overload
+def execute_tool(name: str, agent_id: str, args: JsonObject, /, *, module: object | None = None) -> Any: ...  # noqa: ANN401
+
+
+@overload
+def execute_tool(name: str, agent_id: str, call_id: str, args: JsonObject, module: object | None = None) -> Any: ...  # noqa: ANN401
+
+
+def execute_tool(
+    name: str,
+    agent_id: str,
+    call_id: str | JsonObject,
+    args: JsonObject | None = None,
+    module: object | None = None,
+) -> Any:
+    """Call a tool in this process and return what its function returns; `aexecute_tool` is its async sibling.
+
+    Args:
+        name: The name of the tool.
+        agent_id: The id of the agent that calls.
+        call_id: The id of the call; it can be left out: `execute_tool(name, agent_id, args)`.
+        args: The arguments object.
+        module: A `Sidecar`, a class or a module; by default what `discover` returns.
+
+    Returns:
+        What the function returned, as it is; for a generator, its output as models read it.
+
+    Raises:
+        ToolError: If there is no sidecar or no such tool, the arguments are not valid, or the tool failed.
+        UsageError: If the tool is async and an event loop is running in this thread.
+
+    Example:
+        >>> from planck_nb.sidecars import Sidecar
+        >>> sidecar = Sidecar("calculator")
+        >>> @sidecar.tool
+        ... def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> execute_tool("add", "agent-1", "call-1", {"a": 1, "b": 2}, module=sidecar)
+        3
+    """
+    call = _Call(name, agent_id, call_id, args, module)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run_sync(call.run())
+    if call.tool.runs == RUNS_ASYNC:
+        raise UsageError(f"An event loop is already running here: use `await aexecute_tool({name!r}, …)`.")
+    return _in_own_thread(lambda: run_sync(call.run()))
+
+
+async def aexecute_tool(
+    name: str,
+    agent_id: str,
+    call_id: str | JsonObject,
+    args: JsonObject | None = None,
+    module: object | None = None,
+) -> Any:  # noqa: ANN401 - whatever the tool returns
+    """Call a tool in this process and return what its function returns.
+
+    Args:
+        name: The name of the tool.
+        agent_id: The id of the agent that calls.
+        call_id: The id of the call; it can be left out: `aexecute_tool(name, agent_id, args)`.
+        args: The arguments object.
+        module: A `Sidecar`, a class or a module; by default what `discover` returns.
+
+    Returns:
+        What the function returned, as it is; for a generator, its output as models read it.
+
+    Raises:
+        ToolError: If there is no sidecar or no such tool, the arguments are not valid, or the tool failed.
+    """
+    return await _Call(name, agent_id, call_id, args, module).run()
+
+
+class _Call:
+    """A call of a tool in this process. Raises `ToolError` if there is no such tool."""
+
+    def __init__(
+        self, name: str, agent_id: str, call_id: str | JsonObject, args: JsonObject | None, module: object | None
+    ) -> None:
+        if args is None:  # execute_tool(name, agent_id, args)
+            call_id, args = ("", call_id) if isinstance(call_id, dict) else (call_id, {})
+        if not isinstance(args, dict) or not isinstance(call_id, str):
+            raise UsageError("execute_tool needs (name, agent_id, call_id, args), with a dictionary of arguments.")
+        entry = discover() if module is None else module
+        if entry is None:
+            raise ToolError(_NO_ENTRY)
+        self.tool = find_tool(offer_of(entry).tools, name)
+        self._agent_id = agent_id
+        self._call_id = call_id
+        self._args = args
+
+    async def run(self) -> object:
+        with returned_values() as values:
+            output = await self.tool.run(self._args, agent_id=self._agent_id, call_id=self._call_id)
+        if values:
+            return values[-1]
+        return output if output.images else output.text
+
+
+def find_tool(tools: dict[str, SidecarTool], name: str) -> SidecarTool:
+    """Return a tool by its name. Raises `ToolError` if there is none."""
+    if name not in tools:
+        raise ToolError(f"unknown tool: {name}")
+    return tools[name]
+
+
+def _in_own_thread(function: Callable[[], object]) -> object:
+    """Call a function in a thread without an event loop, and wait for it."""
+    outcome: list[object] = []
+    failure: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            outcome.append(function())
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the thread of the caller
+            failure.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

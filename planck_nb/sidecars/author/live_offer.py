@@ -1,0 +1,97 @@
+"""What a served sidecar offers now: its code is loaded again when a source file has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+
+from planck_nb.base.aio import run_in_thread
+from planck_nb.base.errors import ConfigError, PlanckError
+from planck_nb.base.text import one_line
+from planck_nb.sidecars.author.discovery import entry_point_reference
+from planck_nb.sidecars.author.offer import Offer, offer_of
+from planck_nb.sidecars.author.sources import Sources, Stamp
+
+
+class LiveOffer:
+    """Loads a sidecar, and loads it again when one of its source files has changed.
+
+    All modules of the sidecar are imported again together, so that they fit one another; calls that are running go on
+    with the code they began with.
+
+    Args:
+        reference: The entry as "module:name" or "module"; None for the first entry point of this environment.
+
+    Raises:
+        ConfigError: If there is no such sidecar, or it cannot be loaded.
+    """
+
+    def __init__(self, reference: str | None = None) -> None:
+        found = reference or entry_point_reference()
+        if found is None:
+            raise ConfigError(
+                "no sidecar entry module found: name one, `python -m planck_nb.sidecars MODULE:NAME`, or install a "
+                "package with an entry point of the group planck_nb.sidecars."
+            )
+        self.reference = found
+        self._module, _, self._attribute = found.partition(":")
+        self._sources = Sources(self._module)
+        self._lock = asyncio.Lock()
+        self._failure = ""
+        self.reloads = 0
+        """How often the code was loaded again."""
+        self.offer = self._offer(self._sources.load)
+        self._stamps = self._sources.stamps()
+
+    async def current(self) -> Offer:
+        """Return what the sidecar offers now.
+
+        Raises:
+            ConfigError: If a source file has changed and the code cannot be loaded any more.
+        """
+        if self._sources.stamps() == self._stamps:  # the usual case, without the lock
+            return self._answer()
+        async with self._lock:
+            stamps = self._sources.stamps()
+            if stamps != self._stamps:
+                await self._reload(stamps)
+            return self._answer()
+
+    async def _reload(self, stamps: dict[str, Stamp]) -> None:
+        try:
+            self.offer = await run_in_thread(lambda: self._offer(self._sources.load_again))
+            self._failure = ""
+        except PlanckError as error:
+            self._failure = str(error)
+        self.reloads += 1
+        # A file that was changed while it was being loaded differs from its stamp here, and is loaded once more.
+        self._stamps = {**self._sources.stamps(), **stamps}
+
+    def _answer(self) -> Offer:
+        if self._failure:
+            raise ConfigError(self._failure)
+        return self.offer
+
+    def _offer(self, load: Callable[[], ModuleType]) -> Offer:
+        try:
+            entry: object = load()
+            for name in filter(None, self._attribute.split(".")):
+                entry = getattr(entry, name)
+            return offer_of(entry)
+        except PlanckError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ConfigError(
+                f"The sidecar {self.reference} cannot be loaded: {type(error).__name__}: "
+                f"{one_line(str(error)).rstrip('.')}{_place(error)}; correct it and call again."
+            ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Where in the sidecar's code an error was raised."""
+    if isinstance(error, SyntaxError) or error.__traceback__ is None:
+        return ""  # its text contains the place
+    frames = [frame for frame in inspect.getinnerframes(error.__traceback__) if "importlib" not in frame.filename]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

@@ -1,0 +1,90 @@
+"""Resources and prompts of a sidecar: texts and data that people and clients choose, not models."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from planck_nb.agent.calling.docstrings import documented
+from planck_nb.base.aio import run_in_thread
+from planck_nb.base.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Text or data that clients can read; made by `@sidecar.resource`.
+
+    Args:
+        uri: Its address, or a template such as "notes://{day}" whose variables are the function's arguments.
+        function: Returns the content, text or bytes; sync or async.
+        name: Its name, for people.
+        description: What it contains.
+        mime_type: The media type of its content, None for "text/plain" or "application/octet-stream".
+    """
+
+    uri: str
+    function: Callable[..., Any] = field(repr=False)
+    name: str
+    description: str = ""
+    mime_type: str | None = None
+
+    @property
+    def is_template(self) -> bool:
+        """Whether the address has variables."""
+        return "{" in self.uri
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """An argument of a prompt.
+
+    Args:
+        name: Its name.
+        description: What it is for.
+        required: Whether it has no default.
+    """
+
+    name: str
+    description: str
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt that people can choose; made by `@sidecar.prompt`.
+
+    Args:
+        name: Its name.
+        function: Called with the arguments, all text, by name; sync or async. It returns text, a pair such as
+            `("assistant", "…")`, content of MCP such as `mcp.types.ImageContent`, or a list of these.
+        description: What it is for.
+        arguments: Its arguments.
+    """
+
+    name: str
+    function: Callable[..., Any] = field(repr=False)
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+def prompt_of(function: Callable[..., Any], *, name: str | None, description: str | None) -> Prompt:
+    """Make a prompt from a function. Raises `UsageError` if its parameters cannot be given by name."""
+    called = str(name or getattr(function, "__name__", type(function).__name__))
+    text = documented(inspect.getdoc(function) or "")
+    arguments = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+            raise UsageError(f"{called} cannot be a prompt: give its parameter {parameter.name!r} a name of its own.")
+        required = parameter.default is parameter.empty
+        arguments.append(PromptArgument(parameter.name, text.arguments.get(parameter.name, ""), required))
+    return Prompt(called, function, description or text.summary, tuple(arguments))
+
+
+async def call_offering(function: Callable[..., Any], keywords: dict[str, Any]) -> object:
+    """Call the function of a resource or a prompt; a sync one in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(**keywords)
+    value = await run_in_thread(lambda: function(**keywords), interruptible=True)
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,80 @@
+"""The process groups that a sidecar has started, each ended with everything that it started."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+from planck_nb.tools.watchdog import ProcessTree
+from planck_nb.tools.watchdog_process import MARK, watchdog_process
+
+ON_POSIX: bool = os.name == "posix"
+"""Whether there are process groups; elsewhere only the first process is ended."""
+
+_ENTRY = 'echo "+$$" >&0; exec </dev/null; exec "$@"'
+"""The group reports itself to the watchdog before the program begins, so that it is watched at every moment."""
+
+_groups: dict[int, ProcessGroup] = {}
+
+
+class ProcessGroup:
+    """A process group that this process has started.
+
+    Args:
+        pid: The id of its first process, which leads the group.
+        mark: The value by which processes that left the group are recognised.
+    """
+
+    def __init__(self, pid: int, mark: str) -> None:
+        self._pid = pid
+        self._mark = mark
+        _groups[pid] = self
+
+    def kill(self) -> None:
+        """Kill the group at once; a thread then looks for processes that have left it, and kills them."""
+        if not self._signal():
+            return
+        threading.Thread(target=self._kill_strays, name="planck-kill", daemon=True).start()
+
+    def kill_all(self) -> None:
+        """Kill the group and, before this returns, the processes that have left it."""
+        self._signal()
+        self._kill_strays()
+
+    def ended(self) -> None:
+        """Note that the group has ended: its number may soon be another's."""
+        _groups.pop(self._pid, None)
+        if ON_POSIX:
+            watchdog_process.end_group(self._pid)
+
+    def _signal(self) -> bool:
+        if not ON_POSIX:
+            with suppress(OSError):
+                os.kill(self._pid, signal.SIGTERM)
+            return False
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
+        return True
+
+    def _kill_strays(self) -> None:
+        if sys.platform == "linux":
+            ProcessTree(f"{MARK}={self._mark}".encode()).kill([], [])
+
+
+def kill_all_groups() -> None:
+    """Kill all groups that run, because this process ends."""
+    for group in list(_groups.values()):
+        group.kill_all()
+
+
+def watched(command: list[str]) -> tuple[list[str], int, str]:
+    """Return a command that is ended even if this process is killed, its standard input, and the mark for `MARK`."""
+    if not ON_POSIX:
+        return command, subprocess.DEVNULL, secrets.token_hex(8)
+    pipe, mark = watchdog_process.begin_group()
+    return ["/bin/sh", "-c", _ENTRY, "sh", *command], pipe, mark

@@ -1,0 +1,150 @@
+"""`run`: a program that ends with the call that started it."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from planck_nb.base.errors import ToolError, UsageError
+from planck_nb.sidecars.author.process_groups import ON_POSIX, ProcessGroup, watched
+from planck_nb.tools.process import child_environment
+from planck_nb.tools.watchdog_process import MARK
+
+MAX_OUTPUT = 1_000_000
+"""How many bytes of a program's output are kept by default: half of them from its beginning, half from its end."""
+
+_CHUNK = 65_536
+_DRAIN = 0.2
+"""Seconds to go on reading after the end, if a process outside the group still has the pipe open."""
+
+
+class Completed(NamedTuple):
+    """How a program ended.
+
+    Args:
+        code: Its exit status, or minus the number of the signal that ended it.
+        output: What it wrote to standard output and standard error.
+    """
+
+    code: int
+    output: str
+
+
+async def run(
+    *command: str | os.PathLike[str],
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - what is running is killed, not only cancelled
+    max_output: int = MAX_OUTPUT,
+    progress: Callable[[str], None] | None = None,
+) -> Completed:
+    r"""Run a program and wait for its end; for async tools.
+
+    The program runs in a process group of its own. If the call is cancelled or this process ends, the program is
+    killed with everything that it started. No shell is used, and it reads nothing from standard input.
+
+    Args:
+        *command: The program and its arguments.
+        cwd: Its working directory; by default that of this process.
+        env: Variables to add to its environment, which is that of this process without what looks like a secret.
+        timeout: Seconds after which it is killed; None for no limit.
+        max_output: How many bytes of its output are kept; of a longer one, the beginning and the end.
+        progress: Called with the output while it is written.
+
+    Returns:
+        The exit status and the output.
+
+    Raises:
+        ToolError: If it cannot be started or took longer than `timeout`.
+        UsageError: If no program is given.
+
+    Example:
+        >>> import asyncio
+        >>> asyncio.run(run("echo", "hello"))
+        Completed(code=0, output='hello\n')
+    """
+    if not command:
+        raise UsageError("run() needs a program: await run('python', '-m', 'pytest').")
+    words = [os.fspath(word) for word in command]
+    environment = child_environment(os.environ) | dict(env or {})
+    words[0] = _found(words[0], cwd, environment)
+    watched_words, stdin, mark = watched(words)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *watched_words,
+            cwd=cwd,
+            env={**environment, MARK: mark},
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=ON_POSIX,
+        )
+    except (OSError, ValueError) as error:
+        raise ToolError(f"{words[0]} could not be started: {error}.") from error
+    group = ProcessGroup(process.pid, mark)
+    output = _Output(max_output, progress)
+    reading = asyncio.ensure_future(output.read(process.stdout))
+    try:
+        async with asyncio.timeout(timeout):
+            code = await process.wait()
+    except TimeoutError as error:
+        raise ToolError(f"{words[0]} did not end within {timeout:g} s and was killed.") from error
+    finally:
+        group.kill()  # what the program left running, or all of it
+        try:
+            await asyncio.wait([reading], timeout=_DRAIN)
+            await process.wait()
+        finally:
+            reading.cancel()
+            group.ended()
+    return Completed(code, output.text())
+
+
+def _found(program: str, cwd: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> str:
+    """The path of a program. Raises `ToolError` if there is none."""
+    folder = Path(cwd or ".")
+    if not folder.is_dir():
+        raise ToolError(f"The working directory {folder} does not exist.")
+    if os.path.dirname(program):  # noqa: PTH120 - a path, not only a name
+        if not (folder / program).exists():
+            raise ToolError(f"There is no program {program}.")
+        return program
+    found = shutil.which(program, path=environment.get("PATH"))
+    if found is None:
+        raise ToolError(f"There is no program {program} on the PATH of the sidecar; install it or give its path.")
+    return found
+
+
+class _Output:
+    """The output of a program, in bounded memory."""
+
+    def __init__(self, most: int, progress: Callable[[str], None] | None) -> None:
+        self._half = max(most, 2) // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._left_out = 0
+        self._progress = progress
+
+    async def read(self, stream: asyncio.StreamReader | None) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while stream is not None and (data := await stream.read(_CHUNK)):
+            missing = self._half - len(self._head)
+            self._head += data[:missing]
+            self._tail += data[missing:] if missing > 0 else data
+            surplus = len(self._tail) - self._half
+            if surplus > 0:
+                del self._tail[:surplus]
+                self._left_out += surplus
+            if self._progress is not None:
+                self._progress(decoder.decode(data))
+
+    def text(self) -> str:
+        if not self._left_out:
+            return (self._head + self._tail).decode("utf-8", "replace")
+        head, tail = (bytes(part).decode("utf-8", "replace") for part in (self._head, self._tail))
+        return f"{head}\n[… {self._left_out:,} bytes left out …]\n{tail}"

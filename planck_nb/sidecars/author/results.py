@@ -1,0 +1,98 @@
+"""Runs a tool and converts its result to the JSON data of an MCP result.
+
+Without importing `mcp`, so that the processes of sync tools start quickly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from planck_nb.agent.calling.tool_output import ToolOutput, as_output
+from planck_nb.ai.messages import ImagePart
+from planck_nb.base.errors import ToolError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.sidecars.author.recording import returned_values
+from planck_nb.sidecars.author.tools import SidecarTool
+from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
+
+_MB = 1024 * 1024
+
+
+async def call_result(
+    tool: SidecarTool, args: JsonObject, *, agent_id: str, call_id: str, progress: Callable[[str], None]
+) -> JsonObject:
+    """Run a tool. Returns the result, also of a failure; raises only if it is cancelled."""
+    try:
+        with returned_values() as values:
+            output = await tool.run(args, agent_id=agent_id, call_id=call_id, progress=progress)
+        result = _result(tool, values, output)
+        _check_size(tool, result)
+    except ToolError as error:
+        return failure(str(error))
+    return result
+
+
+def failure(reason: str) -> JsonObject:
+    """The result of a call that failed, which the model reads."""
+    return {"content": [_text(reason)], "isError": True}
+
+
+def _result(tool: SidecarTool, values: list[object], output: ToolOutput) -> JsonObject:
+    value = values[-1] if values else output
+    if isinstance(given := _as_mcp(value), dict):
+        return given if "content" in given and "type" not in given else {"content": [given]}
+    if isinstance(value, list | tuple) and any(isinstance(_as_mcp(item), dict) for item in value):
+        return {"content": [block for item in value for block in _blocks(item)]}
+    result: JsonObject = {"content": _output_blocks(output)}
+    if tool.structure is not None and values:
+        result["structuredContent"] = tool.structure.convert(value)
+    return result
+
+
+def _as_mcp(value: object) -> JsonObject | None:
+    """The JSON data of an object of `mcp.types`, such as AudioContent, None for others."""
+    if type(value).__module__.partition(".")[0] not in {"mcp", "mcp_types"}:
+        return None
+    dump: Any = getattr(value, "model_dump", None)
+    return None if dump is None else dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _blocks(value: object) -> list[JsonObject]:
+    given = _as_mcp(value)
+    return _output_blocks(as_output(value)) if given is None else [given]
+
+
+def _output_blocks(output: ToolOutput) -> list[Any]:
+    pictures = [_picture(picture) for picture in output.images]
+    return [_text(output.text), *pictures] if output.text or not pictures else pictures
+
+
+def _picture(picture: ImagePart) -> JsonObject:
+    if picture.data is None:
+        return _text(f"[image {picture.url}]")
+    return {"type": "image", "data": picture.data, "mimeType": picture.mime}
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _check_size(tool: SidecarTool, result: JsonObject) -> None:
+    size = _size(result)
+    if size > MAX_MESSAGE_BYTES:
+        raise ToolError(
+            f"The result of {tool.name} has {size / _MB:,.0f} MB, and {MAX_MESSAGE_BYTES // _MB} MB are the most; "
+            "write it to a file and return the path."
+        )
+
+
+def _size(value: object) -> int:
+    """About the bytes of JSON data, without writing it."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(len(key) + _size(item) for key, item in value.items())
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    return 8

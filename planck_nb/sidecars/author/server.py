@@ -1,0 +1,120 @@
+"""A sidecar as an MCP server, whatever the transport."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from planck_nb.base.errors import PlanckError
+from planck_nb.sidecars.author.live_offer import LiveOffer
+from planck_nb.sidecars.author.mcp_offer import (
+    mcp_prompts,
+    mcp_resources,
+    mcp_templates,
+    mcp_tool,
+    prompt_result,
+    read_resource,
+)
+from planck_nb.sidecars.author.offer import Offer
+from planck_nb.sidecars.author.tool_calls import Context, ToolCalls
+
+_RESOURCE_NOT_FOUND = -32002
+
+T = TypeVar("T")
+
+
+class SidecarServer:
+    """Serves a sidecar over MCP.
+
+    Args:
+        live: What the sidecar offers.
+    """
+
+    def __init__(self, live: LiveOffer) -> None:
+        self._live = live
+        self._calls = ToolCalls(live)
+        self._bus = InMemorySubscriptionBus()
+        offer = live.offer
+        self.mcp: Server[Any] = Server(
+            offer.name,
+            version=offer.version,
+            instructions=offer.instructions or None,
+            lifespan=self._lifespan,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_subscriptions_listen=ListenHandler(self._bus),
+        )
+
+    def initialization_options(self) -> InitializationOptions:
+        """What the server says about itself in the handshake."""
+        return self.mcp.create_initialization_options(NotificationOptions(tools_changed=True))
+
+    @asynccontextmanager
+    async def _lifespan(self, _server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
+        try:
+            yield {}
+        finally:
+            await self._calls.aclose()
+
+    async def _offer(self) -> Offer:
+        """What the sidecar offers now; what it last offered while its code cannot be loaded."""
+        with suppress(PlanckError):  # calls report it
+            return await self._live.current()
+        return self._live.offer
+
+    async def _list_tools(self, _context: Context, _params: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[mcp_tool(tool) for tool in (await self._offer()).tools.values()])
+
+    async def _call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        async def changed() -> None:
+            await self._bus.publish(ToolsListChanged())
+            if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+                await context.session.send_tool_list_changed()
+
+        return await self._calls(context, params, changed)
+
+    async def _list_resources(self, _context: Context, _params: object) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=mcp_resources(await self._offer()))
+
+    async def _list_templates(self, _context: Context, _params: object) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=mcp_templates(await self._offer()))
+
+    async def _read_resource(
+        self, _context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        result = await _reported(read_resource(await self._offer(), str(params.uri)))
+        if result is None:
+            raise MCPError(_RESOURCE_NOT_FOUND, f"There is no resource {params.uri}.", {"uri": str(params.uri)})
+        return result
+
+    async def _list_prompts(self, _context: Context, _params: object) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=mcp_prompts(await self._offer()))
+
+    async def _get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        prompt = ((await self._offer()).prompts or {}).get(params.name)
+        if prompt is None:
+            raise MCPError(types.INVALID_PARAMS, f"There is no prompt {params.name}.")
+        return await _reported(prompt_result(prompt, dict(params.arguments or {})))
+
+
+async def _reported(awaitable: Awaitable[T]) -> T:
+    """Await, and raise errors as MCP reports them."""
+    try:
+        return await awaitable
+    except PlanckError as error:
+        raise MCPError(types.INVALID_PARAMS, str(error)) from error

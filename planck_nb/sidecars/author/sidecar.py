@@ -1,0 +1,275 @@
+"""`Sidecar`: the tools, compactors, observers, resources and prompts that one application adds to a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from planck_nb.base.errors import UsageError
+from planck_nb.sidecars.author.compactors import compactor
+from planck_nb.sidecars.author.observers import observer
+from planck_nb.sidecars.author.offerings import Prompt, Resource, prompt_of
+from planck_nb.sidecars.author.tools import SidecarTool, as_sidecar_tool, tool
+from planck_nb.sidecars.conventions import DEFAULT_COMPACTOR_TIMEOUT_MS, DEFAULT_TIMEOUT_MS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_PROCESSES = 8
+"""How many sync tools of a sidecar run at the same time by default; further calls wait."""
+
+
+class SidecarModule:
+    """A sidecar written as a class: override `tools`. Name the class in the entry point.
+
+    Example:
+        >>> class Empty(SidecarModule):
+        ...     pass
+        >>> Empty().tools()
+        []
+    """
+
+    def tools(self) -> Sequence[object]:
+        """Return the tools: `planck_nb.Tool` objects, functions, compactors and observers. None by default."""
+        return []
+
+
+class Sidecar:
+    """What one application adds to the agents of a kernel, declared with decorators.
+
+    Name it in an entry point of the group `planck_nb.sidecars`, or serve it with
+    `python -m planck_nb.sidecars MODULE:NAME`.
+
+    Args:
+        name: The name of the sidecar, for people and logs.
+        version: Its version.
+        instructions: How to use it, for clients that show this to a model.
+        processes: How many sync tools run at the same time, each in a process of its own.
+
+    Raises:
+        UsageError: If `name` is empty or `processes` is below 1.
+
+    Example:
+        >>> sidecar = Sidecar("calculator")
+        >>> @sidecar.tool
+        ... def add(a: int, b: int) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> [tool.name for tool in sidecar.tools()]
+        ['add']
+    """
+
+    def __init__(
+        self, name: str, *, version: str = "", instructions: str = "", processes: int = DEFAULT_PROCESSES
+    ) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError("A sidecar needs a name: Sidecar('my-sidecar').")
+        if processes < 1:
+            raise UsageError(f"The processes of the sidecar {name} must be 1 or more, not {processes}.")
+        self.name = name
+        self.version = version
+        self.instructions = instructions
+        self.processes = processes
+        self._tools: dict[str, SidecarTool] = {}
+        self._resources: dict[str, Resource] = {}
+        self._prompts: dict[str, Prompt] = {}
+
+    def __repr__(self) -> str:
+        return f"<Sidecar {self.name}: {len(self._tools)} tools>"
+
+    def tools(self) -> list[SidecarTool]:
+        """Return the tools, compactors and observers in the order of their declaration."""
+        return list(self._tools.values())
+
+    def resources(self) -> list[Resource]:
+        """Return the resources and the templates of resources."""
+        return list(self._resources.values())
+
+    def prompts(self) -> list[Prompt]:
+        """Return the prompts."""
+        return list(self._prompts.values())
+
+    def add(self, candidate: object) -> SidecarTool:
+        """Add a tool that was made elsewhere.
+
+        Args:
+            candidate: A `planck_nb.Tool`, a function, or what `tool`, `compactor` or `observer` returned.
+
+        Returns:
+            The tool as it is served.
+
+        Raises:
+            UsageError: If it is no tool, or there is one of this name.
+        """
+        made = as_sidecar_tool(candidate)
+        if made.name in self._tools:
+            raise UsageError(f"The sidecar {self.name} has two tools named {made.name}; rename one of them.")
+        self._tools[made.name] = made
+        return made
+
+    def tool(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        process: bool | None = None,
+        title: str | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
+    ) -> Any:  # noqa: ANN401 - a tool or a decorator
+        """Add a function as a tool; use it as `@sidecar.tool` or `@sidecar.tool(timeout_ms=…)`.
+
+        Args:
+            function: The function, sync or async; see `planck_nb.sidecars.tool` for all arguments.
+            name: The name that the model sees.
+            description: The description that the model sees.
+            timeout_ms: The time that a call may take by default, in milliseconds.
+            process: False to run a sync function in a thread of the sidecar.
+            title: A name for people.
+            read_only: Whether it changes nothing.
+            destructive: Whether it may delete or overwrite.
+            idempotent: Whether a lost call may be repeated.
+            open_world: Whether it deals with the world outside.
+
+        Returns:
+            The tool, or a decorator that makes it if no function is given.
+
+        Raises:
+            UsageError: If the function or a setting is not valid, or there is a tool of this name.
+        """
+        decorate = tool(
+            name=name,
+            description=description,
+            timeout_ms=timeout_ms,
+            process=process,
+            title=title,
+            read_only=read_only,
+            destructive=destructive,
+            idempotent=idempotent,
+            open_world=open_world,
+        )
+        return self._adding(decorate, function)
+
+    def compactor(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout_ms: int = DEFAULT_COMPACTOR_TIMEOUT_MS,
+        process: bool | None = None,
+    ) -> Any:  # noqa: ANN401 - a tool or a decorator
+        """Add a function as a compactor; use it as `@sidecar.compactor` or `@sidecar.compactor(timeout_ms=…)`.
+
+        Args:
+            function: The function; see `planck_nb.sidecars.compactor` for all arguments.
+            name: The name by which agents choose it.
+            description: What it does, for people.
+            timeout_ms: The time that a call may take, in milliseconds.
+            process: False to run a sync function in a thread of the sidecar.
+
+        Returns:
+            The compactor as a tool, or a decorator that makes it if no function is given.
+
+        Raises:
+            UsageError: If a setting is not valid, or there is a compactor of this name.
+        """
+        return self._adding(
+            compactor(name=name, description=description, timeout_ms=timeout_ms, process=process), function
+        )
+
+    def observer(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        process: bool | None = False,
+    ) -> Any:  # noqa: ANN401 - a tool or a decorator
+        """Add a function that receives the events of sessions; use it as `@sidecar.observer`.
+
+        Args:
+            function: The function; see `planck_nb.sidecars.observer` for all arguments.
+            name: The name of the observer.
+            timeout_ms: The time that a call may take, in milliseconds.
+            process: Whether to run a sync function in a process.
+
+        Returns:
+            The observer as a tool, or a decorator that makes it if no function is given.
+
+        Raises:
+            UsageError: If a setting is not valid, or there is an observer of this name.
+        """
+        return self._adding(observer(name=name, timeout_ms=timeout_ms, process=process), function)
+
+    def resource(
+        self, uri: str, *, name: str | None = None, description: str | None = None, mime_type: str | None = None
+    ) -> Callable[[F], F]:
+        """Add a function that returns text or bytes as a resource; use it as `@sidecar.resource("notes://today")`.
+
+        Args:
+            uri: The address, or a template such as "notes://{day}" whose variables are the function's arguments.
+            name: A name for people; by default the function's name.
+            description: What it contains; by default the docstring.
+            mime_type: The media type; by default "text/plain" for text.
+
+        Returns:
+            A decorator, which returns the function.
+
+        Raises:
+            UsageError: If there is a resource of this address.
+        """
+
+        def add(function: F) -> F:
+            if uri in self._resources:
+                raise UsageError(f"The sidecar {self.name} has two resources {uri}; give one another address.")
+            named = str(name or getattr(function, "__name__", uri))
+            self._resources[uri] = Resource(uri, function, named, description or function.__doc__ or "", mime_type)
+            return function
+
+        return add
+
+    def prompt(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> Any:  # noqa: ANN401 - a function or a decorator
+        """Add a function that returns the text of a prompt; use it as `@sidecar.prompt`.
+
+        Args:
+            function: The function; its parameters are the arguments of the prompt, all text.
+            name: The name of the prompt; by default the function's name.
+            description: What it is for; by default the docstring.
+
+        Returns:
+            The function, or a decorator that returns it if no function is given.
+
+        Raises:
+            UsageError: If there is a prompt of this name.
+        """
+
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            made = prompt_of(function, name=name, description=description)
+            if made.name in self._prompts:
+                raise UsageError(f"The sidecar {self.name} has two prompts named {made.name}; rename one of them.")
+            self._prompts[made.name] = made
+            return function
+
+        return add if function is None else add(function)
+
+    def _adding(
+        self, decorate: Callable[[Callable[..., Any]], SidecarTool], function: Callable[..., Any] | None
+    ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
+        def add(function: Callable[..., Any]) -> SidecarTool:
+            return self.add(decorate(function))
+
+        return add if function is None else add(function)

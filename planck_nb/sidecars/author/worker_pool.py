@@ -1,0 +1,164 @@
+"""The processes that run sync tools: one for each call at the same time, used again while the code stays the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+
+from planck_nb.base.aio import spawn
+from planck_nb.base.json_types import JsonObject
+from planck_nb.sidecars.author.process_groups import ON_POSIX, ProcessGroup
+from planck_nb.sidecars.author.results import failure
+from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
+from planck_nb.tools.watchdog_process import MARK
+
+_LINE = 4 * MAX_MESSAGE_BYTES
+"""The most bytes of one line: JSON may spell a character with several."""
+
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from planck_nb.sidecars.author.worker import main; main(sys.argv[2])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCall:
+    """A call of a sync tool.
+
+    Args:
+        name: The name of the tool.
+        args: The arguments object.
+        agent_id: The id of the agent that calls.
+        call_id: The id of the call.
+        progress: Called with text to show while the tool runs.
+    """
+
+    name: str
+    args: JsonObject
+    agent_id: str
+    call_id: str
+    progress: Callable[[str], None]
+
+
+class WorkerPool:
+    """Runs sync tools in processes.
+
+    Args:
+        reference: The entry of the sidecar as "module:name", which each process imports.
+        most: How many processes there are at the same time; further calls wait.
+    """
+
+    def __init__(self, reference: str, most: int) -> None:
+        self._reference = reference
+        self._slots = asyncio.Semaphore(most)
+        self._idle: list[_Worker] = []
+        self._generation = 0
+
+    async def call(self, call: WorkerCall) -> JsonObject:
+        """Run a tool and return its result. If this is cancelled, its process is killed at once."""
+        async with self._slots:
+            generation = self._generation
+            worker = self._idle.pop() if self._idle else await _Worker.start(self._reference)
+            try:
+                result = await worker.call(call)
+            except BaseException:
+                worker.kill()
+                raise
+            if worker.is_alive and generation == self._generation:
+                self._idle.append(worker)
+            else:
+                worker.kill()
+            return result
+
+    def renew(self) -> None:
+        """Have calls from now on use new processes, because the code has changed."""
+        self._generation += 1
+        while self._idle:
+            self._idle.pop().kill()
+
+    async def aclose(self) -> None:
+        """End the idle processes; the others end with their calls."""
+        idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.kill()
+        await asyncio.gather(*(worker.ended() for worker in idle))
+
+
+class _Worker:
+    """One process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, mark: str) -> None:
+        self._process = process
+        self._group = ProcessGroup(process.pid, mark)
+
+    @classmethod
+    async def start(cls, reference: str) -> _Worker:
+        mark = secrets.token_hex(12)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *(["-I"] if sys.flags.isolated else []),
+            *(["-S"] if sys.flags.no_site else []),
+            "-c",
+            _PROGRAM,
+            json.dumps([path or os.getcwd() for path in sys.path]),  # noqa: PTH109 - a string
+            reference,
+            env={**os.environ, MARK: mark},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LINE,
+            start_new_session=ON_POSIX,
+        )
+        return cls(process, mark)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def call(self, call: WorkerCall) -> JsonObject:
+        request = {"name": call.name, "args": call.args, "agent_id": call.agent_id, "call_id": call.call_id}
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise RuntimeError("The process was started without pipes.")
+        with suppress(ConnectionError):  # it has died; reading finds out how
+            stdin.write(json.dumps(request).encode() + b"\n")
+            await stdin.drain()
+        while line := await _read_line(stdout):
+            message = json.loads(line)
+            if "result" in message:
+                return cast("JsonObject", message["result"])
+            call.progress(message["progress"])
+        return failure(_death(call.name, await self._process.wait()))
+
+    def kill(self) -> None:
+        """Kill the process with everything that it started."""
+        self._group.kill()
+        spawn(self.ended(), name="planck-reap-worker")
+
+    async def ended(self) -> None:
+        """Wait until the process has ended."""
+        await self._process.wait()
+        self._group.ended()
+
+
+async def _read_line(stream: asyncio.StreamReader) -> bytes:
+    """The next line, empty at the end or if the process was killed while it wrote one."""
+    try:
+        line = await stream.readline()
+    except (ValueError, ConnectionError):
+        return b""
+    return line if line.endswith(b"\n") else b""
+
+
+def _death(name: str, code: int) -> str:
+    if code < 0:
+        with suppress(ValueError):
+            return f"{name} failed: its process was ended by {signal.Signals(-code).name}."
+    return f"{name} failed: it ended its process with the exit status {code}."
