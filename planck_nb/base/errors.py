@@ -37,6 +37,9 @@
     │   ├─ LimitError
     │   ├─ OutputError
     │   └─ CompactionError
+    ├─ SidecarError                 a sidecar cannot be started or used
+    │   ├─ SidecarLostError
+    │   └─ SidecarTimeoutError
     └─ SessionError
         ├─ SessionNotFoundError
         ├─ SessionLockedError
@@ -244,6 +247,18 @@ class OutputError(AgentError):
 
 class CompactionError(AgentError):
     """A conversation could not be shortened; it is unchanged."""
+
+
+class SidecarError(PlanckError):
+    """A sidecar cannot be started, or did not answer as it must."""
+
+
+class SidecarLostError(SidecarError):
+    """The connection to a sidecar was lost before it answered; what it was asked to do may have been done."""
+
+
+class SidecarTimeoutError(SidecarError):
+    """A sidecar did not answer within the time allowed."""
 
 
 class SessionError(PlanckError):

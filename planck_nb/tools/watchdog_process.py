@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from planck_nb.base.forks import call_in_forks
@@ -39,6 +40,13 @@ class WatchdogProcess:
             if self._owner != os.getpid() or not _alive(self._watchdog):
                 self._start()
             return self._pipe, f"{self._token}-{secrets.token_hex(6)}"
+
+    def add_group(self, group: int) -> None:
+        """Report a process group that has begun and does not report itself, because its input is something else."""
+        with self._lock:
+            if self._pipe >= 0:
+                with suppress(BrokenPipeError):  # as in `end_group`
+                    os.write(self._pipe, b"+%d\n" % group)
 
     def end_group(self, group: int) -> None:
         """Report that a process group has ended."""

@@ -1,0 +1,245 @@
+"""One connection to a sidecar, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import FileUrl
+
+from planck_nb.base.aio import cancel_and_wait
+from planck_nb.base.errors import SidecarError
+from planck_nb.sidecars.link.definitions import ToolDefinition, tool_definition
+from planck_nb.sidecars.link.log_lines import LogLines
+from planck_nb.sidecars.link.questions import Ask, answer_of, question_of
+from planck_nb.sidecars.link.sampling import Sample, sampling_request
+from planck_nb.sidecars.link.spec import SidecarSpec
+
+_MAX_PAGES = 1_000
+_MAX_ITEMS = 10_000
+_SUBSCRIBE_AGAIN = 1.0
+"""Seconds until changes are subscribed to again after the server ended the subscription."""
+
+for _name in ("mcp", "client"):  # the SDK's; without a handler Python would print its warnings into a cell
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrigin:
+    """Who made the call that runs in the current task."""
+
+    agent_id: str = ""
+    call_id: str = ""
+
+
+current_origin: contextvars.ContextVar[CallOrigin] = contextvars.ContextVar("planck_sidecar_call")
+
+
+class Connection:
+    """A connection. `serve` opens and closes it, in one task; calls are made from any other.
+
+    Args:
+        spec: The sidecar.
+        transport: Opens its streams of messages.
+        log: Gets what the sidecar logs.
+        ask: Asks a person, None if there is nobody to ask.
+        sample: Has a model reply, None if that is not allowed.
+        root: The folder that the sidecar may be told.
+        question_seconds: How long a person has to answer.
+        on_tools: Called when the list of tools has changed.
+    """
+
+    def __init__(
+        self,
+        spec: SidecarSpec,
+        transport: AbstractAsyncContextManager[Any],
+        *,
+        log: LogLines,
+        ask: Ask | None,
+        sample: Sample | None,
+        root: Path,
+        question_seconds: float,
+        on_tools: Callable[[], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.lost: asyncio.Future[str] = loop.create_future()
+        """Done with a reason as soon as no call can be answered any more."""
+        self.tools: dict[str, ToolDefinition] = {}
+        self.server = ""
+        self.protocol = ""
+        self.open_questions = 0
+        self.waited = 0.0
+        """Seconds that people had questions open; time limits of calls do not include them."""
+        self.origins: dict[asyncio.Task[Any], CallOrigin] = {}
+        """The calls in flight."""
+        self._spec = spec
+        self._log = log
+        self._ask = ask
+        self._root = root
+        self._question_seconds = question_seconds
+        self._on_tools = on_tools
+        self._closing = asyncio.Event()
+        self._listing = asyncio.Lock()
+        self._sample = sample if spec.sampling else None
+        self.client = Client(
+            transport,
+            cache=None,
+            client_info=types.Implementation(name="planck_nb", version="0.1.0"),
+            elicitation_callback=self._elicit,
+            sampling_callback=self._reply if self._sample is not None else None,
+            list_roots_callback=self._roots if spec.roots else None,
+            logging_callback=self._note,
+            message_handler=self._handle,
+        )
+
+    def lose(self, reason: str) -> None:
+        """Give up all calls in flight. The first reason counts."""
+        if not self.lost.done():
+            self.lost.set_result(reason)
+
+    def close(self) -> None:
+        """Have `serve` end."""
+        self._closing.set()
+
+    async def serve(self) -> None:
+        """Open the connection, keep it open until `close`, and close it."""
+        async with self.client as client:
+            info = client.server_info
+            self.server = " ".join(filter(None, (info.name, info.version))) if info else ""
+            self.protocol = client.protocol_version
+            await self.list_tools()
+            if not self.ready.done():
+                self.ready.set_result(None)
+            changes = asyncio.create_task(self._follow_changes(), name=f"planck-sidecar-{self._spec.name}-changes")
+            try:
+                await self._closing.wait()
+            finally:
+                await cancel_and_wait(changes)
+
+    async def list_tools(self) -> None:
+        """Fetch all tools. Raises what the SDK raises, or `SidecarError`."""
+        async with self._listing:
+            found: dict[str, ToolDefinition] = {}
+            if self.client.server_capabilities.tools is not None:
+                async for tool in pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"):
+                    found.setdefault(tool.name, tool_definition(tool))
+            self.tools = found
+
+    async def _follow_changes(self) -> None:
+        """Learn of changed lists, if the server speaks a protocol in which that must be asked for."""
+        tools = self.client.server_capabilities.tools
+        if self.protocol not in MODERN_PROTOCOL_VERSIONS or not (tools and tools.list_changed):
+            return
+        with suppress(MCPError, TimeoutError):  # the server does not offer it after all
+            while True:
+                with suppress(SubscriptionLost):
+                    async with self.client.listen(tools_list_changed=True) as changes:
+                        async for _ in changes:
+                            await self._refresh()
+                await asyncio.sleep(_SUBSCRIBE_AGAIN)
+                await self._refresh()
+
+    async def _refresh(self) -> None:
+        before = self.tools
+        with suppress(MCPError, SidecarError, ValueError, RuntimeError):  # the former list stays
+            await self.list_tools()
+        if self.tools != before:
+            self._on_tools()
+
+    async def _handle(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification) and self.ready.done():
+            await self._refresh()
+
+    async def _note(self, params: types.LoggingMessageNotificationParams) -> None:
+        self._log.add(f"{params.level}: {params.data}")
+
+    def _origin(self) -> CallOrigin:
+        """The call that a request of the server belongs to; before 2026-07-28 the protocol does not say."""
+        if (origin := current_origin.get(None)) is not None:
+            return origin
+        return next(iter(self.origins.values())) if len(self.origins) == 1 else CallOrigin()
+
+    async def _elicit(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 - the name is the SDK's
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult | types.ErrorData:
+        origin = self._origin()
+        question = question_of(
+            self._spec.name,
+            params,
+            agent_id=origin.agent_id,
+            call_id=origin.call_id,
+            seconds=self._question_seconds,
+        )
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        self.open_questions += 1
+        try:
+            answer, problem = await answer_of(question, self._ask)
+        finally:
+            self.open_questions -= 1
+            self.waited += loop.time() - begun
+        if problem:
+            self._log.add(f"{question.message}\n{problem}")
+        content: Any = dict(answer.content) if answer.action == "accept" and not question.url else None
+        return types.ElicitResult(action=answer.action, content=content)
+
+    async def _reply(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 - the name is the SDK's
+        params: types.CreateMessageRequestParams,
+    ) -> types.CreateMessageResult | types.ErrorData:
+        origin = self._origin()
+        request = sampling_request(self._spec.name, params, agent_id=origin.agent_id, call_id=origin.call_id)
+        try:
+            reply = await self._sample(request) if self._sample is not None else None
+        except Exception as error:  # noqa: BLE001 - reported to the sidecar, whatever it is
+            self._log.add(f"A reply for the sidecar failed: {type(error).__name__}: {error}")
+            return types.ErrorData(code=types.INTERNAL_ERROR, message="The model did not reply.")
+        if reply is None:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="The user did not allow the request.")
+        return types.CreateMessageResult(
+            role="assistant",
+            content=types.TextContent(type="text", text=reply.text),
+            model=reply.model,
+            stop_reason=reply.stop_reason,
+        )
+
+    async def _roots(self, context: ClientRequestContext) -> types.ListRootsResult:  # noqa: ARG002 - as above
+        return types.ListRootsResult(
+            roots=[types.Root(uri=FileUrl(self._root.absolute().as_uri()), name=self._root.name)]
+        )
+
+
+async def pages(fetch: Callable[[str | None], Any], field: str) -> AsyncIterator[Any]:
+    """Yield the items of all pages of a list. Raises `SidecarError` if the list does not end."""
+    cursor: str | None = None
+    seen: set[str] = set()
+    count = 0
+    for _ in range(_MAX_PAGES):
+        page = await fetch(cursor)
+        for item in getattr(page, field):
+            count += 1
+            if count > _MAX_ITEMS:
+                raise SidecarError(f"it lists more than {_MAX_ITEMS:,} {field}")
+            yield item
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+        if cursor in seen:
+            raise SidecarError(f"its list of {field} never ends")
+        seen.add(cursor)
+    raise SidecarError(f"its list of {field} has more than {_MAX_PAGES:,} pages")

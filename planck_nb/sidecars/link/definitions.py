@@ -1,0 +1,134 @@
+"""What a sidecar offers, as plain values that do not depend on the MCP library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from planck_nb.base.json_types import JsonObject
+from planck_nb.sidecars.conventions import (
+    DEFAULT_COMPACTOR_TIMEOUT_MS,
+    DEFAULT_TIMEOUT_MS,
+    ROLE,
+    ROLE_COMPACTOR,
+    ROLE_OBSERVER,
+    ROLE_TOOL,
+    RUNS,
+    TIMEOUT,
+    clamp_timeout_ms,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as a sidecar describes it.
+
+    Args:
+        name: Its name on the sidecar.
+        description: Its description, as it came.
+        parameters: The JSON Schema of its arguments, as it came.
+        output_schema: The JSON Schema of its structured results, None if it declares none.
+        role: "tool", "compactor" or "observer"; models see only tools.
+        timeout_ms: The time that a call may take by default, in milliseconds.
+        runs: How the sidecar runs it, as `%planck sidecar list` shows it; empty if it does not say.
+        read_only: Whether it declares that it changes nothing.
+        destructive: Whether it declares that it may destroy something.
+        idempotent: Whether it declares that repeating a call has no further effect.
+        open_world: Whether it declares that it communicates with other systems.
+    """
+
+    name: str
+    description: str = ""
+    parameters: JsonObject = field(default_factory=lambda: {"type": "object"})
+    output_schema: JsonObject | None = None
+    role: str = ROLE_TOOL
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    runs: str = ""
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether a call whose answer was lost may be made again."""
+        return self.read_only or self.idempotent
+
+    @property
+    def declares_timeout(self) -> bool:
+        """Whether the tool itself has the argument `timeout_ms`."""
+        properties = self.parameters.get("properties")
+        return isinstance(properties, dict) and "timeout_ms" in properties
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceDefinition:
+    """A resource, or a template of resources.
+
+    Args:
+        uri: Its address; with `{placeholders}` if it is a template.
+        name: Its name.
+        description: What it is.
+        mime: Its media type, empty if unknown.
+        is_template: Whether `uri` is a template.
+    """
+
+    uri: str
+    name: str = ""
+    description: str = ""
+    mime: str = ""
+    is_template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """An argument of a prompt.
+
+    Args:
+        name: Its name.
+        description: What it is.
+        required: Whether it must be given.
+    """
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDefinition:
+    """A prompt that a sidecar offers.
+
+    Args:
+        name: Its name.
+        description: What it is for.
+        arguments: Its arguments.
+    """
+
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+def tool_definition(tool: Any) -> ToolDefinition:  # noqa: ANN401 - an mcp_types.Tool; this module loads without mcp
+    """Convert a tool of the MCP library."""
+    meta = tool.meta if isinstance(tool.meta, dict) else {}
+    role = meta.get(ROLE, ROLE_TOOL)
+    role = role if role in (ROLE_COMPACTOR, ROLE_OBSERVER) else ROLE_TOOL
+    given = meta.get(TIMEOUT)
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        given = DEFAULT_COMPACTOR_TIMEOUT_MS if role == ROLE_COMPACTOR else DEFAULT_TIMEOUT_MS
+    hints = tool.annotations
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description or (hints.title if hints and hints.title else "") or tool.title or "",
+        parameters=dict(tool.input_schema),
+        output_schema=tool.output_schema,
+        role=role,
+        timeout_ms=clamp_timeout_ms(given),
+        runs=str(meta.get(RUNS, ""))[:20],
+        read_only=bool(hints and hints.read_only_hint),
+        destructive=bool(hints and hints.destructive_hint),
+        idempotent=bool(hints and hints.idempotent_hint),
+        open_world=bool(hints and hints.open_world_hint),
+    )

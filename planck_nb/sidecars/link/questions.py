@@ -1,0 +1,125 @@
+"""Questions of a sidecar to the person, which MCP calls elicitation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
+from planck_nb.base.errors import ToolError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.visible import visible
+
+DEADLINE = 120.0
+"""Seconds that a person has to answer."""
+
+_MESSAGE_CHARACTERS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of a sidecar.
+
+    Args:
+        sidecar: The name of the sidecar that asks, to be shown.
+        message: The question, with hidden characters spelled out.
+        schema: The JSON Schema of the answer, an object with plain fields; empty for a question with `url`.
+        url: The address that the sidecar asks the person to visit, whole; empty if it asks for fields. It must be shown
+            and never be opened automatically.
+        agent_id: The agent whose call made the sidecar ask; empty if that is not known.
+        call_id: The call, likewise.
+        seconds: How long the person has.
+    """
+
+    sidecar: str
+    message: str
+    schema: JsonObject = field(default_factory=dict)
+    url: str = ""
+    agent_id: str = ""
+    call_id: str = ""
+    seconds: float = DEADLINE
+
+    def problem_of(self, content: Mapping[str, object]) -> str:
+        """Return what is wrong with the fields of an answer, after defaults were filled in; empty if nothing is."""
+        return _problem(self.schema, self.completed(content))
+
+    def completed(self, content: Mapping[str, object]) -> dict[str, Any]:
+        """Return the fields of an answer, with the defaults of the schema for those that are left out."""
+        properties = self.schema.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        defaults = {
+            name: item["default"] for name, item in known.items() if isinstance(item, dict) and "default" in item
+        }
+        return {**defaults, **content}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to a question.
+
+    Args:
+        action: "accept", "decline", or "cancel" if the person made no choice.
+        content: The fields, if it is accepted and the question has fields.
+    """
+
+    action: Literal["accept", "decline", "cancel"] = "decline"
+    content: Mapping[str, object] = field(default_factory=dict)
+
+
+Ask: TypeAlias = Callable[[Question], Awaitable[Answer | None]]
+"""Shows a question to a person and returns the answer; None if there is nobody to ask."""
+
+
+def question_of(sidecar: str, params: Any, *, agent_id: str, call_id: str, seconds: float) -> Question:  # noqa: ANN401 - mcp's
+    """Convert the parameters of a question of the MCP library."""
+    url = getattr(params, "url", "") or ""
+    schema = getattr(params, "requested_schema", None)
+    if schema is not None and not isinstance(schema, dict):
+        schema = schema.model_dump(by_alias=True, exclude_none=True, mode="json")
+    return Question(
+        sidecar=sidecar,
+        message=visible(params.message[:_MESSAGE_CHARACTERS]),
+        schema=schema or {},
+        url=visible(str(url), lookalikes=True),
+        agent_id=agent_id,
+        call_id=call_id,
+        seconds=seconds,
+    )
+
+
+async def answer_of(question: Question, ask: Ask | None) -> tuple[Answer, str]:  # noqa: PLR0911 - one for each way to end
+    """Ask a person, within the deadline.
+
+    Returns:
+        The answer, which fits the schema; and a sentence if it is not what a person chose, empty otherwise.
+    """
+    if ask is None:
+        return Answer(), "The question was declined, because there is no person to answer it."
+    try:
+        async with asyncio.timeout(question.seconds):
+            answer = await ask(question)
+    except TimeoutError:
+        return Answer("cancel"), f"The question was not answered within {question.seconds:g} s."
+    except Exception as error:  # noqa: BLE001 - the view that asks must not end the connection
+        return Answer("cancel"), f"The question could not be shown: {type(error).__name__}: {error}"
+    if answer is None:
+        return Answer(), "The question was declined, because there is no person to answer it."
+    if answer.action != "accept" or question.url:
+        return Answer(answer.action), ""
+    content = question.completed(answer.content)
+    if problem := _problem(question.schema, content):
+        return Answer("cancel"), f"The answer does not match the question: {problem}"
+    return Answer("accept", content), ""
+
+
+def _problem(schema: JsonObject, content: Mapping[str, object]) -> str:
+    if not schema:
+        return ""
+    if problem := problem_of(schema):
+        return f"its schema is not valid: {problem}"
+    try:
+        return "; ".join(error.message for error in errors_of(validator(schema), dict(content)))
+    except ToolError as error:
+        return str(error)
