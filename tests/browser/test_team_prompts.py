@@ -32,7 +32,7 @@ async def change_model():
             return
 changing = asyncio.create_task(change_model())"""
 DELEGATIONS = """%%planck sql
-SELECT kind, from_agent_name, to_agent_name, status, response FROM delegations
+SELECT concat_ws(' ', kind, from_agent_name, to_agent_name, status) AS line FROM delegations
 WHERE session_id = getvariable('session') ORDER BY kind, to_agent_name"""
 
 
@@ -68,11 +68,13 @@ def test_a_team_on_llama_cpp_mends_a_project_in_a_cell(lab: Lab, open_notebook: 
         for left in (2, 1, 0):  # of the three, two are shown at a time
             output.get_by_role("button", name="Allow once").first.click()
             expect(output.locator(".pk-ask")).to_have_count(left)
-        ask = output.get_by_label("Approval for tester: bash")
-        expect(output.locator(".pk-ask")).to_have_count(1, timeout=90_000)  # the tests once more, for the question
-        expect(ask.locator(".pk-asked")).to_have_text("Question from lead: Do the tests pass at last?")
-        output.get_by_role("button", name="Allow once").click()
-        expect(output.locator(".pk-bar")).to_contain_text("Done", timeout=90_000)
+        # The orchestrator asks the tester in each turn, and how many turns there are depends on when responses come.
+        ask, done = output.get_by_label("Approval for tester: bash"), output.locator(".pk-bar")
+        expect(ask.locator(".pk-asked")).to_have_text("Question from lead: Do the tests pass at last?", timeout=90_000)
+        while not done.count():
+            output.get_by_role("button", name="Allow once").click()
+            expect(ask.or_(done).first).to_be_visible(timeout=90_000)
+        expect(done).to_contain_text("Done")
         notebook.wait_idle(cells=2)
     saved = output.locator(".jp-RenderedHTML").last
     expect(saved).to_contain_text("Final report: the sum is right, and its tests pass.")
@@ -82,15 +84,13 @@ def test_a_team_on_llama_cpp_mends_a_project_in_a_cell(lab: Lab, open_notebook: 
     assert run_tests(project) == 0
     notebook.run_only(2)
     notebook.wait_idle(cells=3)
-    assert (
-        _plain(notebook, 2).split()[5:]
-        == (
-            "0 ask lead tester answered Tester ran the whole suite. "
-            "1 delegate lead coder answered The minus became a plus. "
-            "2 delegate lead tester answered Tester ran the whole suite. "
-            "3 delegate lead writer answered NOTES.md describes it."
-        ).split()
-    )
+    rows = [" ".join(line.split()[1:]) for line in _plain(notebook, 2).splitlines()[1:]]
+    assert set(rows[:-3]) == {"ask lead tester answered"}
+    assert rows[-3:] == [
+        "delegate lead coder answered",
+        "delegate lead tester answered",
+        "delegate lead writer answered",
+    ]
     notebook.run_only(3)
     notebook.wait_idle()
     notebook.output(3).scroll_into_view_if_needed()
