@@ -207,3 +207,40 @@ def test_the_table_of_agents_is_live_while_some_run_and_saves_nothing_that_chang
     idle = kernel.run("%planck agents")
     assert not idle.data(widget)
     assert "status" in idle.plain
+
+
+LARGE = """
+from dataclasses import replace
+from planck_nb import AgentSpec
+from planck_nb.teams import TeamTemplate
+from planck_nb.testing import Call, Reply, scripted_model
+
+COUNT = 200
+tasks = [Call('delegate_task', {'agent_id': f'w{number}', 'task': 'hi'}) for number in range(COUNT)]
+script = [Reply(calls=tasks), *['read'] * (COUNT + 1)]
+lead = replace(scripted_model(script), alias='lead')
+worker = replace(scripted_model(['word ' * 60] * 3, pace=0.02), alias='w')
+workspace = get_workspace()
+workspace.config = replace(workspace.config, models=(lead, worker))
+specs = [AgentSpec('orchestrator', 'demo', 'lead', name='lead')]
+specs += [AgentSpec('worker', 'demo', 'w', name=f'w{number}') for number in range(COUNT)]
+large = await workspace.start_team(TeamTemplate.from_specs(specs, name='large'))
+run = large.prompt('go')
+"""
+BUSY = "print(run.status, sum(agent.status == 'streaming' for agent in large.agents))"
+
+
+@pytest.mark.timeout(180)
+def test_the_kernel_runs_cells_while_two_hundred_workers_stream(kernel: Kernel) -> None:
+    said(kernel, LARGE)
+    seconds: list[float] = []
+    status = "running"
+    while status == "running":
+        cell = kernel.run(BUSY)
+        status, busy = cell.text.split()
+        if int(busy) > 100:
+            seconds.append(cell.seconds)
+    seconds.sort()
+    print(f"{len(seconds)} cells meanwhile: median {seconds[len(seconds) // 2]:.3f} s, longest {seconds[-1]:.3f} s")
+    assert len(seconds) >= 5
+    assert value(kernel, "len((await run).turns) > COUNT")
