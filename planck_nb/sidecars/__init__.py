@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.author.new_sidecar import new_sidecar
     from planck_nb.sidecars.author.observers import observer
     from planck_nb.sidecars.author.processes import Completed, run
+    from planck_nb.sidecars.author.resource_changes import resource_changed
     from planck_nb.sidecars.author.sidecar import Sidecar, SidecarModule
     from planck_nb.sidecars.author.tools import SidecarTool, tool
 
@@ -42,6 +43,7 @@ __all__ = [
     "list_tools",
     "new_sidecar",
     "observer",
+    "resource_changed",
     "run",
     "tool",
 ]
@@ -66,6 +68,7 @@ _HOME = {
     "list_tools": f"{_AUTHOR}.direct",
     "new_sidecar": f"{_AUTHOR}.new_sidecar",
     "observer": f"{_AUTHOR}.observers",
+    "resource_changed": f"{_AUTHOR}.resource_changes",
     "run": f"{_AUTHOR}.processes",
     "tool": f"{_AUTHOR}.tools",
 }

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from planck_nb.base.errors import PlanckError
@@ -14,6 +15,7 @@ from planck_nb.sidecars.author.parent_watch import end_now
 from planck_nb.sidecars.conventions import TOKEN_VARIABLE
 
 _USAGE_ERROR = 2
+_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -42,7 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(error, file=sys.stderr)  # noqa: T201 - a command
         code = _USAGE_ERROR
     except KeyboardInterrupt:
-        code = 130
+        code = _INTERRUPTED
+    except BaseException:  # noqa: BLE001 - such as a pipe that broke because the client was killed
+        traceback.print_exc()
+        code = 1
+    # Whatever happened: threads that block do not keep this process alive, and what it started is killed.
     end_now(code)
 
 

@@ -53,9 +53,9 @@ def read_docstring(docstring: str) -> Documented:
 
 def _google(text: str) -> dict[str, str]:
     sections = list(_SECTION.finditer(text))
-    ends = [section.start() for section in sections[1:]] + [len(text)]
+    ends = [*(section.start() for section in sections[1:]), len(text)]
     arguments: dict[str, str] = {}
-    for section, end in zip(sections, ends, strict=True):
+    for section, end in zip(sections, ends, strict=False):  # without sections there is only the end of the text
         if section.group(1).startswith(("Arg", "Param")) and section.group(2).startswith(":"):
             body = inspect.cleandoc("\n" + text[section.end() : end])
             arguments |= {name.lstrip("*"): inspect.cleandoc(told) for name, told in _ARGUMENT.findall(body)}

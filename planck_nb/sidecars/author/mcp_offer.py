@@ -14,6 +14,9 @@ from planck_nb.sidecars.author.offerings import Prompt, Resource, call_offering
 from planck_nb.sidecars.author.tools import SidecarTool
 from planck_nb.sidecars.conventions import ROLE, ROLE_TOOL, RUNS, TIMEOUT
 
+_MOST_COMPLETIONS = 100
+"""The most values that MCP allows in an answer."""
+
 
 def mcp_tool(tool: SidecarTool) -> types.Tool:
     """Describe a tool."""
@@ -130,6 +133,13 @@ async def prompt_result(prompt: Prompt, arguments: dict[str, str]) -> types.GetP
         raise
     except Exception as error:
         raise PlanckError(f"{type(error).__name__}: {error}") from error
+
+
+def completions(prompt: Prompt | None, argument: str, begun: str) -> list[str]:
+    """Return the values of an argument that start with what was typed."""
+    arguments = () if prompt is None else prompt.arguments
+    choices = next((item.choices for item in arguments if item.name == argument), ())
+    return [choice for choice in choices if choice.lower().startswith(begun.lower())][:_MOST_COMPLETIONS]
 
 
 def _message(item: object) -> types.PromptMessage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from planck_nb.agent.calling.docstrings import documented
 from planck_nb.base.aio import run_in_thread
@@ -44,11 +44,13 @@ class PromptArgument:
         name: Its name.
         description: What it is for.
         required: Whether it has no default.
+        choices: The values that clients suggest: those of a parameter annotated `Literal`.
     """
 
     name: str
     description: str
     required: bool
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,23 @@ def prompt_of(function: Callable[..., Any], *, name: str | None, description: st
     """Make a prompt from a function. Raises `UsageError` if its parameters cannot be given by name."""
     called = str(name or getattr(function, "__name__", type(function).__name__))
     text = documented(inspect.getdoc(function) or "")
+    hints = _hints(function)
     arguments = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
             raise UsageError(f"{called} cannot be a prompt: give its parameter {parameter.name!r} a name of its own.")
         required = parameter.default is parameter.empty
-        arguments.append(PromptArgument(parameter.name, text.arguments.get(parameter.name, ""), required))
+        hint = hints.get(parameter.name)
+        choices = tuple(map(str, get_args(hint))) if get_origin(hint) is Literal else ()
+        arguments.append(PromptArgument(parameter.name, text.arguments.get(parameter.name, ""), required, choices))
     return Prompt(called, function, description or text.summary, tuple(arguments))
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except Exception:  # noqa: BLE001 - annotations that cannot be resolved suggest no values
+        return {}
 
 
 async def call_offering(function: Callable[..., Any], keywords: dict[str, Any]) -> object:

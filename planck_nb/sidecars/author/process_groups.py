@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from planck_nb.tools.watchdog import ProcessTree
@@ -19,7 +20,11 @@ ON_POSIX: bool = os.name == "posix"
 _ENTRY = 'echo "+$$" >&0; exec </dev/null; exec "$@"'
 """The group reports itself to the watchdog before the program begins, so that it is watched at every moment."""
 
+_JOIN = 0.5
+"""Seconds to wait for a thread that kills processes."""
+
 _groups: dict[int, ProcessGroup] = {}
+_killing: set[threading.Thread] = set()
 
 
 class ProcessGroup:
@@ -37,9 +42,8 @@ class ProcessGroup:
 
     def kill(self) -> None:
         """Kill the group at once; a thread then looks for processes that have left it, and kills them."""
-        if not self._signal():
-            return
-        threading.Thread(target=self._kill_strays, name="planck-kill", daemon=True).start()
+        if self._signal():
+            _in_thread(self._kill_strays)
 
     def kill_all(self) -> None:
         """Kill the group and, before this returns, the processes that have left it."""
@@ -70,6 +74,22 @@ def kill_all_groups() -> None:
     """Kill all groups that run, because this process ends."""
     for group in list(_groups.values()):
         group.kill_all()
+    for thread in list(_killing):
+        thread.join(_JOIN)
+
+
+def _in_thread(function: Callable[[], None]) -> None:
+    """Call a function in a thread for which `kill_all_groups` waits."""
+
+    def call() -> None:
+        try:
+            function()
+        finally:
+            _killing.discard(threading.current_thread())
+
+    thread = threading.Thread(target=call, name="planck-kill", daemon=True)
+    _killing.add(thread)
+    thread.start()
 
 
 def watched(command: list[str]) -> tuple[list[str], int, str]:

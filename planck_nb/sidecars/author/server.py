@@ -16,6 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from planck_nb.base.errors import PlanckError
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.mcp_offer import (
+    completions,
     mcp_prompts,
     mcp_resources,
     mcp_templates,
@@ -24,6 +25,7 @@ from planck_nb.sidecars.author.mcp_offer import (
     read_resource,
 )
 from planck_nb.sidecars.author.offer import Offer
+from planck_nb.sidecars.author.subscriptions import Subscriptions
 from planck_nb.sidecars.author.tool_calls import Context, ToolCalls
 
 _RESOURCE_NOT_FOUND = -32002
@@ -42,6 +44,7 @@ class SidecarServer:
         self._live = live
         self._calls = ToolCalls(live)
         self._bus = InMemorySubscriptionBus()
+        self._subscriptions = Subscriptions(self._bus)
         offer = live.offer
         self.mcp: Server[Any] = Server(
             offer.name,
@@ -55,6 +58,9 @@ class SidecarServer:
             on_read_resource=self._read_resource,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
 
@@ -65,7 +71,8 @@ class SidecarServer:
     @asynccontextmanager
     async def _lifespan(self, _server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
         try:
-            yield {}
+            with self._subscriptions.listening():
+                yield {}
         finally:
             await self._calls.aclose()
 
@@ -101,6 +108,21 @@ class SidecarServer:
         if result is None:
             raise MCPError(_RESOURCE_NOT_FOUND, f"There is no resource {params.uri}.", {"uri": str(params.uri)})
         return result
+
+    async def _subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        self._subscriptions.add(str(params.uri), context.session)
+        return types.EmptyResult()
+
+    async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        self._subscriptions.remove(str(params.uri), context.session)
+        return types.EmptyResult()
+
+    async def _complete(self, _context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        values: list[str] = []
+        if isinstance(params.ref, types.PromptReference):
+            prompt = ((await self._offer()).prompts or {}).get(params.ref.name)
+            values = completions(prompt, params.argument.name, params.argument.value)
+        return types.CompleteResult(completion=types.Completion(values=values, total=len(values), has_more=False))
 
     async def _list_prompts(self, _context: Context, _params: object) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=mcp_prompts(await self._offer()))

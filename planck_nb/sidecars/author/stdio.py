@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from io import TextIOWrapper
+
 from mcp.server.stdio import stdio_server
 
 from planck_nb.sidecars.author.live_offer import LiveOffer
@@ -18,4 +23,23 @@ async def serve_stdio(live: LiveOffer) -> None:
     end_with_client()
     server = SidecarServer(live)
     async with stdio_server() as (incoming, outgoing):
-        await server.mcp.run(incoming, outgoing, server.initialization_options())
+        with _printing_to_stderr():
+            await server.mcp.run(incoming, outgoing, server.initialization_options())
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """Have nothing left in a buffer that would reach the client when the server ends.
+
+    Modules may hold the stream itself, for instance in a log handler; while the server runs its descriptor leads to
+    standard error, too.
+    """
+    stream = sys.stdout
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(line_buffering=True)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        with suppress(OSError, ValueError):
+            stream.flush()

@@ -18,6 +18,7 @@ from typing import Any
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.author.live_offer import LiveOffer
+from planck_nb.sidecars.author.resource_changes import add_listener
 from planck_nb.sidecars.author.results import call_result, failure
 
 
@@ -65,6 +66,7 @@ def main(reference: str) -> None:
     """
     wire = _Wire()
     threading.Thread(target=wire.read, name="planck-requests", daemon=True).start()
+    add_listener(lambda uri: wire.send({"resource_changed": uri}))
     try:
         live = LiveOffer(reference)
     except PlanckError as error:

@@ -16,6 +16,7 @@ from typing import cast
 from planck_nb.base.aio import spawn
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.author.process_groups import ON_POSIX, ProcessGroup
+from planck_nb.sidecars.author.resource_changes import resource_changed
 from planck_nb.sidecars.author.results import failure
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
 from planck_nb.tools.watchdog_process import MARK
@@ -134,7 +135,10 @@ class _Worker:
             message = json.loads(line)
             if "result" in message:
                 return cast("JsonObject", message["result"])
-            call.progress(message["progress"])
+            if "resource_changed" in message:
+                resource_changed(message["resource_changed"])
+            else:
+                call.progress(message["progress"])
         return failure(_death(call.name, await self._process.wait()))
 
     def kill(self) -> None:

@@ -1,0 +1,61 @@
+"""The clients that want to know when a resource changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated
+
+from planck_nb.base.aio import spawn
+from planck_nb.sidecars.author.resource_changes import add_listener
+
+
+class Subscriptions:
+    """Sends changes of resources to the clients that have subscribed to them.
+
+    Args:
+        bus: Sends them to clients of the newest protocol.
+    """
+
+    def __init__(self, bus: InMemorySubscriptionBus) -> None:
+        self._bus = bus
+        self._sessions: dict[str, dict[int, ServerSession]] = {}
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Send changes while the context is open."""
+        loop = asyncio.get_running_loop()
+
+        def changed(uri: str) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lambda: spawn(self._send(uri), name="planck-resource-changed"))
+
+        stop = add_listener(changed)
+        try:
+            yield
+        finally:
+            stop()
+
+    def add(self, uri: str, session: ServerSession) -> None:
+        """Subscribe a client to a resource."""
+        self._sessions.setdefault(uri, {})[_connection(session)] = session
+
+    def remove(self, uri: str, session: ServerSession) -> None:
+        """End the subscription of a client."""
+        self._sessions.get(uri, {}).pop(_connection(session), None)
+
+    async def _send(self, uri: str) -> None:
+        await self._bus.publish(ResourceUpdated(uri=uri))
+        for connection, session in list(self._sessions.get(uri, {}).items()):
+            try:
+                await session.send_resource_updated(uri)
+            except Exception:  # noqa: BLE001 - the client has gone
+                self._sessions[uri].pop(connection, None)
+
+
+def _connection(session: ServerSession) -> int:
+    """What identifies the client; the session itself is made for each request."""
+    return id(session._connection)  # noqa: SLF001 - the SDK has no public name for it; the session keeps it alive
