@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from planck_nb.base.errors import UsageError
 from planck_nb.sidecars.author.compactors import compactor
@@ -106,6 +106,25 @@ class Sidecar:
         self._tools[made.name] = made
         return made
 
+    @overload
+    def tool(self, function: Callable[..., Any], /) -> SidecarTool: ...
+
+    @overload
+    def tool(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        process: bool | None = None,
+        title: str | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
+    ) -> Callable[[Callable[..., Any]], SidecarTool]: ...
+
     def tool(
         self,
         function: Callable[..., Any] | None = None,
@@ -120,7 +139,7 @@ class Sidecar:
         destructive: bool | None = None,
         idempotent: bool | None = None,
         open_world: bool | None = None,
-    ) -> Any:  # noqa: ANN401 - a tool or a decorator
+    ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
         """Add a function as a tool; use it as `@sidecar.tool` or `@sidecar.tool(timeout_ms=…)`.
 
         Args:
@@ -154,6 +173,20 @@ class Sidecar:
         )
         return self._adding(decorate, function)
 
+    @overload
+    def compactor(self, function: Callable[..., Any], /) -> SidecarTool: ...
+
+    @overload
+    def compactor(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout_ms: int = DEFAULT_COMPACTOR_TIMEOUT_MS,
+        process: bool | None = None,
+    ) -> Callable[[Callable[..., Any]], SidecarTool]: ...
+
     def compactor(
         self,
         function: Callable[..., Any] | None = None,
@@ -163,7 +196,7 @@ class Sidecar:
         description: str | None = None,
         timeout_ms: int = DEFAULT_COMPACTOR_TIMEOUT_MS,
         process: bool | None = None,
-    ) -> Any:  # noqa: ANN401 - a tool or a decorator
+    ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
         """Add a function as a compactor; use it as `@sidecar.compactor` or `@sidecar.compactor(timeout_ms=…)`.
 
         Args:
@@ -183,6 +216,19 @@ class Sidecar:
             compactor(name=name, description=description, timeout_ms=timeout_ms, process=process), function
         )
 
+    @overload
+    def observer(self, function: Callable[..., Any], /) -> SidecarTool: ...
+
+    @overload
+    def observer(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        process: bool | None = False,
+    ) -> Callable[[Callable[..., Any]], SidecarTool]: ...
+
     def observer(
         self,
         function: Callable[..., Any] | None = None,
@@ -191,7 +237,7 @@ class Sidecar:
         name: str | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         process: bool | None = False,
-    ) -> Any:  # noqa: ANN401 - a tool or a decorator
+    ) -> SidecarTool | Callable[[Callable[..., Any]], SidecarTool]:
         """Add a function that receives the events of sessions; use it as `@sidecar.observer`.
 
         Args:
@@ -235,14 +281,26 @@ class Sidecar:
 
         return add
 
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+
+    @overload
     def prompt(
         self,
-        function: Callable[..., Any] | None = None,
         /,
         *,
         name: str | None = None,
         description: str | None = None,
-    ) -> Any:  # noqa: ANN401 - a function or a decorator
+    ) -> Callable[[F], F]: ...
+
+    def prompt(
+        self,
+        function: F | None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> F | Callable[[F], F]:
         """Add a function that returns the text of a prompt; use it as `@sidecar.prompt`.
 
         Args:
@@ -257,7 +315,7 @@ class Sidecar:
             UsageError: If there is a prompt of this name.
         """
 
-        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        def add(function: F) -> F:
             made = prompt_of(function, name=name, description=description)
             if made.name in self._prompts:
                 raise UsageError(f"The sidecar {self.name} has two prompts named {made.name}; rename one of them.")

@@ -102,7 +102,7 @@ def test_no_tools_by_default() -> None:
 
 def test_2_3_listed_tools_are_data_without_functions() -> None:
     listed = list_tools(Seeds)
-    assert [(spec.name, spec.description) for spec in listed][0] == ("run", "Run.")
+    assert (listed[0].name, listed[0].description) == ("run", "Run.")
     data = json.loads(json.dumps([asdict(spec) for spec in listed]))
     assert data[0]["parameters"] == {"type": "object", "properties": {"word": {"type": "string"}}}
     assert set(data[0]) == {"name", "description", "parameters"}

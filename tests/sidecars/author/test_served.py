@@ -9,6 +9,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -218,10 +219,16 @@ async def until_ended(pids: list[int], seconds: float = 10) -> float:
 
 
 async def until_written(file: pathlib.Path) -> str:
-    async with asyncio.timeout(20):
-        while not (file.exists() and file.read_text().endswith("\n")):
-            await asyncio.sleep(0.01)
-    return file.read_text()
+    """Wait until another process has written a line, and return it."""
+
+    def read() -> str:
+        deadline = time.monotonic() + 20
+        while not (file.exists() and (line := file.read_text()).endswith("\n")):
+            assert time.monotonic() < deadline, file
+            time.sleep(0.01)
+        return line
+
+    return await asyncio.to_thread(read)
 
 
 # Each writes the ids of the processes that must end with the call: a child, and a grandchild in another session.
