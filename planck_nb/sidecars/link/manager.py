@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planck_nb.agent.calling.tool import Tool
-from planck_nb.base.errors import SidecarError, UsageError, did_you_mean
+from planck_nb.agent.context.compactor import KEEP_RECENT, RATIO, Compactor
+from planck_nb.agent.events import AgentEvent
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import PlanckError, SidecarError, UsageError, did_you_mean
+from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.conventions import ROLE_TOOL
+from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_OBSERVER, ROLE_TOOL
+from planck_nb.sidecars.link.compactors import remote_compactor, sidecar_compactor
 from planck_nb.sidecars.link.definitions import ToolDefinition
+from planck_nb.sidecars.link.environment import SidecarEnvironment
+from planck_nb.sidecars.link.observers import EventQueue
 from planck_nb.sidecars.link.search import SEARCH_NAME, search_tool
 from planck_nb.sidecars.link.sidecar_link import Accept, LinkCallbacks, LinkTiming, SidecarLink
 from planck_nb.sidecars.link.spec import SidecarSpec
@@ -113,16 +121,19 @@ class Sidecars:
         self._auth = auth
         self._links: dict[str, SidecarLink] = {}
         self._offered = OfferedTools({}, {})
+        self._events: EventQueue | None = None
+        """Made with the first observer."""
         self._made: dict[tuple[str, ToolDefinition | str, str], Tool] = {}
         """Tools that were made before, so that running agents keep the same ones."""
 
     # The sidecars
 
-    def add(self, spec: SidecarSpec) -> None:
+    def add(self, spec: SidecarSpec, *, environment: SidecarEnvironment | None = None) -> None:
         """Add a sidecar without starting it.
 
         Args:
             spec: How it is started or reached.
+            environment: What is built before it starts.
 
         Raises:
             UsageError: If there is another one of this name.
@@ -138,7 +149,26 @@ class Sidecars:
             environment=self._environment,
             timing=self._timing,
             auth=None if self._auth is None else self._auth(spec),
+            build=None if environment is None else environment.build,
         )
+
+    def add_project(self, folder: Path, name: str = "sidecar") -> SidecarSpec:
+        """Add the sidecar of a folder with a pyproject.toml, such as `.planck/sidecar`, without starting it.
+
+        Args:
+            folder: The folder.
+            name: The name of the sidecar.
+
+        Returns:
+            Its spec.
+
+        Raises:
+            UsageError: If there is another sidecar of this name.
+        """
+        environment = SidecarEnvironment(folder, environment=self._environment)
+        spec = environment.spec(name)
+        self.add(spec, environment=environment)
+        return spec
 
     def names(self) -> list[str]:
         """Return the names of all sidecars, in the order in which they were added."""
@@ -207,7 +237,10 @@ class Sidecars:
         self._refresh()
 
     async def aclose(self) -> None:
-        """Stop all sidecars."""
+        """Stop all sidecars. Events that have not been passed on are dropped."""
+        if self._events is not None:
+            self._events.close()
+            self._events = None
         await self.stop()
 
     def status(self, name: str | None = None) -> list[SidecarStatus]:
@@ -268,6 +301,114 @@ class Sidecars:
             )
         return found
 
+    # Compactors and observers
+
+    def compactors(self) -> dict[str, str]:
+        """Return the compactors that can be used now, with the names of their sidecars.
+
+        One whose name another sidecar has too is also there as "SIDECAR/NAME".
+        """
+        found: dict[str, str] = {}
+        for link in self._links.values():
+            for definition in link.definitions():
+                if definition.role == ROLE_COMPACTOR:
+                    name = definition.name.removeprefix(COMPACTOR_PREFIX)
+                    found[f"{link.name}/{name}" if name in found else name] = link.name
+        return found
+
+    def compactor(
+        self,
+        name: str,
+        *,
+        model: Model | str | None = None,
+        ratio: float = RATIO,
+        keep_recent: int = KEEP_RECENT,
+    ) -> Compactor:
+        """Make a compactor that calls one of a sidecar.
+
+        It is looked up at each call, so that the sidecar may be connected later. The built-in compactor, with the same
+        settings, decides when to compact, and is used instead on any failure: if there is no such compactor, its
+        sidecar is not connected, the time is up, or the result is not valid. That is an event "compactor_failed".
+
+        Args:
+            name: Its name, or "SIDECAR/NAME".
+            model: The model with which the built-in one writes its summary; None for the agent's own.
+            ratio: The part of the context window from which the conversation is compacted.
+            keep_recent: About how many of the newest messages the built-in one keeps.
+
+        Returns:
+            The compactor. A session stores it under this name.
+
+        Raises:
+            ConfigError: If `ratio` or `keep_recent` is out of range.
+        """
+        failed = partial(self._compactor_failed, name)
+        return sidecar_compactor(
+            name, self._call_compactor, on_failure=failed, model=model, ratio=ratio, keep_recent=keep_recent
+        )
+
+    def remote_compactor(self, name: str) -> Compactor:
+        """Make a compactor like `compactor` without the built-in one, such as for restoring one from a session."""
+        return remote_compactor(name, self._call_compactor, on_failure=partial(self._compactor_failed, name))
+
+    def observe(self, event: AgentEvent) -> None:
+        """Pass an event of a session on to all observers, in batches. Never waits; can be called from any thread.
+
+        Args:
+            event: The event. Deltas and progress are not passed on.
+        """
+        if self._events is not None:
+            self._events.add(event)
+
+    async def flush(self) -> None:
+        """Wait until the observers have received all events so far."""
+        if self._events is not None:
+            await self._events.flush()
+
+    def _find_compactor(self, name: str) -> tuple[SidecarLink, ToolDefinition] | None:
+        sidecar, _, own = name.rpartition("/")
+        for link in self._links.values():
+            for definition in link.definitions():
+                is_it = definition.role == ROLE_COMPACTOR and definition.name.removeprefix(COMPACTOR_PREFIX) == own
+                if is_it and sidecar in ("", link.name):
+                    return link, definition
+        return None
+
+    async def _call_compactor(self, name: str, arguments: JsonObject) -> Any:  # noqa: ANN401 - an mcp_types.CallToolResult
+        found = self._find_compactor(name)
+        if found is None:
+            hint = did_you_mean(name, self.compactors())
+            raise SidecarError(f"No sidecar that is connected has a compactor {name}. {hint}".rstrip())
+        link, definition = found
+        if (status := link.status()).state != "connected":  # an agent cannot go on before its messages are compacted
+            raise SidecarError(f"The sidecar {link.name} is {status.state}; see `%planck sidecar list`.")
+        return await link.call_raw(definition.name, arguments, session_id=self._session_id())
+
+    def _compactor_failed(self, name: str, reason: str) -> None:
+        found = self._find_compactor(name)
+        self._on_event(SidecarEvent("" if found is None else found[0].name, "compactor_failed", reason))
+
+    async def _deliver(self, events: list[JsonObject]) -> None:
+        """Call every observer of every connected sidecar. A failure is noted in the log of the sidecar."""
+        arguments: JsonObject = {"events": events, "session_id": self._session_id()}
+
+        async def call(link: SidecarLink, definition: ToolDefinition) -> None:
+            try:
+                await link.call(definition.name, arguments, session_id=self._session_id())
+            except PlanckError as error:
+                link.note(f"The observer {definition.name} failed: {error}")
+
+        await asyncio.gather(*(call(link, definition) for link, definition in self._observers()))
+
+    def _observers(self) -> list[tuple[SidecarLink, ToolDefinition]]:
+        return [
+            (link, definition)
+            for link in self._links.values()
+            if link.status().state == "connected"
+            for definition in link.definitions()
+            if definition.role == ROLE_OBSERVER
+        ]
+
     def _named(self, names: Iterable[str] | None) -> list[SidecarLink]:
         return list(self._links.values()) if names is None else [self.link(name) for name in names]
 
@@ -279,6 +420,8 @@ class Sidecars:
         """Compute the tools anew, after a sidecar was connected, changed its tools or was stopped."""
         before = self._offered
         self._offered = self._collect()
+        if self._events is None and self._observers():
+            self._events = EventQueue(self._deliver)
         if self._tools_handler is not None and dict(before.tools) != dict(self._offered.tools):
             self._tools_handler()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time as clock
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +35,7 @@ from planck_nb.sidecars.conventions import (
     SESSION_ID,
     clamp_timeout_ms,
 )
+from planck_nb.sidecars.link.child_environment import sidecar_environment
 from planck_nb.sidecars.link.definitions import (
     PromptArgument,
     PromptDefinition,
@@ -54,9 +55,6 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.link.connection import Connection
 
 T = TypeVar("T")
-
-_INHERITED = ("HOME", "PATH", "SHELL", "TERM", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
-"""The kernel's variables that a sidecar gets, and those of the locale; none of them holds a secret."""
 
 _CANCEL_SECONDS = 1.0
 """Seconds that the notice of a cancelled call may take to be sent."""
@@ -100,6 +98,10 @@ Accept = Callable[[SidecarSpec, str, tuple[ToolDefinition, ...]], bool | Awaitab
 """Decides whether what a sidecar offers may be used, given its fingerprint and its tools."""
 
 
+Build = Callable[[Callable[[str], None]], Coroutine[Any, Any, None]]
+"""Builds what a sidecar needs to start, and passes lines about it to its argument."""
+
+
 @dataclass(frozen=True, slots=True)
 class LinkCallbacks:
     """What a link calls.
@@ -134,6 +136,7 @@ class SidecarLink:
             default.
         timing: Times.
         auth: Signs in to a server over HTTP: an `httpx2.Auth`.
+        build: Builds what the sidecar needs, before each start by a user; called with a function that shows a line.
 
     Example:
         >>> link = SidecarLink(SidecarSpec("files", command="some-server"))
@@ -150,6 +153,7 @@ class SidecarLink:
         environment: Mapping[str, str] | None = None,
         timing: LinkTiming | None = None,
         auth: Any = None,  # noqa: ANN401 - httpx2 is loaded with the first sidecar
+        build: Build | None = None,
     ) -> None:
         self.spec = spec
         self._callbacks = callbacks or LinkCallbacks()
@@ -157,6 +161,7 @@ class SidecarLink:
         self._environment = os.environ if environment is None else environment
         self._timing = timing or LinkTiming()
         self._auth = auth
+        self._build = build
         self._log = LogLines()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -192,6 +197,10 @@ class SidecarLink:
         """
         return self._log.lines(count)
 
+    def note(self, line: str) -> None:
+        """Add a line to the log."""
+        self._log.add(line)
+
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return what the sidecar offers: tools, compactors and observers. Empty if it was never connected.
 
@@ -215,9 +224,8 @@ class SidecarLink:
             self._loop = asyncio.get_running_loop()
             self._stopping = asyncio.Event()
             self._status = replace(self._status, restarts=0)
-            self._enter("starting")
-            self._emit("starting")
-            self._owner = spawn(self._supervise(), name=f"planck-sidecar-{self.name}")
+            self._enter("starting" if self._build is None else "building")
+            self._owner = spawn(self._build_and_supervise(), name=f"planck-sidecar-{self.name}")
         try:
             while self._status.state in ("starting", "building"):
                 await self._changed.wait()
@@ -547,6 +555,29 @@ class SidecarLink:
 
     # The supervisor
 
+    async def _build_and_supervise(self) -> None:
+        if self._build is not None:
+            self._emit("building")
+            building = asyncio.ensure_future(self._build(self._show_progress))
+            stopping = asyncio.create_task(self._stopping.wait())
+            try:
+                await asyncio.wait((building, stopping), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await cancel_and_wait(stopping, building)
+            if self._stopping.is_set():
+                return
+            if (error := building.exception()) is not None:
+                self._enter("failed", str(error) or type(error).__name__)
+                self._emit("failed", self._status.reason)
+                return
+        self._enter("starting")
+        self._emit("starting")
+        await self._supervise()
+
+    def _show_progress(self, line: str) -> None:
+        self._log.add(line)
+        self._emit("progress", line)
+
     async def _supervise(self) -> None:
         delay, failures, was_connected = self._timing.first_delay, 0, False
         loop = asyncio.get_running_loop()
@@ -674,20 +705,12 @@ class SidecarLink:
             self.name,
             [self.spec.command, *self.spec.args],
             cwd=self._cwd if self.spec.cwd is None else self._cwd / self.spec.cwd.expanduser(),
-            environment=self._process_environment(),
+            environment=sidecar_environment(self._environment, self.spec.env),
             log=self._log,
             on_end=on_end,
             on_start=self._note_process,
             grace=self._timing.stop_grace,
         )
-
-    def _process_environment(self) -> dict[str, str]:
-        kept = {
-            name: value
-            for name, value in self._environment.items()
-            if (name in _INHERITED or name.startswith("LC_")) and not value.startswith("()")
-        }
-        return {**kept, **self.spec.env}
 
     async def _is_accepted(self, connection: Connection) -> bool:
         offered = tuple(connection.tools.values())

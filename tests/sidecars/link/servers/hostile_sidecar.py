@@ -85,7 +85,7 @@ def listed() -> list[dict[str, Any]]:
         }
     }
     danger = {"annotations": {"destructiveHint": True, "openWorldHint": True, "readOnlyHint": True}}
-    compactor = {"_meta": {"dev.planck/role": "compactor", "dev.planck/timeout_ms": 2_000}}
+    compactor = {"_meta": {"dev.planck/role": "compactor", "dev.planck/timeout_ms": 500}}
     observer = {"_meta": {"dev.planck/role": "observer"}}
     return [
         tool("echo", **read),

@@ -1,0 +1,40 @@
+"""What a process of a sidecar gets of the kernel's environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_INHERITED = frozenset("HOME PATH SHELL TERM USER LOGNAME LANG LANGUAGE TZ TMPDIR".split())
+"""None of them holds a secret, and none leads to the kernel's packages."""
+
+_FOR_INSTALLERS = frozenset(
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE "
+    "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME".split()
+)
+_PREFIXES_FOR_INSTALLERS = ("PIP_", "UV_", "NPM_CONFIG_")
+_NOT_FOR_INSTALLERS = frozenset({"PIP_TARGET", "PIP_PREFIX", "PIP_USER", "UV_PROJECT_ENVIRONMENT", "UV_SYSTEM_PYTHON"})
+"""They would install into another place than the environment of the sidecar."""
+
+
+def sidecar_environment(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a sidecar: what is harmless of the kernel's, and its own variables."""
+    return {**_kept(environment), **own}
+
+
+def installer_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for installing packages: also proxies, certificates, and where packages come from."""
+    settings = {
+        name: value
+        for name, value in environment.items()
+        if (name.upper() in _FOR_INSTALLERS or name.upper().startswith(_PREFIXES_FOR_INSTALLERS))
+        and name not in _NOT_FOR_INSTALLERS
+    }
+    return {**_kept(environment), **settings}
+
+
+def _kept(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if (name in _INHERITED or name.startswith("LC_")) and not value.startswith("()")
+    }
