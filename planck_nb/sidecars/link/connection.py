@@ -18,7 +18,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import FileUrl
 
-from planck_nb.base.aio import cancel_and_wait
+from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError
 from planck_nb.sidecars.link.definitions import ToolDefinition, tool_definition
 from planck_nb.sidecars.link.log_lines import LogLines
@@ -108,6 +108,11 @@ class Connection:
         """Give up all calls in flight. The first reason counts."""
         if not self.lost.done():
             self.lost.set_result(reason)
+
+    def check(self) -> None:
+        """Find out whether the server still answers; if it is gone, the SDK ends the connection."""
+        if self.ready.done() and not self.lost.done():
+            spawn(self._refresh(), name=f"planck-sidecar-{self._spec.name}-check")
 
     def close(self) -> None:
         """Have `serve` end."""

@@ -66,6 +66,10 @@ _CLOSE_SECONDS = 3.0
 """Seconds beyond the grace of its process that a connection has to close."""
 
 _REASON_CHARACTERS = 500
+_TOO_LARGE = "it sent a message of more than"
+_EVENT_FAILED = "SSE stream failed"
+"""What the SDK reports about an event that is larger than allowed."""
+
 _PROMPT_SECONDS = 60.0
 _DENIED = (401, 403)
 _WRONG_HOST = 421
@@ -535,7 +539,7 @@ class SidecarLink:
             "so find out before you repeat it."
         )
 
-    def _failure(self, connection: Connection, error: Exception, what: str) -> Exception:
+    def _failure(self, connection: Connection, error: Exception, what: str) -> Exception:  # noqa: PLR0911 - one a kind
         """The error for what a request raised."""
         from mcp import MCPError  # noqa: PLC0415 - loaded with the connection
         from mcp_types import CONNECTION_CLOSED  # noqa: PLC0415
@@ -544,7 +548,10 @@ class SidecarLink:
             return error
         message = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
         if isinstance(error, MCPError):
-            if connection.lost.done() or (error.code == CONNECTION_CLOSED and "SSE" not in message):
+            if _TOO_LARGE in message or _EVENT_FAILED in message:
+                return SidecarError(f"{what} sent a message of more than 10 MB; ask for less at once.")
+            if connection.lost.done() or error.code == CONNECTION_CLOSED:
+                connection.check()  # over HTTP it may have been this call's connection only
                 return self._lost(connection, what)
             return SidecarError(f"{what} answered with an error: {message or error.code}.")
         if isinstance(error, ValueError):  # pydantic's

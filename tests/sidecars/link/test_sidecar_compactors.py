@@ -136,5 +136,10 @@ async def test_events_come_from_any_thread(tmp_path: Path) -> None:
     async with with_sidecar(tmp_path) as (sidecars, _):
         async with Agent(model=scripted_model([Reply("a")])) as agent:
             found = [event async for event in agent.prompt("hi")]
-        await asyncio.to_thread(lambda: [sidecars.observe(event) for event in found])
+
+        def in_thread() -> None:
+            for event in found:
+                sidecars.observe(event)
+
+        await asyncio.to_thread(in_thread)
         await until(lambda: len(seen(tmp_path)) >= 3)

@@ -193,7 +193,7 @@ async def test_the_time_limit_is_passed_on_only_where_the_tool_has_it(tmp_path: 
         ("schema", {}, "answered with a result that cannot be used: Invalid structured content"),
         ("no_result", {}, "answered with something that is not a result of MCP"),
         ("no_schema", {}, "answered with something that is not a result of MCP"),
-        ("big", {"text": str(10 * 2**20)}, "it sent a message of more than 10 MB; ask for less at once"),
+        ("big", {"text": str(10 * 2**20)}, "sent a message of more than 10 MB; ask for less at once"),
     ],
 )
 async def test_an_answer_that_cannot_be_used_is_an_error_of_one_call(

@@ -124,7 +124,8 @@ def test_names_are_made_usable(key: str, name: str) -> None:
 
 
 def test_a_file_of_another_kind_is_a_problem() -> None:
-    for data in ([], None, {"mcpServers": []}, {"other": {}}, 7):
+    others: tuple[object, ...] = ([], None, {"mcpServers": []}, {"other": {}}, 7)
+    for data in others:
         (sentence,) = read_mcp_servers(data, source=HERE).problems
         assert sentence == '/project/.mcp.json has no object "mcpServers"; list the sidecars in one, by name.'
 
