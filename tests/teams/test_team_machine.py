@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.random_teams import NAMES, names, scripted, scripts
 from support.teams import HandMade
 
 from planck_nb import Agent, Session
@@ -30,33 +31,10 @@ from planck_nb.agent.team_members import team_of
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.event_log import EventLog
 from planck_nb.teams.team_run import TeamRun
-from planck_nb.testing import Call, Reply
 
-NAMES = ("lead", "ann", "ben", "cem")
 STANDARD = {"ask_agent", "delegate_task", "send_response", "list_team", "pause"}
 LEADING = {"spawn_agent", "interrupt_agent", "destroy_agent", "list_models"}
 
-names = st.sampled_from(NAMES)
-actions = st.one_of(
-    st.tuples(st.just("ask_agent"), names),
-    st.tuples(st.just("ask_agent"), names),
-    st.tuples(st.just("delegate_task"), names),
-    st.tuples(st.just("delegate_task"), names),
-    st.tuples(st.just("delegate_task"), names),
-    st.tuples(st.just("send_response"), names),
-    st.tuples(st.just("pause"), names),
-    st.tuples(st.just("pause"), names),
-    st.tuples(st.just("spawn_agent"), names),
-    st.tuples(st.just("interrupt_agent"), names),
-    st.tuples(st.just("destroy_agent"), names),
-)
-replies = st.lists(
-    st.one_of(
-        st.just(None), st.just("error"), st.lists(actions, min_size=1, max_size=3), st.lists(actions, max_size=1)
-    ),
-    max_size=6,
-)
-scripts = st.fixed_dictionaries(dict.fromkeys(NAMES, replies))
 steps = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["run", "prompt", "steer", "abort", "wait", "wait", "wait"]), names),
@@ -65,26 +43,6 @@ steps = st.lists(
     min_size=1,
     max_size=8,
 )
-
-
-def scripted(name: str, script: list[Any]) -> list[Reply | str]:
-    """The replies of an agent: each text and each task names the agent and is different from all others."""
-    made: list[Reply | str] = []
-    for number, entry in enumerate(script):
-        if entry is None:
-            made.append(f"{name}#{number}")
-        elif entry == "error":
-            made.append(Reply(f"{name}#{number}", error="broken"))
-        else:
-            calls = [_call(name, f"{number}.{index}", *action) for index, action in enumerate(entry)]
-            made.append(Reply(text=f"{name}#{number}", calls=calls))
-    return [*made, *(f"{name}#{number}" for number in range(len(script), 300))]
-
-
-def _call(name: str, number: str, tool: str, other: str) -> Call:
-    marks = {"question": f"{name}?{number}", "task": f"{name}?{number}", "response": f"{name}!{number}"}
-    args: dict[str, Any] = {"agent_id": other, "type": "spawned", **marks}
-    return Call(tool, args)
 
 
 @dataclass
