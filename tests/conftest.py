@@ -13,7 +13,7 @@ from support.llama import llama_server
 settings.register_profile("planck", deadline=None)  # a slow machine is no defect; pytest-timeout bounds each test
 settings.load_profile("planck")
 
-_OURS = {"PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
+_OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Sequence
 
 from planck_nb.base.errors import PlanckError
+from planck_nb.sidecars.author.address import Address, checked_token
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.parent_watch import end_now
 from planck_nb.sidecars.conventions import TOKEN_VARIABLE
@@ -60,10 +61,10 @@ async def _serve(module: str | None, http: str | None, names: Sequence[str]) -> 
 
         await serve_stdio(LiveOffer(module))
         return
-    from planck_nb.sidecars.author.http import Address, checked_token, serve_http  # noqa: PLC0415 - as above
-
     address = Address.parse(http, names)
     token = checked_token(os.environ.get(TOKEN_VARIABLE), address)
+    from planck_nb.sidecars.author.http import serve_http  # noqa: PLC0415 - as above
+
     await serve_http(LiveOffer(module), address, token)
 
 

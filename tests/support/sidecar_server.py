@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pathlib
 import sys
 import textwrap
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -17,6 +19,8 @@ ROOT = pathlib.Path(planck_nb.__file__).parent.parent
 
 Mode = Literal["legacy", "auto"]
 """Which protocol the client speaks: with a handshake, or the newest."""
+
+MODES: list[Mode] = ["legacy", "auto"]
 
 
 def write_sidecar(folder: pathlib.Path, body: str, name: str = "my_sidecar") -> pathlib.Path:
@@ -60,3 +64,38 @@ async def served(
 def text_of(result: Any) -> str:
     """The text of a result."""
     return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in {b"Z", b"X"}
+
+
+async def until_ended(pids: list[int], seconds: float = 10) -> float:
+    """Wait until no process of these runs, and return how many seconds that took."""
+
+    def wait() -> float:
+        begun = time.monotonic()
+        while any(map(is_running, pids)):
+            assert time.monotonic() - begun < seconds, [pid for pid in pids if is_running(pid)]
+            time.sleep(0.002)
+        return time.monotonic() - begun
+
+    return await asyncio.to_thread(wait)
+
+
+async def until_written(file: pathlib.Path) -> str:
+    """Wait until another process has written a line, and return it."""
+
+    def read() -> str:
+        deadline = time.monotonic() + 20
+        while not (file.exists() and (line := file.read_text()).endswith("\n")):
+            assert time.monotonic() < deadline, file
+            time.sleep(0.01)
+        return line
+
+    return await asyncio.to_thread(read)

@@ -74,21 +74,29 @@ async def run(
     environment = child_environment(os.environ) | dict(env or {})
     words[0] = _found(words[0], cwd, environment)
     watched_words, stdin, mark = watched(words)
+    # A pipe of our own: asyncio waits for the end of its pipes, which what runs in the background may hold open.
+    source, target = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
             *watched_words,
             cwd=cwd,
             env={**environment, MARK: mark},
             stdin=stdin,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=target,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=ON_POSIX,
         )
     except (OSError, ValueError) as error:
+        os.close(source)
         raise ToolError(f"{words[0]} could not be started: {error}.") from error
+    except BaseException:
+        os.close(source)
+        raise
+    finally:
+        os.close(target)
     group = ProcessGroup(process.pid, mark)
     output = _Output(max_output, progress)
-    reading = asyncio.ensure_future(output.read(process.stdout))
+    reading = asyncio.ensure_future(output.read(source))
     try:
         async with asyncio.timeout(timeout):
             code = await process.wait()
@@ -130,18 +138,29 @@ class _Output:
         self._left_out = 0
         self._progress = progress
 
-    async def read(self, stream: asyncio.StreamReader | None) -> None:
+    async def read(self, source: int) -> None:
+        """Read from a file descriptor to its end, and close it."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        while stream is not None and (data := await stream.read(_CHUNK)):
-            missing = self._half - len(self._head)
-            self._head += data[:missing]
-            self._tail += data[missing:] if missing > 0 else data
-            surplus = len(self._tail) - self._half
-            if surplus > 0:
-                del self._tail[:surplus]
-                self._left_out += surplus
-            if self._progress is not None:
-                self._progress(decoder.decode(data))
+        stream = asyncio.StreamReader()
+        with os.fdopen(source, "rb", buffering=0) as pipe:
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
+            try:
+                while data := await stream.read(_CHUNK):
+                    self._keep(data)
+                    if self._progress is not None:
+                        self._progress(decoder.decode(data))
+            finally:
+                transport.close()
+
+    def _keep(self, data: bytes) -> None:
+        missing = max(self._half - len(self._head), 0)
+        self._head += data[:missing]
+        self._tail += data[missing:]
+        surplus = len(self._tail) - self._half
+        if surplus > 0:
+            del self._tail[:surplus]
+            self._left_out += surplus
 
     def text(self) -> str:
         if not self._left_out:

@@ -9,16 +9,23 @@ import os
 import pathlib
 import signal
 import sys
-import time
 from typing import Any
 
 import pytest
-from support.sidecar_server import Mode, served, server_environment, text_of, write_sidecar
+from support.sidecar_server import (
+    MODES,
+    Mode,
+    is_running,
+    served,
+    server_environment,
+    text_of,
+    until_ended,
+    until_written,
+    write_sidecar,
+)
 
 from planck_nb import ai
 from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, ROLE, RUNS, TIMEOUT
-
-MODES: list[Mode] = ["legacy", "auto"]
 
 BODY = """
 import asyncio, os, subprocess, sys, threading, time
@@ -201,36 +208,6 @@ async def test_a_client_that_cannot_ask_is_named(tmp_path: pathlib.Path) -> None
         assert "The client cannot ask its user questions" in text_of(await client.call_tool("agree", {}))
 
 
-def running(pid: int) -> bool:
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
-    except OSError:
-        return False
-
-
-async def until_ended(pids: list[int], seconds: float = 10) -> float:
-    """Wait until no process of these runs, and return how long that took."""
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    while any(map(running, pids)):
-        assert loop.time() - begun < seconds, [pid for pid in pids if running(pid)]
-        await asyncio.sleep(0.002)
-    return loop.time() - begun
-
-
-async def until_written(file: pathlib.Path) -> str:
-    """Wait until another process has written a line, and return it."""
-
-    def read() -> str:
-        deadline = time.monotonic() + 20
-        while not (file.exists() and (line := file.read_text()).endswith("\n")):
-            assert time.monotonic() < deadline, file
-            time.sleep(0.01)
-        return line
-
-    return await asyncio.to_thread(read)
-
-
 # Each writes the ids of the processes that must end with the call: a child, and a grandchild in another session.
 CANCELLED = """
 import os, subprocess, sys, time
@@ -270,7 +247,7 @@ async def test_cancelling_a_call_kills_everything_that_it_started(
     async with served(tmp_path, mode=mode) as client:
         call = asyncio.ensure_future(client.call_tool(name, {"file": str(tmp_path / "pids")}))
         pids = [int(word) for word in (await until_written(tmp_path / "pids")).split() if word != "0"]
-        assert all(map(running, pids))
+        assert all(map(is_running, pids))
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await call
