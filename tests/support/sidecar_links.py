@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planck_nb.sidecars.link.sidecar_link import LinkCallbacks, LinkTiming, SidecarLink
+from planck_nb.sidecars.link.link_settings import LinkCallbacks, LinkTiming
+from planck_nb.sidecars.link.sidecar_link import SidecarLink
 from planck_nb.sidecars.link.spec import SidecarSpec
 from planck_nb.sidecars.link.status import SidecarEvent, SidecarState
 

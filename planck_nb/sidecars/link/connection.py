@@ -77,6 +77,7 @@ class Connection:
         self.lost: asyncio.Future[str] = loop.create_future()
         """Done with a reason as soon as no call can be answered any more."""
         self.tools: dict[str, ToolDefinition] = {}
+        self.sidecar = spec.name
         self.server = ""
         self.protocol = ""
         self.open_questions = 0

@@ -13,7 +13,7 @@ import os
 import time as clock
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,28 +36,21 @@ from planck_nb.sidecars.conventions import (
     clamp_timeout_ms,
 )
 from planck_nb.sidecars.link.child_environment import sidecar_environment
-from planck_nb.sidecars.link.definitions import (
-    PromptArgument,
-    PromptDefinition,
-    ResourceDefinition,
-    ToolDefinition,
-)
+from planck_nb.sidecars.link.definitions import PromptDefinition, ResourceDefinition, ToolDefinition
 from planck_nb.sidecars.link.fingerprint import fingerprint
+from planck_nb.sidecars.link.link_settings import Build, LinkCallbacks, LinkTiming
 from planck_nb.sidecars.link.log_lines import LogLines
-from planck_nb.sidecars.link.questions import DEADLINE, Ask
-from planck_nb.sidecars.link.results import output_of, parts_of, resource_parts
-from planck_nb.sidecars.link.sampling import Sample
+from planck_nb.sidecars.link.results import output_of
 from planck_nb.sidecars.link.spec import SidecarSpec
 from planck_nb.sidecars.link.status import SidecarEvent, SidecarEventKind, SidecarState, SidecarStatus
 
 if TYPE_CHECKING:
+    from mcp import Client
+
     from planck_nb.ai.messages import ImagePart, TextPart
     from planck_nb.sidecars.link.connection import Connection
 
 T = TypeVar("T")
-
-_CANCEL_SECONDS = 1.0
-"""Seconds that the notice of a cancelled call may take to be sent."""
 
 _OWN_LIMIT_GRACE = 2.0
 """Seconds that a tool which has the time limit as its own argument may take longer to report that it was reached."""
@@ -66,63 +59,9 @@ _CLOSE_SECONDS = 3.0
 """Seconds beyond the grace of its process that a connection has to close."""
 
 _REASON_CHARACTERS = 500
-_TOO_LARGE = "it sent a message of more than"
-_EVENT_FAILED = "SSE stream failed"
-"""What the SDK reports about an event that is larger than allowed."""
-
-_PROMPT_SECONDS = 60.0
+_READ_SECONDS = 60.0
 _DENIED = (401, 403)
 _WRONG_HOST = 421
-
-
-@dataclass(frozen=True, slots=True)
-class LinkTiming:
-    """The times of a link, in seconds.
-
-    Args:
-        start: How long a sidecar may take until it has listed its tools.
-        first_delay: The pause before a lost sidecar is started again.
-        longest_delay: The pause doubles up to this one.
-        steady: After this time of being connected, the pauses begin anew.
-        attempts: How many starts in a row may fail before the link gives up.
-        stop_grace: How long a stopped sidecar has to end before it is killed.
-        question: How long a person has to answer a question.
-    """
-
-    start: float = 60.0
-    first_delay: float = 0.5
-    longest_delay: float = 30.0
-    steady: float = 30.0
-    attempts: int = 5
-    stop_grace: float = 1.0
-    question: float = DEADLINE
-
-
-Accept = Callable[[SidecarSpec, str, tuple[ToolDefinition, ...]], bool | Awaitable[bool]]
-"""Decides whether what a sidecar offers may be used, given its fingerprint and its tools."""
-
-
-Build = Callable[[Callable[[str], None]], Coroutine[Any, Any, None]]
-"""Builds what a sidecar needs to start, and passes lines about it to its argument."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkCallbacks:
-    """What a link calls.
-
-    Args:
-        ask: Shows a question of the sidecar to a person; None declines all questions.
-        sample: Has a model reply, after approval; None refuses all requests. Only called if the spec allows sampling.
-        accept: Called with each new fingerprint of the sidecar; None accepts all.
-        on_event: Called with each event, on the event loop of the link.
-        on_tools: Called when the tools may have changed.
-    """
-
-    ask: Ask | None = None
-    sample: Sample | None = None
-    accept: Accept | None = None
-    on_event: Callable[[SidecarEvent], None] | None = None
-    on_tools: Callable[[], None] | None = None
 
 
 class SidecarLink:
@@ -229,7 +168,7 @@ class SidecarLink:
             self._stopping = asyncio.Event()
             self._status = replace(self._status, restarts=0)
             self._enter("starting" if self._build is None else "building")
-            self._owner = spawn(self._build_and_supervise(), name=f"planck-sidecar-{self.name}")
+            self._owner = spawn(self._own(), name=f"planck-sidecar-{self.name}")
         try:
             while self._status.state in ("starting", "building"):
                 await self._changed.wait()
@@ -322,12 +261,15 @@ class SidecarLink:
         meta = {AGENT_ID: agent_id, CALL_ID: call_id, SESSION_ID: session_id}
 
         async def make(connection: Connection, seconds: float) -> Any:  # noqa: ANN401 - as above
+            from planck_nb.sidecars.link.answers import answer_to  # noqa: PLC0415 - loads mcp
             from planck_nb.sidecars.link.connection import CallOrigin, current_origin  # noqa: PLC0415 - loads mcp
 
             definition = self._definitions.get(tool)
             if definition is None:
                 known = did_you_mean(tool, self._definitions)
                 raise SidecarError(f"The sidecar {self.name} no longer offers {tool}. {known}".rstrip())
+            if connection.tools.get(tool) != definition:  # and nobody has accepted that yet
+                raise SidecarError(f"The sidecar {self.name} has changed {tool}; look at its tools before you use it.")
             given = args if definition.declares_timeout else {k: v for k, v in args.items() if k != "timeout_ms"}
             origin = CallOrigin(agent_id, call_id)
             token = current_origin.set(origin)
@@ -345,7 +287,7 @@ class SidecarLink:
                 current_origin.reset(token)
             connection.origins[request] = origin
             try:
-                return await self._answer(connection, request, seconds, f"{tool} of the sidecar {self.name}")
+                return await answer_to(connection, request, seconds, tool)
             finally:
                 del connection.origins[request]
 
@@ -364,24 +306,9 @@ class SidecarLink:
         Raises:
             SidecarError: If it does not run or does not answer.
         """
+        from planck_nb.sidecars.link import offers  # noqa: PLC0415 - loads mcp
 
-        async def fetch(connection: Connection, seconds: float) -> tuple[ResourceDefinition, ...]:
-            from planck_nb.sidecars.link.connection import pages  # noqa: PLC0415 - loads mcp
-
-            async def all_pages() -> tuple[ResourceDefinition, ...]:
-                if connection.client.server_capabilities.resources is None:
-                    return ()
-                client = connection.client
-                plain = pages(lambda at: client.list_resources(cursor=at), "resources")
-                found = [_resource(item, str(item.uri), is_template=False) async for item in plain]
-                with suppress(Exception):  # many servers have resources and no templates
-                    made = pages(lambda at: client.list_resource_templates(cursor=at), "resource_templates")
-                    found += [_resource(item, item.uri_template, is_template=True) async for item in made]
-                return tuple(found)
-
-            return await self._answer(connection, asyncio.create_task(all_pages()), seconds, f"the list of {self.name}")
-
-        return await self._request(fetch, _PROMPT_SECONDS, "the list of its resources", repeat=True)
+        return await self._read(offers.resources, "the list of its resources")
 
     async def read_resource(self, uri: str) -> list[TextPart | ImagePart]:
         """Read a resource.
@@ -395,13 +322,9 @@ class SidecarLink:
         Raises:
             SidecarError: If the sidecar has no such resource, does not run or does not answer.
         """
+        from planck_nb.sidecars.link import offers  # noqa: PLC0415 - loads mcp
 
-        async def fetch(connection: Connection, seconds: float) -> list[TextPart | ImagePart]:
-            request = asyncio.create_task(connection.client.read_resource(uri))
-            found = await self._answer(connection, request, seconds, f"{uri} of the sidecar {self.name}")
-            return resource_parts(found.contents)
-
-        return await self._request(fetch, _PROMPT_SECONDS, uri, repeat=True)
+        return await self._read(lambda client: offers.resource(client, uri), uri)
 
     async def list_prompts(self) -> tuple[PromptDefinition, ...]:
         """Return the prompts that the sidecar offers.
@@ -409,19 +332,9 @@ class SidecarLink:
         Raises:
             SidecarError: If it does not run or does not answer.
         """
+        from planck_nb.sidecars.link import offers  # noqa: PLC0415 - loads mcp
 
-        async def fetch(connection: Connection, seconds: float) -> tuple[PromptDefinition, ...]:
-            from planck_nb.sidecars.link.connection import pages  # noqa: PLC0415 - loads mcp
-
-            async def all_pages() -> tuple[PromptDefinition, ...]:
-                if connection.client.server_capabilities.prompts is None:
-                    return ()
-                found = pages(lambda at: connection.client.list_prompts(cursor=at), "prompts")
-                return tuple([_prompt(item) async for item in found])
-
-            return await self._answer(connection, asyncio.create_task(all_pages()), seconds, f"the list of {self.name}")
-
-        return await self._request(fetch, _PROMPT_SECONDS, "the list of its prompts", repeat=True)
+        return await self._read(offers.prompts, "the list of its prompts")
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> list[TextPart | ImagePart]:
         """Fetch a prompt, with its arguments filled in.
@@ -436,22 +349,21 @@ class SidecarLink:
         Raises:
             SidecarError: If the sidecar has no such prompt, does not run or does not answer.
         """
+        from planck_nb.sidecars.link import offers  # noqa: PLC0415 - loads mcp
 
-        async def fetch(connection: Connection, seconds: float) -> list[TextPart | ImagePart]:
-            from planck_nb.ai.messages import TextPart  # noqa: PLC0415 - beside the type
-
-            request = asyncio.create_task(connection.client.get_prompt(name, dict(arguments or {})))
-            found = await self._answer(connection, request, seconds, f"{name} of the sidecar {self.name}")
-            parts: list[TextPart | ImagePart] = []
-            for message in found.messages:
-                if message.role == "assistant":
-                    parts.append(TextPart("Assistant:"))
-                parts.extend(parts_of(message.content))
-            return parts
-
-        return await self._request(fetch, _PROMPT_SECONDS, name, repeat=True)
+        return await self._read(lambda client: offers.prompt(client, name, dict(arguments or {})), name)
 
     # Calls
+
+    async def _read(self, read: Callable[[Client], Coroutine[Any, Any, T]], what: str) -> T:
+        """Make a request that may be repeated."""
+        from planck_nb.sidecars.link.answers import answer_to  # noqa: PLC0415 - loads mcp
+
+        async def make(connection: Connection, seconds: float) -> T:
+            request = asyncio.create_task(read(connection.client))
+            return await answer_to(connection, request, seconds, what)
+
+        return await self._request(make, _READ_SECONDS, what, repeat=True)
 
     async def _request(
         self, make: Callable[[Connection, float], Awaitable[T]], seconds: float, what: str, *, repeat: bool
@@ -487,99 +399,42 @@ class SidecarLink:
                     f"was not ready in time for {what}; try again later."
                 ) from None
 
-    async def _answer(self, connection: Connection, request: asyncio.Task[T], seconds: float, what: str) -> T:
-        """Wait for a request, for the loss of the connection or for the time limit.
-
-        The request is a task of its own: if the SDK loses the connection it may cancel whatever waits for it, which its
-        user must never see as a cancellation.
-        """
-        try:
-            await self._finished_or_lost(connection, request, seconds)
-        except asyncio.CancelledError:
-            request.cancel()
-            await asyncio.wait([request], timeout=_CANCEL_SECONDS)  # the notice to the sidecar is sent meanwhile
-            raise
-        if request.done() and not request.cancelled():
-            try:
-                return request.result()
-            except Exception as error:  # noqa: BLE001 - whatever the SDK and the server make of it
-                failure = self._failure(connection, error, what)
-            raise failure
-        lost = connection.lost.done() or request.done()
-        request.cancel()
-        if lost:
-            raise self._lost(connection, what)
-        await asyncio.wait([request], timeout=_CANCEL_SECONDS)
-        raise SidecarTimeoutError(
-            f"{what} did not answer within {round(seconds, 2):g} s, and the call was cancelled; ask for less, or allow "
-            "more time with timeout_ms."
-        )
-
-    async def _finished_or_lost(self, connection: Connection, request: asyncio.Task[T], seconds: float) -> None:
-        """Wait up to this long, not counting the time in which people have questions open."""
-        loop = asyncio.get_running_loop()
-        waited, deadline = connection.waited, loop.time() + seconds
-        while True:
-            await asyncio.wait(
-                (request, connection.lost),
-                timeout=max(deadline + connection.waited - waited - loop.time(), 0),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if request.done() or connection.lost.done():
-                return
-            if not connection.open_questions and loop.time() >= deadline + connection.waited - waited:
-                return
-            if connection.open_questions:
-                await asyncio.wait((request, connection.lost), timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
-
-    def _lost(self, connection: Connection, what: str) -> SidecarLostError:
-        reason = connection.lost.result() if connection.lost.done() else "the connection was closed"
-        return SidecarLostError(
-            f"The sidecar {self.name} was lost during the call of {what} ({reason}); the call may or may not have run, "
-            "so find out before you repeat it."
-        )
-
-    def _failure(self, connection: Connection, error: Exception, what: str) -> Exception:  # noqa: PLR0911 - one a kind
-        """The error for what a request raised."""
-        from mcp import MCPError  # noqa: PLC0415 - loaded with the connection
-        from mcp_types import CONNECTION_CLOSED  # noqa: PLC0415
-
-        if isinstance(error, SidecarError | ToolError):
-            return error
-        message = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
-        if isinstance(error, MCPError):
-            if _TOO_LARGE in message or _EVENT_FAILED in message:
-                return SidecarError(f"{what} sent a message of more than 10 MB; ask for less at once.")
-            if connection.lost.done() or error.code == CONNECTION_CLOSED:
-                connection.check()  # over HTTP it may have been this call's connection only
-                return self._lost(connection, what)
-            return SidecarError(f"{what} answered with an error: {message or error.code}.")
-        if isinstance(error, ValueError):  # pydantic's
-            return SidecarError(f"{what} answered with something that is not a result of MCP: {message}.")
-        if isinstance(error, RuntimeError):  # the SDK's own checks, such as that of the output schema
-            return SidecarError(f"{what} answered with a result that cannot be used: {message}.")
-        return SidecarLostError(f"{what} failed: {type(error).__name__}: {message}.")
-
     # The supervisor
+
+    async def _own(self) -> None:
+        """Build and supervise. Whatever goes wrong, those who wait for the start are told."""
+        try:
+            await self._build_and_supervise()
+        except Exception as error:  # noqa: BLE001 - such as of a callback
+            self._fail(f"The sidecar {self.name} was given up: {type(error).__name__}: {error}")
+        finally:
+            if self._status.state not in ("idle", "failed"):
+                self._enter("idle")
+                self._emit("stopped")
 
     async def _build_and_supervise(self) -> None:
         if self._build is not None:
             self._emit("building")
-            building = asyncio.ensure_future(self._build(self._show_progress))
-            stopping = asyncio.create_task(self._stopping.wait())
             try:
-                await asyncio.wait((building, stopping), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await cancel_and_wait(stopping, building)
-            if self._stopping.is_set():
-                return
-            if (error := building.exception()) is not None:
-                self._enter("failed", str(error) or type(error).__name__)
-                self._emit("failed", self._status.reason)
+                await self._unless_stopped(self._build(self._show_progress))
+            except SidecarError as error:
+                if not self._stopping.is_set():
+                    self._fail(str(error))
                 return
         self._enter("starting")
         self._emit("starting")
         await self._supervise()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await something, which is cancelled if the link is stopped. Raises `SidecarError` in that case."""
+        doing, stopping = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
+                raise SidecarError(f"The sidecar {self.name} was stopped.")
+            return doing.result()
+        finally:
+            await cancel_and_wait(stopping, doing)
 
     def _show_progress(self, line: str) -> None:
         self._log.add(line)
@@ -597,8 +452,7 @@ class SidecarLink:
                 if self._stopping.is_set():
                     return
                 if not was_connected or failures >= self._timing.attempts:
-                    self._enter("failed", reason)
-                    self._emit("failed", reason)
+                    self._fail(reason)
                     return
             else:
                 was_connected, begun = True, loop.time()
@@ -611,8 +465,7 @@ class SidecarLink:
                     failures += 1
                 if failures >= self._timing.attempts:
                     reason = f"it was lost {failures} times in a row; the last time, {reason}"
-                    self._enter("failed", self._with_last_words(f"The sidecar {self.name} was given up: {reason}."))
-                    self._emit("failed", self._status.reason)
+                    self._fail(self._with_last_words(f"The sidecar {self.name} was given up: {reason}."))
                     return
             self._status = replace(self._status, restarts=self._status.restarts + 1)
             self._enter("starting", reason)
@@ -662,8 +515,13 @@ class SidecarLink:
             raise SidecarError(f"The sidecar {self.name} was stopped.")
         if not connection.ready.done() or connection.lost.done():
             raise self._why_not_connected(connection, serving)
-        if not await self._is_accepted(connection):
-            await self._close(connection, serving)
+        accepted = False
+        try:
+            accepted = await self._unless_stopped(self._is_accepted(connection))
+        finally:
+            if not accepted:
+                await self._close(connection, serving)
+        if not accepted:
             raise SidecarError(self._refused)
         self._connection = connection
         self._definitions = dict(connection.tools)
@@ -743,7 +601,11 @@ class SidecarLink:
 
     async def _adopt(self, connection: Connection) -> None:
         """Use a changed list of tools, if it is accepted."""
-        if await self._is_accepted(connection):
+        try:
+            accepted = await self._is_accepted(connection)
+        except Exception as error:  # noqa: BLE001 - of the callback
+            accepted, self._refused = False, f"The sidecar {self.name} was given up: {type(error).__name__}: {error}"
+        if accepted:
             self._definitions = dict(connection.tools)
             self._describe(connection)
             self._emit("tools_changed")
@@ -752,9 +614,7 @@ class SidecarLink:
         self._definitions, self._connection = {}, None
         self._stopping.set()
         connection.lose("it is no longer trusted")
-        self._enter("failed", self._refused)
-        self._emit("failed", self._refused)
-        self._tell_tools()
+        self._fail(self._refused)
 
     # State
 
@@ -780,13 +640,25 @@ class SidecarLink:
             protocol=connection.protocol,
         )
 
+    def _fail(self, reason: str) -> None:
+        self._enter("failed", reason)
+        self._emit("failed", reason)
+        self._tell_tools()
+
     def _emit(self, kind: SidecarEventKind, text: str = "") -> None:
-        if self._callbacks.on_event is not None:
-            self._callbacks.on_event(SidecarEvent(self.name, kind, text))
+        if (handler := self._callbacks.on_event) is not None:
+            self._call_back(lambda: handler(SidecarEvent(self.name, kind, text)))
 
     def _tell_tools(self) -> None:
         if self._callbacks.on_tools is not None:
-            self._callbacks.on_tools()
+            self._call_back(self._callbacks.on_tools)
+
+    def _call_back(self, callback: Callable[[], None]) -> None:
+        """Call a callback, whose failure must not end the supervision."""
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - as it says
+            self._log.add(f"A callback failed: {type(error).__name__}: {error}")
 
     def _note_process(self, process: int) -> None:
         self._status = replace(self._status, process=process)
@@ -860,20 +732,3 @@ class _ProgressCallback:
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         text = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
         self._show((visible(message) if message else text) + "\n")
-
-
-def _resource(item: Any, uri: str, *, is_template: bool) -> ResourceDefinition:  # noqa: ANN401 - mcp's
-    return ResourceDefinition(
-        uri, visible(item.title or item.name), visible(item.description or ""), item.mime_type or "", is_template
-    )
-
-
-def _prompt(item: Any) -> PromptDefinition:  # noqa: ANN401 - mcp's
-    return PromptDefinition(
-        item.name,
-        visible(item.description or item.title or ""),
-        tuple(
-            PromptArgument(argument.name, visible(argument.description or ""), bool(argument.required))
-            for argument in item.arguments or ()
-        ),
-    )

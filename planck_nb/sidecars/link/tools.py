@@ -139,8 +139,8 @@ def _parameters(definition: ToolDefinition) -> JsonObject:
         limit = {
             "type": "integer",
             "minimum": MIN_TIMEOUT_MS,
-            "maximum": MAX_TIMEOUT_MS,
-            "description": f"Milliseconds that the call may take; by default {definition.timeout_ms}.",
+            "description": f"Milliseconds that the call may take, {MAX_TIMEOUT_MS} at most; by default "
+            f"{definition.timeout_ms}.",
         }
         schema["properties"] = {**properties, "timeout_ms": limit}
     return schema

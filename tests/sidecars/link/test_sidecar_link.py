@@ -14,7 +14,8 @@ import pytest
 from support.sidecar_links import FAST, Events, hostile, json_of, running, until, until_file, until_state
 
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError
-from planck_nb.sidecars.link.sidecar_link import LinkCallbacks, SidecarLink
+from planck_nb.sidecars.link.link_settings import LinkCallbacks
+from planck_nb.sidecars.link.sidecar_link import SidecarLink
 from planck_nb.sidecars.link.spec import SidecarSpec
 
 
@@ -375,3 +376,31 @@ async def test_starting_twice_starts_one(tmp_path: Path) -> None:
         await asyncio.gather(link.start(), link.start())
         assert events.kinds.count("connected") == 1
         await until_state(link, "connected")
+
+
+async def test_a_callback_that_fails_ends_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise RuntimeError("no view")
+
+    def refuse(*_: object) -> bool:
+        raise RuntimeError("no trust")
+
+    async with running(hostile(tmp_path), callbacks=LinkCallbacks(on_tools=fail)) as (link, _):
+        assert (await link.call("echo", {"text": "hi"})).text == "hi"
+        assert "A callback failed: RuntimeError: no view" in link.logs()
+    link = SidecarLink(hostile(tmp_path), timing=FAST, callbacks=LinkCallbacks(accept=refuse))
+    with pytest.raises(SidecarError, match=r"The sidecar hostile was given up: RuntimeError: no trust"):
+        await link.start()
+    process = int(await until_file(tmp_path / "ran"))
+    await until(lambda: not _runs(process))
+
+
+def test_a_loop_that_ends_without_stopping_the_link_leaves_nothing(tmp_path: Path) -> None:
+    async def main() -> int:
+        link = SidecarLink(hostile(tmp_path), timing=FAST)
+        await link.start()
+        await link.call("leave_child", {})
+        return link.status().process or 0
+
+    process = asyncio.run(main())
+    assert not _runs(process)

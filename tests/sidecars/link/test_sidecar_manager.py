@@ -73,7 +73,8 @@ async def test_the_time_limit_is_an_argument_of_tools_that_have_arguments(tmp_pa
     async with sidecars(hostile(tmp_path)) as (manager, _):
         tools = by_name(manager)
         limit = tools["strict"].parameters["properties"]["timeout_ms"]
-        assert (limit["minimum"], limit["maximum"]) == (1, 3_600_000)
+        assert limit["minimum"] == 1
+        assert (await tools["echo"].run({"text": "hi", "timeout_ms": 10**12})).text == "hi"  # as the longest time
         assert "300000" in limit["description"]
         assert tools["own_timeout"].parameters["properties"]["timeout_ms"] == {"type": "integer"}
         with pytest.raises(ToolError, match=r"did not answer within 0\.05 s"):
@@ -166,6 +167,26 @@ async def test_a_sidecar_that_changes_its_tools_is_not_used_until_it_is_accepted
         assert [tool.name for tool in offered[-1]] == ["renamed", "echo"]
         (status,) = await manager.start()  # which has its former tools again
         assert status.state == "connected"
+
+
+async def test_a_changed_tool_is_not_called_before_somebody_has_looked_at_it(tmp_path: Path) -> None:
+    looking, asked = asyncio.Event(), asyncio.Event()
+
+    async def accept(_spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
+        if "renamed" in [tool.name for tool in tools]:
+            asked.set()
+            await looking.wait()
+        return True
+
+    async with sidecars(hostile(tmp_path), accept=accept) as (manager, events):
+        tools = by_name(manager)
+        await tools["rename"].run({})
+        await asked.wait()
+        with pytest.raises(ToolError, match="has changed echo; look at its tools"):
+            await tools["echo"].run({"text": "hi"})
+        looking.set()
+        await events.until("tools_changed")
+        assert (await by_name(manager)["echo"].run({"text": "hi"})).text == "hi"
 
 
 async def test_a_sidecar_that_is_not_accepted_is_stopped(tmp_path: Path) -> None:

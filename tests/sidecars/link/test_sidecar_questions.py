@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.sidecar_links import FAST, hostile, json_of, running
 
+from planck_nb.sidecars.link.link_settings import LinkCallbacks
 from planck_nb.sidecars.link.questions import Answer, Ask, Question
 from planck_nb.sidecars.link.sampling import SamplingReply, SamplingRequest
-from planck_nb.sidecars.link.sidecar_link import LinkCallbacks
 
 
 async def test_a_question_is_shown_with_everything_visible_and_answered(tmp_path: Path) -> None:
