@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from planck_nb.agent.calling.tool import ToolContext
     from planck_nb.agent.calling.tool_output import ToolOutput
     from planck_nb.base.errors import ToolError
-    from planck_nb.sidecars.author.compactors import CompactedModel, compactor
+    from planck_nb.sidecars.author.declared_compactors import CompactedModel, compactor
+    from planck_nb.sidecars.author.declared_observers import observer
     from planck_nb.sidecars.author.direct import aexecute_tool, execute_tool, list_tools
-    from planck_nb.sidecars.author.discovery import discover
     from planck_nb.sidecars.author.elicitation import Elicited, elicit
+    from planck_nb.sidecars.author.entry_point import discover
     from planck_nb.sidecars.author.new_sidecar import new_sidecar
-    from planck_nb.sidecars.author.observers import observer
-    from planck_nb.sidecars.author.processes import Completed, run
+    from planck_nb.sidecars.author.programs import Completed, run
     from planck_nb.sidecars.author.resource_changes import resource_changed
     from planck_nb.sidecars.author.sidecar import Sidecar, SidecarModule
-    from planck_nb.sidecars.author.tools import SidecarTool, tool
+    from planck_nb.sidecars.author.sidecar_tools import SidecarTool, tool
 
 __all__ = [
     "CompactedModel",
@@ -51,26 +51,26 @@ __all__ = [
 _AUTHOR = "planck_nb.sidecars.author"
 
 _HOME = {
-    "CompactedModel": f"{_AUTHOR}.compactors",
-    "Completed": f"{_AUTHOR}.processes",
+    "CompactedModel": f"{_AUTHOR}.declared_compactors",
+    "Completed": f"{_AUTHOR}.programs",
     "Elicited": f"{_AUTHOR}.elicitation",
     "Sidecar": f"{_AUTHOR}.sidecar",
     "SidecarModule": f"{_AUTHOR}.sidecar",
-    "SidecarTool": f"{_AUTHOR}.tools",
+    "SidecarTool": f"{_AUTHOR}.sidecar_tools",
     "ToolContext": "planck_nb.agent.calling.tool",
     "ToolError": "planck_nb.base.errors",
     "ToolOutput": "planck_nb.agent.calling.tool_output",
     "aexecute_tool": f"{_AUTHOR}.direct",
-    "compactor": f"{_AUTHOR}.compactors",
-    "discover": f"{_AUTHOR}.discovery",
+    "compactor": f"{_AUTHOR}.declared_compactors",
+    "discover": f"{_AUTHOR}.entry_point",
     "elicit": f"{_AUTHOR}.elicitation",
     "execute_tool": f"{_AUTHOR}.direct",
     "list_tools": f"{_AUTHOR}.direct",
     "new_sidecar": f"{_AUTHOR}.new_sidecar",
-    "observer": f"{_AUTHOR}.observers",
+    "observer": f"{_AUTHOR}.declared_observers",
     "resource_changed": f"{_AUTHOR}.resource_changes",
-    "run": f"{_AUTHOR}.processes",
-    "tool": f"{_AUTHOR}.tools",
+    "run": f"{_AUTHOR}.programs",
+    "tool": f"{_AUTHOR}.sidecar_tools",
 }
 
 

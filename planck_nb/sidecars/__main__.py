@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 
 from planck_nb.base.errors import PlanckError
-from planck_nb.sidecars.author.address import Address, checked_token
+from planck_nb.sidecars.author.listening_address import ListeningAddress, checked_token
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.parent_watch import end_now
 from planck_nb.sidecars.conventions import TOKEN_VARIABLE
@@ -61,7 +61,7 @@ async def _serve(module: str | None, http: str | None, names: Sequence[str]) -> 
 
         await serve_stdio(LiveOffer(module))
         return
-    address = Address.parse(http, names)
+    address = ListeningAddress.parse(http, names)
     token = checked_token(os.environ.get(TOKEN_VARIABLE), address)
     from planck_nb.sidecars.author.http import serve_http  # noqa: PLC0415 - as above
 

@@ -18,8 +18,8 @@ PAGES = [
     ROOT / "labextension" / "README.md",
 ]
 REPOSITORY = "https://github.com/planck-nb/planck-nb/blob/main/"
-NOT_SETTINGS = {"PLANCK_NB_COMMAND", "PLANCK_NB_TRUST", "PLANCK_NB_SANDBOX_ALLOW"}
-FOR_TESTS = {"PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK", "PLANCK_NB_TESTDATA"}
+NOT_SETTINGS = {"PLANCK_NB_COMMAND", "PLANCK_NB_SANDBOX_ALLOW", "PLANCK_NB_SIDECAR_TOKEN", "PLANCK_NB_TRUST"}
+FOR_TESTS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK", "PLANCK_NB_TESTDATA"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

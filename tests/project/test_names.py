@@ -11,6 +11,7 @@ from planck_nb import Agent
 PACKAGE = Path(__file__).parents[2] / "planck_nb"
 
 SAME_MODULES = {
+    "__main__": "each is run with `python -m`, which prescribes the name",
     "errors": "planck_nb.errors is the public name of base.errors",
     "events": "planck_nb.events is the public name of agent.events",
 }

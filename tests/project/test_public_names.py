@@ -15,6 +15,8 @@ from planck_nb import errors, events
 
 SAME_NAME = {
     "Message": "events.Message says that a message was appended; ai.Message is any message.",
+    "discover": "sidecars.discover finds the sidecar of this environment; ai.discover finds the models of a server.",
+    "tool": "sidecars.tool adds what a sidecar needs, such as timeout_ms and process, to what planck_nb.tool makes.",
 }
 """Names that two public modules use for different things, each with the reason. Users write the module's name too."""
 

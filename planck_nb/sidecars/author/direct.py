@@ -11,10 +11,10 @@ from planck_nb.ai.request import ToolSpec
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.sync import run_sync
-from planck_nb.sidecars.author.discovery import discover
+from planck_nb.sidecars.author.entry_point import discover
 from planck_nb.sidecars.author.offer import offer_of
 from planck_nb.sidecars.author.recording import returned_values
-from planck_nb.sidecars.author.tools import SidecarTool
+from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import ROLE_TOOL, RUNS_ASYNC
 
 _NO_ENTRY = "no sidecar entry module found"
@@ -92,7 +92,7 @@ def execute_tool(
         >>> execute_tool("add", "agent-1", "call-1", {"a": 1, "b": 2}, module=sidecar)
         3
     """
-    call = _Call(name, agent_id, call_id, args, module)
+    call = _DirectCall(name, agent_id, call_id, args, module)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -124,10 +124,10 @@ async def aexecute_tool(
     Raises:
         ToolError: If there is no sidecar or no such tool, the arguments are not valid, or the tool failed.
     """
-    return await _Call(name, agent_id, call_id, args, module).run()
+    return await _DirectCall(name, agent_id, call_id, args, module).run()
 
 
-class _Call:
+class _DirectCall:
     """A call of a tool in this process. Raises `ToolError` if there is no such tool."""
 
     def __init__(

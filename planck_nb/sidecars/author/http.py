@@ -12,7 +12,7 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from planck_nb.base.errors import ConfigError
-from planck_nb.sidecars.author.address import Address, checked_token
+from planck_nb.sidecars.author.listening_address import ListeningAddress, checked_token
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.server import SidecarServer
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES, TOKEN_VARIABLE
@@ -55,7 +55,7 @@ class TokenRequired:
         return hmac.compare_digest(b"Bearer " + token.strip(), self._expected) and scheme.lower() == b"bearer"
 
 
-async def serve_http(live: LiveOffer, address: Address, token: str | None) -> None:
+async def serve_http(live: LiveOffer, address: ListeningAddress, token: str | None) -> None:
     """Serve until the process is interrupted.
 
     Args:
@@ -82,7 +82,7 @@ async def serve_http(live: LiveOffer, address: Address, token: str | None) -> No
     await uvicorn.Server(config).serve(sockets=[listener])
 
 
-def _security(address: Address) -> TransportSecuritySettings:
+def _security(address: ListeningAddress) -> TransportSecuritySettings:
     """The values of `Host` and `Origin` that are accepted; others may come from a web page's DNS tricks."""
     hosts = address.hosts()
     origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
@@ -93,7 +93,7 @@ def _security(address: Address) -> TransportSecuritySettings:
     )
 
 
-def _listener(address: Address) -> socket.socket:
+def _listener(address: ListeningAddress) -> socket.socket:
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -10,8 +10,8 @@ from mcp.shared.uri_template import UriTemplate
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.sidecars.author.offer import Offer
-from planck_nb.sidecars.author.offerings import Prompt, Resource, call_offering
-from planck_nb.sidecars.author.tools import SidecarTool
+from planck_nb.sidecars.author.offerings import SidecarPrompt, SidecarResource, call_offering
+from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import ROLE, ROLE_TOOL, RUNS, TIMEOUT
 
 _MOST_COMPLETIONS = 100
@@ -75,7 +75,7 @@ async def read_resource(offer: Offer, uri: str) -> types.ReadResourceResult | No
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime, text=str(content))])
 
 
-async def _called(resource: Resource, variables: dict[str, Any]) -> object:
+async def _called(resource: SidecarResource, variables: dict[str, Any]) -> object:
     try:
         return await call_offering(resource.function, variables)
     except PlanckError:
@@ -84,7 +84,7 @@ async def _called(resource: Resource, variables: dict[str, Any]) -> object:
         raise PlanckError(f"{type(error).__name__}: {error}") from error
 
 
-def _find_resource(offer: Offer, uri: str) -> tuple[Resource, dict[str, Any]] | None:
+def _find_resource(offer: Offer, uri: str) -> tuple[SidecarResource, dict[str, Any]] | None:
     for item in offer.resources:
         if item.uri == uri and not item.is_template:
             return item, {}
@@ -109,7 +109,7 @@ def mcp_prompts(offer: Offer) -> list[types.Prompt]:
     ]
 
 
-async def prompt_result(prompt: Prompt, arguments: dict[str, str]) -> types.GetPromptResult:
+async def prompt_result(prompt: SidecarPrompt, arguments: dict[str, str]) -> types.GetPromptResult:
     """Write a prompt.
 
     Raises:
@@ -135,7 +135,7 @@ async def prompt_result(prompt: Prompt, arguments: dict[str, str]) -> types.GetP
         raise PlanckError(f"{type(error).__name__}: {error}") from error
 
 
-def completions(prompt: Prompt | None, argument: str, begun: str) -> list[str]:
+def completions(prompt: SidecarPrompt | None, argument: str, begun: str) -> list[str]:
     """Return the values of an argument that start with what was typed."""
     arguments = () if prompt is None else prompt.arguments
     choices = next((item.choices for item in arguments if item.name == argument), ())

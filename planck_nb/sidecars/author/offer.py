@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from planck_nb.base.errors import UsageError
-from planck_nb.sidecars.author.offerings import Prompt, Resource
+from planck_nb.sidecars.author.offerings import SidecarPrompt, SidecarResource
 from planck_nb.sidecars.author.sidecar import DEFAULT_PROCESSES
-from planck_nb.sidecars.author.tools import SidecarTool, as_sidecar_tool
+from planck_nb.sidecars.author.sidecar_tools import SidecarTool, as_sidecar_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Offer:
 
     name: str
     tools: dict[str, SidecarTool]
-    resources: tuple[Resource, ...] = ()
-    prompts: dict[str, Prompt] | None = None
+    resources: tuple[SidecarResource, ...] = ()
+    prompts: dict[str, SidecarPrompt] | None = None
     version: str = ""
     instructions: str = ""
     processes: int = DEFAULT_PROCESSES

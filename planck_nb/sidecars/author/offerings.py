@@ -13,7 +13,7 @@ from planck_nb.base.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class SidecarResource:
     """Text or data that clients can read; made by `@sidecar.resource`.
 
     Args:
@@ -37,7 +37,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptArgument:
+class SidecarPromptArgument:
     """An argument of a prompt.
 
     Args:
@@ -54,7 +54,7 @@ class PromptArgument:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class SidecarPrompt:
     """A prompt that people can choose; made by `@sidecar.prompt`.
 
     Args:
@@ -68,10 +68,10 @@ class Prompt:
     name: str
     function: Callable[..., Any] = field(repr=False)
     description: str = ""
-    arguments: tuple[PromptArgument, ...] = ()
+    arguments: tuple[SidecarPromptArgument, ...] = ()
 
 
-def prompt_of(function: Callable[..., Any], *, name: str | None, description: str | None) -> Prompt:
+def prompt_of(function: Callable[..., Any], *, name: str | None, description: str | None) -> SidecarPrompt:
     """Make a prompt from a function. Raises `UsageError` if its parameters cannot be given by name."""
     called = str(name or getattr(function, "__name__", type(function).__name__))
     text = documented(inspect.getdoc(function) or "")
@@ -83,8 +83,10 @@ def prompt_of(function: Callable[..., Any], *, name: str | None, description: st
         required = parameter.default is parameter.empty
         hint = hints.get(parameter.name)
         choices = tuple(map(str, get_args(hint))) if get_origin(hint) is Literal else ()
-        arguments.append(PromptArgument(parameter.name, text.arguments.get(parameter.name, ""), required, choices))
-    return Prompt(called, function, description or text.summary, tuple(arguments))
+        arguments.append(
+            SidecarPromptArgument(parameter.name, text.arguments.get(parameter.name, ""), required, choices)
+        )
+    return SidecarPrompt(called, function, description or text.summary, tuple(arguments))
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

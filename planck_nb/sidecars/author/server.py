@@ -25,8 +25,8 @@ from planck_nb.sidecars.author.mcp_offer import (
     read_resource,
 )
 from planck_nb.sidecars.author.offer import Offer
+from planck_nb.sidecars.author.served_calls import Context, ToolCalls
 from planck_nb.sidecars.author.subscriptions import Subscriptions
-from planck_nb.sidecars.author.tool_calls import Context, ToolCalls
 
 _RESOURCE_NOT_FOUND = -32002
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from planck_nb.base.errors import UsageError
-from planck_nb.sidecars.author.compactors import compactor
-from planck_nb.sidecars.author.observers import observer
-from planck_nb.sidecars.author.offerings import Prompt, Resource, prompt_of
-from planck_nb.sidecars.author.tools import SidecarTool, as_sidecar_tool, tool
+from planck_nb.sidecars.author.declared_compactors import compactor
+from planck_nb.sidecars.author.declared_observers import observer
+from planck_nb.sidecars.author.offerings import SidecarPrompt, SidecarResource, prompt_of
+from planck_nb.sidecars.author.sidecar_tools import SidecarTool, as_sidecar_tool, tool
 from planck_nb.sidecars.conventions import DEFAULT_COMPACTOR_TIMEOUT_MS, DEFAULT_TIMEOUT_MS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,8 +70,8 @@ class Sidecar:
         self.instructions = instructions
         self.processes = processes
         self._tools: dict[str, SidecarTool] = {}
-        self._resources: dict[str, Resource] = {}
-        self._prompts: dict[str, Prompt] = {}
+        self._resources: dict[str, SidecarResource] = {}
+        self._prompts: dict[str, SidecarPrompt] = {}
 
     def __repr__(self) -> str:
         return f"<Sidecar {self.name}: {len(self._tools)} tools>"
@@ -80,11 +80,11 @@ class Sidecar:
         """Return the tools, compactors and observers in the order of their declaration."""
         return list(self._tools.values())
 
-    def resources(self) -> list[Resource]:
+    def resources(self) -> list[SidecarResource]:
         """Return the resources and the templates of resources."""
         return list(self._resources.values())
 
-    def prompts(self) -> list[Prompt]:
+    def prompts(self) -> list[SidecarPrompt]:
         """Return the prompts."""
         return list(self._prompts.values())
 
@@ -276,7 +276,9 @@ class Sidecar:
             if uri in self._resources:
                 raise UsageError(f"The sidecar {self.name} has two resources {uri}; give one another address.")
             named = str(name or getattr(function, "__name__", uri))
-            self._resources[uri] = Resource(uri, function, named, description or function.__doc__ or "", mime_type)
+            self._resources[uri] = SidecarResource(
+                uri, function, named, description or function.__doc__ or "", mime_type
+            )
             return function
 
         return add

@@ -17,9 +17,9 @@ from typing import Any
 
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.sidecars.author.call_results import call_result, failure
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.resource_changes import add_listener
-from planck_nb.sidecars.author.results import call_result, failure
 
 
 class _Wire:

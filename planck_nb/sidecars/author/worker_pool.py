@@ -15,9 +15,9 @@ from typing import cast
 
 from planck_nb.base.aio import spawn
 from planck_nb.base.json_types import JsonObject
+from planck_nb.sidecars.author.call_results import failure
 from planck_nb.sidecars.author.process_groups import ON_POSIX, ProcessGroup
 from planck_nb.sidecars.author.resource_changes import resource_changed
-from planck_nb.sidecars.author.results import failure
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
 from planck_nb.tools.watchdog_process import MARK
 

@@ -26,7 +26,7 @@ from planck_nb.sidecars import (
     observer,
     tool,
 )
-from planck_nb.sidecars.author.discovery import forget_discovered
+from planck_nb.sidecars.author.entry_point import forget_discovered
 
 MODULE = """
 from planck_nb import Tool

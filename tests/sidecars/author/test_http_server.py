@@ -16,7 +16,7 @@ import pytest
 from support.sidecar_server import MODES, Mode, server_environment, text_of, write_sidecar
 
 from planck_nb.base.errors import ConfigError
-from planck_nb.sidecars.author.address import Address, checked_token
+from planck_nb.sidecars.author.listening_address import ListeningAddress, checked_token
 from planck_nb.sidecars.conventions import TOKEN_VARIABLE
 
 TOKEN = "a-token-of-the-tests"
@@ -181,7 +181,7 @@ async def test_the_command_refuses_what_is_not_safe(
 @pytest.mark.parametrize("token", ["x" * 15, "with a space in it", "with-é-in-the-token", "with\nline-breaks-in"])
 def test_tokens_that_cannot_be_used(token: str) -> None:
     with pytest.raises(ConfigError, match="16 characters or more"):
-        checked_token(token, Address("127.0.0.1", 0))
+        checked_token(token, ListeningAddress("127.0.0.1", 0))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_tokens_that_cannot_be_used(token: str) -> None:
      ("127.8.8.8:1", "127.8.8.8", True), ("box:1", "box", False), ("192.0.2.1:1", "192.0.2.1", False)],
 )  # fmt: skip
 def test_addresses(text: str, host: str, loopback: bool) -> None:
-    address = Address.parse(text)
+    address = ListeningAddress.parse(text)
     assert (address.host, address.is_loopback) == (host, loopback)
     assert f"[{host}]" in address.hosts() or host in address.hosts()
     assert ("localhost" in address.hosts()) == loopback

@@ -11,7 +11,7 @@ from planck_nb.agent.events import AgentEvent, decode_event
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.author.names import name_of
 from planck_nb.sidecars.author.running import runs_of
-from planck_nb.sidecars.author.tools import SidecarTool, checked_timeout_ms
+from planck_nb.sidecars.author.sidecar_tools import SidecarTool, checked_timeout_ms
 from planck_nb.sidecars.conventions import DEFAULT_TIMEOUT_MS, OBSERVER_PREFIX, ROLE_OBSERVER, RUNS_ASYNC
 
 _PARAMETERS: JsonObject = {

@@ -19,7 +19,7 @@ _MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListeningAddress:
     """Where a sidecar listens.
 
     Args:
@@ -33,7 +33,7 @@ class Address:
     names: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str, names: Sequence[str] = ()) -> Address:
+    def parse(cls, text: str, names: Sequence[str] = ()) -> ListeningAddress:
         """Read "HOST:PORT".
 
         Args:
@@ -80,7 +80,7 @@ class Address:
         return [f"[{host}]" if ":" in host else host for host in dict.fromkeys(hosts)]
 
 
-def checked_token(token: str | None, address: Address) -> str | None:
+def checked_token(token: str | None, address: ListeningAddress) -> str | None:
     """Return the token to ask for, None for none.
 
     Args:

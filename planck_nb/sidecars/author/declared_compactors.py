@@ -17,8 +17,8 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.author.names import name_of
 from planck_nb.sidecars.author.recording import recorded
 from planck_nb.sidecars.author.running import runs_of
+from planck_nb.sidecars.author.sidecar_tools import SidecarTool, checked_timeout_ms
 from planck_nb.sidecars.author.structured import Structure
-from planck_nb.sidecars.author.tools import SidecarTool, checked_timeout_ms
 from planck_nb.sidecars.conventions import (
     ACTION_COMPACT,
     ACTION_SKIP,

@@ -16,12 +16,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from planck_nb.base.errors import PlanckError, ToolError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.sidecars.author.call_results import call_result, failure
 from planck_nb.sidecars.author.elicitation import Elicited, asking_with
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.offer import Offer
 from planck_nb.sidecars.author.progress_notes import ProgressNotes
-from planck_nb.sidecars.author.results import call_result, failure
-from planck_nb.sidecars.author.tools import SidecarTool
+from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.author.worker_pool import WorkerCall, WorkerPool
 from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, RUNS_PROCESS, RUNS_THREAD
 
@@ -41,7 +41,7 @@ class _Question:
     answer: asyncio.Future[Elicited]
 
 
-class _Call:
+class _ServedCall:
     """One call of a tool. The client may come back with answers several times before it ends."""
 
     def __init__(self, context: Context) -> None:
@@ -80,7 +80,7 @@ class ToolCalls:
         self._live = live
         self._pool = WorkerPool(live.reference, live.offer.processes)
         self._reloads = live.reloads
-        self._waiting: dict[str, _Call] = {}
+        self._waiting: dict[str, _ServedCall] = {}
 
     async def __call__(
         self, context: Context, params: types.CallToolRequestParams, changed: Callable[[], Awaitable[None]]
@@ -114,7 +114,7 @@ class ToolCalls:
         self, context: Context, params: types.CallToolRequestParams, offer: Offer
     ) -> types.CallToolResult | types.InputRequiredResult:
         tool = offer.tools[params.name]
-        call = _Call(context)
+        call = _ServedCall(context)
         meta: Mapping[str, Any] = dict(context.meta or {})
         running = self._run(call, tool, dict(params.arguments or {}), meta)
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -122,7 +122,7 @@ class ToolCalls:
         call.task = asyncio.get_running_loop().create_task(running)
         return await self._until_asked(call)
 
-    async def _run(self, call: _Call, tool: SidecarTool, args: JsonObject, meta: Mapping[str, Any]) -> JsonObject:
+    async def _run(self, call: _ServedCall, tool: SidecarTool, args: JsonObject, meta: Mapping[str, Any]) -> JsonObject:
         notes = ProgressNotes(call.send_progress)
         agent_id, call_id = str(meta.get(AGENT_ID, "")), str(meta.get(CALL_ID, ""))
         try:
@@ -137,7 +137,7 @@ class ToolCalls:
         finally:
             await notes.finish()
 
-    async def _until_asked(self, call: _Call) -> types.CallToolResult | types.InputRequiredResult:
+    async def _until_asked(self, call: _ServedCall) -> types.CallToolResult | types.InputRequiredResult:
         """Wait until the call has ended or asks a question, which is then the result."""
         if call.task is None:
             raise RuntimeError("The call was not started.")

@@ -13,7 +13,7 @@ from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.author.recording import returned_values
-from planck_nb.sidecars.author.tools import SidecarTool
+from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
 
 _MB = 1024 * 1024
