@@ -28,6 +28,9 @@ from planck_nb.sidecars.link.spec import SidecarSpec
 
 _MAX_PAGES = 1_000
 _MAX_ITEMS = 10_000
+_MAX_QUESTIONS = 8
+"""Questions that may be open at the same time; a person is not flooded with more."""
+
 _SUBSCRIBE_AGAIN = 1.0
 """Seconds until changes are subscribed to again after the server ended the subscription."""
 
@@ -93,6 +96,7 @@ class Connection:
         self._on_tools = on_tools
         self._closing = asyncio.Event()
         self._listing = asyncio.Lock()
+        self._waits_to_list = False
         self._sample = sample if spec.sampling else None
         self.client = Client(
             transport,
@@ -137,6 +141,7 @@ class Connection:
     async def list_tools(self) -> None:
         """Fetch all tools. Raises what the SDK raises, or `SidecarError`."""
         async with self._listing:
+            self._waits_to_list = False
             found: dict[str, ToolDefinition] = {}
             if self.client.server_capabilities.tools is not None:
                 async for tool in pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"):
@@ -158,7 +163,11 @@ class Connection:
                 await self._refresh()
 
     async def _refresh(self) -> None:
+        """Fetch the tools again. However often a server says that they have changed, only one fetch waits."""
+        if self._waits_to_list:
+            return
         before = self.tools
+        self._waits_to_list = True
         with suppress(MCPError, SidecarError, ValueError, RuntimeError):  # the former list stays
             await self.list_tools()
         if self.tools != before:
@@ -190,6 +199,8 @@ class Connection:
             call_id=origin.call_id,
             seconds=self._question_seconds,
         )
+        if self.open_questions >= _MAX_QUESTIONS:
+            return types.ElicitResult(action="decline")
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self.open_questions += 1

@@ -124,8 +124,8 @@ class Sidecars:
         self._offered = OfferedTools({}, {})
         self._events: EventQueue | None = None
         """Made with the first observer."""
-        self._made: dict[tuple[str, ToolDefinition | str, str], Tool] = {}
-        """Tools that were made before, so that running agents keep the same ones."""
+        self._made: dict[tuple[str, str, str], Tool] = {}
+        """Tools that were made before, so that running agents keep the same ones: by sidecar, definition and name."""
 
     # The sidecars
 
@@ -421,7 +421,7 @@ class Sidecars:
         """Compute the tools anew, after a sidecar was connected, changed its tools or was stopped."""
         before = self._offered
         self._offered = self._collect()
-        if self._events is None and self._observers():
+        if (self._events is None or self._events.is_closed) and self._observers():
             self._events = EventQueue(self._deliver)
         if self._tools_handler is not None and dict(before.tools) != dict(self._offered.tools):
             self._tools_handler()
@@ -431,9 +431,12 @@ class Sidecars:
         owners: dict[str, tuple[str, str]] = {}
         notes: list[str] = []
         taken = {name.lower() for name in self._taken()} | {SEARCH_NAME}
+        used: set[tuple[str, str, str]] = set()
+        running: set[str] = set()
         for link in self._links.values():
             if link.status().state in ("idle", "failed"):
                 continue
+            running.add(link.name)
             for definition in link.definitions():
                 if definition.role != ROLE_TOOL:
                     continue
@@ -451,15 +454,18 @@ class Sidecars:
                     continue
                 if name != definition.name:
                     notes.append(f"The tool {shown} of the sidecar {link.name} is called {name} here.")
-                tools[name] = self._tool(link, definition, name)
+                key = (link.name, repr(definition), name)
+                used.add(key)
+                tools[name] = self._tool(key, definition)
                 owners[name] = (link.name, definition.name)
+        self._made = {key: tool for key, tool in self._made.items() if key in used or key[0] not in running}
         return OfferedTools(tools, owners, tuple(notes))
 
-    def _tool(self, link: SidecarLink, definition: ToolDefinition, name: str) -> Tool:
+    def _tool(self, key: tuple[str, str, str], definition: ToolDefinition) -> Tool:
         """The tool, the same object as before if nothing about it has changed."""
-        key = (link.name, repr(definition), name)
         if key not in self._made:
-            self._made[key] = make_tool(link.name, definition, name, _ByName(self, link.name), self._session_id)
+            sidecar, _, name = key
+            self._made[key] = make_tool(sidecar, definition, name, _ByName(self, sidecar), self._session_id)
         return self._made[key]
 
 

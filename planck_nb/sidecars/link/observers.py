@@ -47,6 +47,11 @@ class EventQueue:
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._begin)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether its event loop is closed, so that it can pass on nothing any more."""
+        return self._loop.is_closed()
+
     async def flush(self) -> None:
         """Wait until all events have been passed on."""
         while self._task is not None and not self._task.done():

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planck_nb.agent.calling.tool_output import ToolOutput
-from planck_nb.base.aio import await_in_loop, cancel_and_wait, is_running_here, spawn
+from planck_nb.base.aio import await_in_loop, cancel_and_wait, is_running_here, run_in_thread, spawn
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import redact, remember_secret
@@ -476,7 +476,13 @@ class SidecarLink:
 
     async def _open(self) -> tuple[Connection, asyncio.Task[None]]:
         """Connect. Raises `SidecarError` with a sentence if that fails or takes too long."""
-        from planck_nb.sidecars.link.connection import Connection  # noqa: PLC0415 - loads mcp: 0.5 s
+        try:
+            await run_in_thread(_load)
+        except ModuleNotFoundError as error:
+            raise SidecarError(
+                f"Sidecars need the package {error.name}, which is not installed; run `pip install 'planck-nb[mcp]'`."
+            ) from error
+        from planck_nb.sidecars.link.connection import Connection  # noqa: PLC0415 - loaded just before
 
         self._last_http_status = 0
         connection: Connection | None = None
@@ -693,6 +699,12 @@ class SidecarLink:
         """The sentence, with the last line that the process wrote."""
         lines = [line for line in self._log.lines(20) if line.strip()] if self.spec.command else []
         return f"{sentence} It wrote: {one_line(lines[-1], _REASON_CHARACTERS)}" if lines else sentence
+
+
+def _load() -> None:
+    """Import what connections need, which takes half a second."""
+    import planck_nb.sidecars.link.http_transport  # noqa: PLC0415
+    import planck_nb.sidecars.link.process_transport  # noqa: F401, PLC0415
 
 
 def _note_end(connection: Connection, task: asyncio.Task[None]) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.agent.calling.tool import Tool, ToolContext
@@ -123,7 +124,7 @@ def _description(sidecar: str, definition: ToolDefinition) -> str:
 
 def _effects(sidecar: str, definition: ToolDefinition) -> tuple[Effect, ...]:
     """What a call affects: it always runs foreign code. What the sidecar declares can only add to that."""
-    effects = [Effect("execute", f"sidecar:{sidecar}/{tool_name(definition.name)}")]
+    effects = [Effect("execute", f"sidecar:{sidecar}/{quote(definition.name, safe='')}")]
     if definition.destructive:
         effects.append(Effect("write"))
     if definition.open_world:
@@ -163,15 +164,16 @@ def _visible_schema(schema: Any, *, of_names: bool = False) -> Any:  # noqa: ANN
 def _hidden_names(schema: Any) -> str:  # noqa: ANN401 - any JSON value
     """A name or a text of the schema, other than one for readers, that contains hidden characters."""
     if isinstance(schema, str):
-        return schema if any(map(is_hidden, schema)) else ""
+        # Controls of ASCII are no hiding place: a default may well be the end of a line.
+        return schema if any(not char.isascii() and is_hidden(char) for char in schema) else ""
     if isinstance(schema, list):
         return next(filter(None, map(_hidden_names, schema)), "")
     if isinstance(schema, dict):
         for key, value in schema.items():
             if any(map(is_hidden, key)):
                 return str(key)
-            if not (key in (*_SHOWN, "default", "examples", "pattern") and isinstance(value, str)) and (
-                found := _hidden_names(value)
-            ):
+            if key in _SHOWN and isinstance(value, str):
+                continue
+            if found := _hidden_names(value):
                 return found
     return ""

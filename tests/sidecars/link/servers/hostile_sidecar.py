@@ -66,6 +66,8 @@ def listed() -> list[dict[str, Any]]:
             tool("\u202e\u200b"),
             tool("hidden_argument", inputSchema=bad),
             tool("invalid_schema", inputSchema=invalid),
+            tool("hidden_default", inputSchema={"type": "object", "default": "x\u202e"}),
+            tool("ends_of_lines", inputSchema={"type": "object", "properties": {"end": {"default": "\r\n"}}}),
             tool("no_properties", inputSchema={"type": "object"}),
             tool("huge_description", description="d" * 50_000),
         ]
