@@ -200,6 +200,7 @@ class Connection:
             seconds=self._question_seconds,
         )
         if self.open_questions >= _MAX_QUESTIONS:
+            self._log.add(f"A question was declined, because {_MAX_QUESTIONS} others are open.")
             return types.ElicitResult(action="decline")
         loop = asyncio.get_running_loop()
         begun = loop.time()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -376,6 +378,36 @@ async def test_starting_twice_starts_one(tmp_path: Path) -> None:
         await asyncio.gather(link.start(), link.start())
         assert events.kinds.count("connected") == 1
         await until_state(link, "connected")
+
+
+async def test_a_flood_of_changes_makes_few_lists(tmp_path: Path) -> None:
+    async with running(hostile(tmp_path)) as (link, _):
+        before = int((await link.call("lists", {})).text)
+        await link.call("say_changed", {})
+        await link.call("echo", {})
+        after = int((await link.call("lists", {})).text)
+    pages = before  # of one list
+    print(f"300 changes made {(after - before) / pages:.0f} lists")
+    assert after - before < 100 * pages
+
+
+async def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in list(sys.modules):
+        if module.startswith("planck_nb.sidecars.link.") and module.endswith("_transport"):
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.setitem(sys.modules, "mcp.client.streamable_http", None)
+    link = SidecarLink(hostile(tmp_path), timing=FAST)
+    with pytest.raises(SidecarError, match=r"need the package mcp.*run `pip install 'planck-nb\[mcp\]'`\.$"):
+        await link.start()
+
+
+def test_the_mcp_library_is_loaded_with_the_first_sidecar_only() -> None:
+    code = (
+        "import sys; import planck_nb.sidecars.link.manager, planck_nb.sidecars.link.mcp_servers;"
+        "print([name for name in ('mcp', 'mcp_types', 'httpx2', 'anyio', 'starlette') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 async def test_a_callback_that_fails_ends_nothing(tmp_path: Path) -> None:

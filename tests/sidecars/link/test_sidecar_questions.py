@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.sidecar_links import FAST, hostile, json_of, running
+from support.sidecar_links import FAST, hostile, json_of, running, until
 
 from planck_nb.sidecars.link.link_settings import LinkCallbacks
 from planck_nb.sidecars.link.questions import Answer, Ask, Question
@@ -86,6 +86,33 @@ async def test_the_time_limit_of_a_call_waits_while_a_person_is_asked(tmp_path: 
 
     async with running(hostile(tmp_path), callbacks=LinkCallbacks(ask=ask)) as (link, _):
         assert (await json_of(link, "elicit", timeout_ms=400))["action"] == "accept"
+
+
+async def test_a_person_is_not_flooded_with_questions(tmp_path: Path) -> None:
+    asked: list[Question] = []
+    full, go_on = asyncio.Event(), asyncio.Event()
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        if len(asked) == 8:
+            full.set()
+        await go_on.wait()
+        return Answer("accept", {"name": "Ada"})
+
+    async with running(hostile(tmp_path), callbacks=LinkCallbacks(ask=ask)) as (link, _):
+        call = asyncio.create_task(json_of(link, "ask_many"))
+        await full.wait()
+        await until(lambda: link.logs().count("A question was declined, because 8 others are open.") == 12)
+        go_on.set()
+        assert sorted(await call) == ["accept"] * 8 + ["decline"] * 12
+    assert len(asked) == 8
+
+
+async def test_the_folder_of_the_session_is_told_only_if_the_spec_allows_it(tmp_path: Path) -> None:
+    async with running(hostile(tmp_path), cwd=tmp_path) as (link, _):
+        assert "not supported" in (await json_of(link, "roots"))["message"]
+    async with running(hostile(tmp_path, roots=True), cwd=tmp_path) as (link, _):
+        assert (await json_of(link, "roots"))["roots"][0]["uri"] == tmp_path.as_uri()
 
 
 async def test_a_reply_of_a_model_is_refused_unless_the_spec_allows_it(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ cancelled: dict[Any, threading.Event] = {}
 answers: dict[Any, Any] = {}
 answered = threading.Condition()
 version = [0]
+lists = [0]
 
 
 def send(message: dict[str, Any]) -> None:
@@ -35,9 +36,9 @@ def text(value: object, **more: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": str(value)}], **more}
 
 
-def ask(method: str, params: dict[str, Any]) -> Any:
+def ask(method: str, params: dict[str, Any], which: int = 0) -> Any:
     """Ask the client, and wait for its answer."""
-    number = f"ask-{time.monotonic_ns()}"
+    number = f"ask-{which}-{time.monotonic_ns()}"
     send({"id": number, "method": method, "params": params})
     with answered:
         answered.wait_for(lambda: number in answers)
@@ -160,6 +161,33 @@ def rename(_: Any, __: Any) -> Any:
     return text("renamed")
 
 
+def say_changed(_: Any, __: Any) -> Any:
+    """Claim again and again that the tools have changed."""
+    before = lists[0]
+    for _ in range(300):
+        send({"method": "notifications/tools/list_changed"})
+    return text(before)
+
+
+def roots(_: Any, __: Any) -> Any:
+    return text(json.dumps(ask("roots/list", {})))
+
+
+def ask_many(_: Any, __: Any) -> Any:
+    """Ask the person twenty questions at once."""
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    found: list[Any] = []
+    params = {"mode": "form", "message": "Who?", "requestedSchema": schema}
+    threads = [
+        threading.Thread(target=lambda n=n: found.append(ask("elicitation/create", params, n))) for n in range(20)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return text(json.dumps([item["action"] for item in found]))
+
+
 def elicit(args: Any, __: Any) -> Any:
     schema = {
         "type": "object",
@@ -244,6 +272,10 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "noise": noise,
     "flood": flood,
     "rename": rename,
+    "say_changed": say_changed,
+    "lists": lambda args, _: text(lists[0]),
+    "roots": roots,
+    "ask_many": ask_many,
     "elicit": elicit,
     "sample": sample,
     "kinds": kinds,
@@ -302,6 +334,7 @@ def answer(message: dict[str, Any]) -> None:  # noqa: C901 - one case for each m
         result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
         send({"id": number, "result": result})
     elif method == "tools/list":
+        lists[0] += 1
         send({"id": number, "result": page(params)})
     elif method == "tools/call":
         threading.Thread(target=run_call, args=(number, params), daemon=True).start()
