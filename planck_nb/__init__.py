@@ -15,6 +15,8 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from planck_nb.base.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from planck_nb.tools.builtin import BuiltinTools
     from planck_nb.tools.external import ExternalTool
     from planck_nb.workspace import Workspace
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Agent",

@@ -240,6 +240,8 @@ class Controller:
                 model, notice = await self.workspace.default_model()
             own = options.get("compactor")
             agent = self.workspace.add_agent(name, model=model, system_prompt=SYSTEM_PROMPT, on_compact=own)
+            await self.workspace.sidecars.start_configured()
+            self.workspace.sidecars.follow(agent)
         elif options.get("new"):
             agent = await self._replace_with_empty(before)
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import entry_points
+from typing import Protocol
 
 from planck_nb.agent.context.compactor import Compactor, as_compactor, with_name
 from planck_nb.base.errors import ConfigError, UsageError, did_you_mean
@@ -15,19 +16,32 @@ DEFAULT = "default"
 """The name of the built-in compactor, which has the model write a summary."""
 
 
+class SidecarCompactors(Protocol):
+    """The compactors of sidecars."""
+
+    def compactors(self) -> Collection[str]:
+        """Their names."""
+
+    def compactor(self, name: str) -> Compactor | None:
+        """The compactor of this name, None if there is none."""
+
+
 class Compactors:
     """Finds compactors by name. Agents are stored with the name, by which `resume` finds the compactor again.
 
     Args:
         own: Functions, compactors and their classes by name, such as the variables of a notebook. They come first.
+        sidecars: The compactors of sidecars, which come last.
     """
 
-    def __init__(self, own: Mapping[str, object] | None = None) -> None:
+    def __init__(self, own: Mapping[str, object] | None = None, sidecars: SidecarCompactors | None = None) -> None:
         self.own: Mapping[str, object] = own or {}
+        self._sidecars = sidecars
 
     def names(self) -> list[str]:
-        """Return the names of the compactors of installed packages; nothing is imported."""
-        return sorted({point.name for point in entry_points(group=GROUP)})
+        """Return the names of the compactors of installed packages and sidecars; nothing is imported."""
+        of_sidecars = () if self._sidecars is None else self._sidecars.compactors()
+        return sorted({*(point.name for point in entry_points(group=GROUP)), *of_sidecars})
 
     def find(self, name: str) -> Compactor | None:
         """Return the compactor of this name, None if there is none.
@@ -43,7 +57,7 @@ class Compactors:
             return with_name(as_compactor(own), name)
         point = next(iter(entry_points(group=GROUP, name=name)), None)
         if point is None:
-            return None
+            return None if self._sidecars is None else self._sidecars.compactor(name)
         try:
             return with_name(as_compactor(point.load()), name)
         except Exception as error:

@@ -25,6 +25,7 @@ from planck_nb.workspace.toolbox import Toolbox
 from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.unanswered_prompts import UnansweredPrompts
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions
+from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
 
 REPLAY = 10_000
 """Events of the session that are kept for late subscribers."""
@@ -55,6 +56,13 @@ class CurrentSession:
         """Whether the user has said that everything in the session is to be restored."""
         self.former: dict[str, LiveAgent] = {}
         """What removed agents of this session had, for a rewind or a return to a branch that restores them."""
+        self.sidecars = WorkspaceSidecars(
+            config,
+            self.events,
+            taken=self._tool_names,
+            session_id=lambda: self.opened.id if self.opened else "",
+        )
+        """The sidecars, which stay when the session changes."""
         self._reserve()
 
     @property
@@ -162,9 +170,12 @@ class CurrentSession:
         if self._factory is None:
             self._reserve()
         else:
-            self.toolbox = Toolbox(self._config.config, self.changes)
+            self.toolbox = Toolbox(self._config.config, self.changes, sidecars=self.sidecars)
             self._factory.prompt_parts = self.toolbox.prompt_parts
             self._factory.compact_ratio = self._config.config.compact_ratio
+
+    def _tool_names(self) -> list[str]:
+        return list(self.toolbox.tools())
 
     def _reserve(self) -> None:
         """Choose id and name of the next session, so that its toolbox can be inspected before it is created."""
@@ -174,7 +185,7 @@ class CurrentSession:
     def _fill_toolbox(self, session_id: str, name: str) -> None:
         self.changes = Changes(self._store.directory / f"{session_id}_{name}.changes")
         """The changes to files that the agents' tools made in this session, which can be undone."""
-        self.toolbox = Toolbox(self._config.config, self.changes)
+        self.toolbox = Toolbox(self._config.config, self.changes, sidecars=self.sidecars)
         """The tools, skills and instructions for agents."""
 
     def _start(self) -> Session:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
@@ -25,6 +26,16 @@ from planck_nb.tools.files import Files
 from planck_nb.tools.installed import InstalledTools
 
 
+class SidecarTools(Protocol):
+    """The tools of sidecars."""
+
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools by name."""
+
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the tools of each sidecar."""
+
+
 class Toolbox:
     """Tools, skills and instructions for agents that work in `config.root`.
 
@@ -35,9 +46,17 @@ class Toolbox:
         config: The settings.
         changes: Records the changes to files that the tools make.
         installed: The tools of installed packages.
+        sidecars: The tools of sidecars.
     """
 
-    def __init__(self, config: Config, changes: Changes, installed: InstalledTools | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        changes: Changes,
+        installed: InstalledTools | None = None,
+        sidecars: SidecarTools | None = None,
+    ) -> None:
+        self._sidecars = sidecars
         self._config = config
         self._installed = installed or InstalledTools()
         self._files = Files(changes)
@@ -68,6 +87,12 @@ class Toolbox:
         external = {tool.name: tool for tool in reversed(found.tools)}
         return {**self.builtin, **external, **{tool.name: tool for tool in self._skill_tools}}
 
+    def _of_sidecars(self) -> Mapping[str, Tool]:
+        return {} if self._sidecars is None else self._sidecars.tools()
+
+    def _sidecar_groups(self) -> Mapping[str, tuple[str, ...]]:
+        return {} if self._sidecars is None else self._sidecars.groups()
+
     def _load_external(self) -> LoadReport:
         config = self._config
         return ExternalTool.load_all(config.tools_dirs, cwd=config.root, sandbox=config.sandbox, accept=self._accepts)
@@ -78,13 +103,15 @@ class Toolbox:
 
     def names(self) -> list[str]:
         """The names that `named` accepts. No package is imported to find them."""
-        return list(dict.fromkeys([*self.tools(), *self._groups, *self._installed.names(), *SERVER_TOOLS]))
+        found = [*self.tools(), *self._groups, *self._of_sidecars(), *self._sidecar_groups()]
+        return list(dict.fromkeys([*found, *self._installed.names(), *SERVER_TOOLS]))
 
     def has(self, name: str) -> bool:
         """Whether `named` accepts this name."""
         return (
             name in self._groups
             or name in self.tools()
+            or name in self._sidecar_groups()
             or name in self._installed.names()
             or self.find(name) is not None
         )
@@ -94,17 +121,17 @@ class Toolbox:
         return self.tools().get(name) or self.find_other(name)
 
     def find_other(self, name: str) -> Tool | None:
-        """The tool of this name that an installed package or the model's server offers, None if there is none."""
-        found = self._installed.find(name)
+        """The tool of this name that a sidecar, a package or the model's server offers, None if there is none."""
+        found = self._of_sidecars().get(name) or self._installed.find(name)
         return as_tool(name) if found is None and ServerTool.parse(name) is not None else found
 
     def named(self, names: Iterable[str]) -> list[Tool]:
         """Find tools by name.
 
         Args:
-            names: Names of tools, of groups ("files" for read, write and edit; "builtin" for these and bash), of entry
-                points of installed packages, which may offer several tools under one name, and of server tools such as
-                "web_search".
+            names: Names of tools, of groups ("files" for read, write and edit; "builtin" for these and bash), of
+                sidecars, which stand for all of their tools, of entry points of installed packages, which may offer
+                several tools under one name, and of server tools such as "web_search".
 
         Returns:
             The tools, in the order of the names.
@@ -120,6 +147,10 @@ class Toolbox:
                 found.append(tools[name])
             elif name in self._groups:
                 found += [tools[member] for member in self._groups[name]]
+            elif name in self._sidecar_groups():
+                found += [self._of_sidecars()[member] for member in self._sidecar_groups()[name]]
+            elif name in self._of_sidecars():
+                found.append(self._of_sidecars()[name])
             elif installed := self._installed.named(name):
                 found += installed
             elif ServerTool.parse(name) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from planck_nb.ai.catalogue import get_model
@@ -24,6 +24,11 @@ class TrustedConfig:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self._sources: list[Callable[[], Iterable[TrustItem]]] = []
+
+    def add_source(self, find: Callable[[], Iterable[TrustItem]]) -> None:
+        """Also list, and trust, what this function finds. Nothing that it finds keeps agents from being created."""
+        self._sources.append(find)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -45,7 +50,8 @@ class TrustedConfig:
             config = self.config.reload(trust=True)  # a file that is not trusted may name others
         except ConfigError:
             config = self.config
-        return listed((*config.trust_items, *_found(config)), self.folder_trust)
+        more = (item for find in self._sources for item in find())
+        return listed((*config.trust_items, *_found(config), *more), self.folder_trust)
 
     def require_trust(self) -> None:
         """Raise `TrustError` if the user does not trust all files that can run or redirect something."""

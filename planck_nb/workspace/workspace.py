@@ -44,6 +44,7 @@ from planck_nb.workspace.session_navigation import SessionNavigation
 from planck_nb.workspace.toolbox import Toolbox
 from planck_nb.workspace.trusted_config import TrustedConfig, with_pace
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions
+from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +87,7 @@ class Workspace:
             cassette = _cassette(loaded)
             client = Client(credentials=self._config.environment, cassette=cassette, retries=_retries(loaded))
         self._current = CurrentSession(self._config, self._store, approvals, client)
-        self.compactors = Compactors()
+        self.compactors = Compactors(sidecars=self._current.sidecars)
         """Finds compactors by name, for `add_agent` and `resume`; `compactors.own` has those of the program."""
         self._navigation = SessionNavigation(self._current, self._config, self._store, self.compactors)
         self._model: Model | None = None
@@ -161,6 +162,11 @@ class Workspace:
     def toolbox(self) -> Toolbox:
         """The tools, skills and instructions for agents."""
         return self._current.toolbox
+
+    @property
+    def sidecars(self) -> WorkspaceSidecars:
+        """The sidecars: MCP servers whose tools and compactors agents use."""
+        return self._current.sidecars
 
     @property
     def session_id(self) -> str | None:
@@ -801,6 +807,7 @@ class Workspace:
     async def close(self) -> None:
         """Stop all agents and close the session. Its messages are already on disk."""
         await self._navigation.leave()
+        await self._current.sidecars.aclose()
         self._current.events.close()
         if self._owns_client:
             await self._current.client.aclose()

@@ -23,6 +23,7 @@ from planck_nb.jupyter.verbs import (
     search_verb,
     session_verbs,
     setting_verbs,
+    sidecar_verbs,
     sql_verb,
     team_verbs,
 )
@@ -65,6 +66,7 @@ VERBS = VerbRegistry(
         agent_verbs.show,
         agent_verbs.remove,
         team_verbs.team,
+        sidecar_verbs.sidecar,
         running_verbs.steer,
         running_verbs.queue,
         running_verbs.abort,

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import filelock
 
-import planck_nb
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SidecarError
 from planck_nb.base.text import one_line
+from planck_nb.base.version import __version__
 from planck_nb.sidecars.link.child_environment import installer_environment
 from planck_nb.sidecars.link.child_process import ChildProcess
 from planck_nb.sidecars.link.lines import LineCutter
@@ -27,6 +27,9 @@ from planck_nb.sidecars.link.spec import SidecarSpec
 
 REQUIREMENTS = ("mcp>=2.3,<3",)
 """What the environment gets besides planck_nb and what the project requires."""
+
+PACKAGE = Path(__file__).parents[2]
+"""The folder of planck_nb."""
 
 _FORMAT = "1"
 """Part of the digest; counted up when environments are built in another way."""
@@ -140,7 +143,7 @@ class SidecarEnvironment:
             await self._run([self._uv, "venv", "--no-progress", str(self._venv)], progress)
         else:
             await self._run([sys.executable, "-m", "venv", str(self._venv)], progress)
-        progress(f"planck_nb {planck_nb.__version__} is copied from the kernel")
+        progress(f"planck_nb {__version__} is copied from the kernel")
         await run_in_thread(lambda: _copy_package(self._venv))
 
     async def _install(self, progress: Callable[[str], None]) -> None:
@@ -237,7 +240,7 @@ def _is_command(item: object) -> bool:
 
 def _package_files() -> list[tuple[str, str]]:
     """The files of planck_nb, with what changes when one of them does."""
-    root = Path(planck_nb.__file__).parent
+    root = PACKAGE
     found = []
     for path in sorted(root.rglob("*")):
         if "__pycache__" not in path.parts and path.is_file():
@@ -251,7 +254,7 @@ def _copy_package(venv: Path) -> None:
     site = next(iter(sorted(venv.glob("lib/python*/site-packages"))), None)
     if site is None:
         raise SidecarError(f"{venv} has no folder for packages; remove it and start the sidecar again.")
-    root, name, version = Path(planck_nb.__file__).parent, "planck_nb", planck_nb.__version__
+    root, name, version = PACKAGE, "planck_nb", __version__
     shutil.copytree(root, site / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     information = site / f"{name}-{version}.dist-info"
     information.mkdir()

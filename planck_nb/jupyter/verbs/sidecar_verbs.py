@@ -1,0 +1,92 @@
+"""`%planck sidecar`: MCP servers whose tools and compactors the agents of the notebook use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from planck_nb.base.errors import UsageError
+from planck_nb.base.text import one_line
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import INTEGER, WORDS, Option, Parameter, choice
+from planck_nb.jupyter.verbs.declaration import Text, table, verb
+from planck_nb.sidecars.link.status import SidecarStatus
+
+SUBJECT = "Sidecars"
+
+_ACTIONS = {
+    "list": "list the sidecars and their states",
+    "start": "start sidecars, by default all that are trusted",
+    "stop": "stop sidecars, by default all",
+    "restart": "stop sidecars and start them again",
+    "logs": "show the newest lines that a sidecar wrote",
+    "add": "use the sidecars of a JSON file of another MCP client",
+}
+_LINES = 40
+_COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
+
+
+@verb(
+    "sidecar",
+    SUBJECT,
+    "list sidecars (MCP servers); start, stop, restart or add some, or show what one wrote",
+    Parameter("action", choice(**_ACTIONS), "what to do, by default list", optional=True),
+    Parameter("names", WORDS, "names of sidecars, or with add a JSON file with mcpServers", optional=True),
+    Option("lines", None, INTEGER, "with logs: how many lines, by default 40"),
+    example="sidecar start files",
+)
+async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] | None, lines: int | None) -> object:
+    """Do one of the actions."""
+    sidecars = notebook.workspace.sidecars
+    action, chosen = action or "list", list(names or ())
+    if lines is not None and action != "logs":
+        raise UsageError("--lines is for `%planck sidecar logs`.")
+    if action == "list":
+        return _listed(notebook)
+    if action == "add":
+        return _added(notebook, chosen)
+    if action == "logs":
+        if len(chosen) != 1:
+            raise UsageError("`%planck sidecar logs` needs the name of one sidecar; `%planck sidecar` lists them.")
+        written = sidecars.manager.logs(chosen[0], lines or _LINES)
+        return Text("\n".join(written) or f"The sidecar {chosen[0]} has written nothing.")
+    if action == "stop":
+        await sidecars.stop(chosen)
+        return Text(f"Stopped: {', '.join(chosen) or 'all sidecars'}.")
+    if action == "restart":
+        await sidecars.stop(chosen)
+    statuses = await sidecars.start(chosen)
+    if not statuses:
+        return Text("There is no sidecar to start. `%planck sidecar` lists those that are known and not trusted yet.")
+    return Text("\n".join([*map(_started, statuses), *sidecars.manager.notes()]))
+
+
+def _listed(notebook: Notebook) -> object:
+    sidecars = notebook.workspace.sidecars
+    rows, problems = sidecars.rows(), sidecars.found()[1]
+    if not rows and not problems:
+        return Text(
+            "There are no sidecars. Describe some in `.planck/mcp.json`, name the file of another MCP client with "
+            "`%planck sidecar add FILE`, or write your own with `planck-nb new sidecar NAME`."
+        )
+    root = notebook.workspace.config.root
+    for row in rows:
+        source = Path(str(row["source"]))
+        row["source"] = str(source.relative_to(root)) if source.is_relative_to(root) else str(row["source"])
+    rows += [{**dict.fromkeys(_COLUMNS, ""), "remark": problem} for problem in problems]
+    return table(rows, _COLUMNS)
+
+
+def _added(notebook: Notebook, chosen: Sequence[str]) -> Text:
+    if len(chosen) != 1:
+        raise UsageError("`%planck sidecar add` needs one JSON file with `mcpServers`.")
+    names, problems = notebook.workspace.sidecars.add_file(Path(chosen[0]))
+    return Text("\n".join([f"Added: {', '.join(names)}. `%planck sidecar start` starts them.", *problems]))
+
+
+def _started(status: SidecarStatus) -> str:
+    if status.state != "connected":
+        return f"{status.name}: {status.state}. {one_line(status.reason)}".rstrip()
+    count = f"{status.tools} {'tool' if status.tools == 1 else 'tools'}"
+    compactors = f", compactors: {', '.join(status.compactors)}" if status.compactors else ""
+    return f"{status.name}: connected, {count}{compactors}."

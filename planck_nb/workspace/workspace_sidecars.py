@@ -1,0 +1,289 @@
+"""The sidecars of a workspace: found in files, started if they are trusted, and offered to its agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from planck_nb.agent.agent import Agent, is_stopped
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.events import AgentEvent
+from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.errors import TrustError, UsageError
+from planck_nb.base.event_log import EventLog
+from planck_nb.config import TrustItem
+from planck_nb.sidecars.link.fingerprint import fingerprint
+from planck_nb.sidecars.link.status import SidecarStatus
+from planck_nb.workspace.sidecar_files import (
+    FoundSidecar,
+    find_sidecars,
+    read_sidecar_file,
+    tools_item,
+)
+from planck_nb.workspace.trusted_config import TrustedConfig
+
+if TYPE_CHECKING:
+    from planck_nb.agent.context.compactor import Compactor
+    from planck_nb.sidecars.link.definitions import ToolDefinition
+    from planck_nb.sidecars.link.manager import Sidecars
+    from planck_nb.sidecars.link.spec import SidecarSpec
+
+PATIENCE = 5.0
+"""Seconds that the first prompt waits for sidecars that are starting; later ones get their tools when they come."""
+
+
+class WorkspaceSidecars:
+    """The sidecars of a workspace.
+
+    Args:
+        config: The configuration, and what the user trusts.
+        events: The events of all agents, which observers get.
+        taken: Returns the names of other tools, which those of sidecars do not get.
+        session_id: Returns the id of the open session, empty if there is none.
+    """
+
+    def __init__(
+        self,
+        config: TrustedConfig,
+        events: EventLog[AgentEvent],
+        *,
+        taken: Callable[[], Collection[str]],
+        session_id: Callable[[], str],
+    ) -> None:
+        self._config = config
+        self._events = events
+        self._taken = taken
+        self._session_id = session_id
+        self._sidecars: Sidecars | None = None
+        self._named: list[Path] = []
+        self._pending: dict[str, TrustItem] = {}
+        """What changed sidecars offer now, by name: to be trusted before they are used again."""
+        self._followers: WeakKeyDictionary[Agent, dict[str, Tool]] = WeakKeyDictionary()
+        """Agents that get the tools of all sidecars, with those that they have got."""
+        self._observing: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        config.add_source(self.trust_items)
+
+    # Finding and trusting them.
+
+    def found(self) -> tuple[list[FoundSidecar], list[str]]:
+        """Find the sidecars that files describe, and a sentence for each that cannot be used."""
+        return find_sidecars(self._config.config, self._named)
+
+    def trust_items(self) -> list[TrustItem]:
+        """What the user has to trust: sidecars of the project, and those that have changed what they offer."""
+        return [*(each.item for each in self.found()[0] if each.item is not None), *self._pending.values()]
+
+    def add_file(self, path: Path) -> tuple[list[str], list[str]]:
+        """Use the sidecars of a file of another MCP client, without starting them.
+
+        Args:
+            path: The file, relative to the folder of the project.
+
+        Returns:
+            The names of the sidecars, and a sentence for each that cannot be used.
+
+        Raises:
+            ConfigError: The file cannot be read, or describes no sidecar that can be used.
+        """
+        file = self._config.config.root / path.expanduser()
+        report = read_sidecar_file(file, self._config.config)
+        if file not in self._named:
+            self._named.insert(0, file)
+        return [spec.name for spec in report.specs], list(report.problems)
+
+    def rows(self) -> list[dict[str, object]]:
+        """Describe all sidecars, started or not: name, state, transport, number of tools, source and a remark."""
+        known = {} if self._sidecars is None else {status.name: status for status in self._sidecars.status()}
+        rows = []
+        for each in self.found()[0]:
+            status = known.pop(each.spec.name, None) or SidecarStatus(each.spec.name, transport=each.spec.transport)
+            trusted = each.item is None or self._config.folder_trust.accepts(each.item)
+            remark = status.reason if trusted else "not trusted; look at it, then run `%planck trust`"
+            rows.append(_row(status, each.spec, remark))
+        rows += [_row(status, None, status.reason) for status in known.values()]
+        return rows
+
+    # Starting and stopping them.
+
+    @property
+    def manager(self) -> Sidecars:
+        """All sidecars that were started, or are to be."""
+        if self._sidecars is None:
+            from planck_nb.sidecars.link.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
+
+            config = self._config.config
+            self._sidecars = Sidecars(
+                cwd=config.root,
+                environment=config.environment(),
+                accept=self._accept,
+                on_tools=self._offer,
+                taken=self._taken,
+                session_id=self._session_id,
+            )
+        return self._sidecars
+
+    async def start(self, names: Sequence[str] = ()) -> list[SidecarStatus]:
+        """Start sidecars, and return when each of them is connected or has failed.
+
+        Args:
+            names: Which ones; by default all that the user trusts.
+
+        Returns:
+            Their states.
+
+        Raises:
+            TrustError: One that is named is not trusted.
+            UsageError: There is no sidecar of such a name.
+        """
+        found = {each.spec.name: each for each in self.found()[0]}
+        if not names:
+            chosen = [each for each in found.values() if self._is_trusted(each)]
+        else:
+            chosen = [self._trusted(name, found) for name in names]
+        manager = self.manager
+        for each in chosen:
+            await self._add(each)
+        self._observe()
+        return await manager.start([each.spec.name for each in chosen])
+
+    async def start_configured(self) -> None:
+        """Start all sidecars that are trusted, once, in the background; wait for them for some seconds at most."""
+        if self._starting is None:
+            if not any(map(self._is_trusted, self.found()[0])):
+                return
+            self._starting = spawn(self._start_all(), name="planck-sidecars-start")
+            await asyncio.wait([self._starting], timeout=PATIENCE)
+
+    async def stop(self, names: Sequence[str] = ()) -> None:
+        """Stop sidecars and everything that they started; all by default."""
+        if self._sidecars is not None:
+            await self._sidecars.stop(names or None)
+
+    async def aclose(self) -> None:
+        """Stop all sidecars for good."""
+        tasks = [task for task in (self._starting, self._observing) if task is not None]
+        self._starting = self._observing = None
+        await cancel_and_wait(*tasks)
+        if self._sidecars is not None:
+            await self._sidecars.aclose()
+            self._sidecars = None
+
+    # What they offer.
+
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools of all connected sidecars by name."""
+        return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.all_tools()}
+
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the tools of each sidecar."""
+        if self._sidecars is None:
+            return {}
+        names = self._sidecars.names()
+        return {name: tuple(tool.name for tool in self._sidecars.tools_of(name)) for name in names}
+
+    def compactors(self) -> list[str]:
+        """The names of the compactors of connected sidecars."""
+        return [] if self._sidecars is None else list(self._sidecars.compactors())
+
+    def compactor(self, name: str) -> Compactor | None:
+        """The compactor of this name of a connected sidecar, with the built-in one to fall back on; None if none."""
+        if self._sidecars is None or name not in self._sidecars.compactors():
+            return None
+        return self._sidecars.compactor(name, ratio=self._config.config.compact_ratio)
+
+    def follow(self, agent: Agent) -> None:
+        """Give an agent the tools of all sidecars, and from now on those that come; take away those that go."""
+        self._followers.setdefault(agent, {})
+        self._offer_to(agent, self._offered())
+
+    # Private.
+
+    def _is_trusted(self, found: FoundSidecar) -> bool:
+        return found.item is None or self._config.folder_trust.accepts(found.item)
+
+    def _trusted(self, name: str, found: Mapping[str, FoundSidecar]) -> FoundSidecar:
+        if name not in found:
+            known = ", ".join(found) or "none"
+            raise UsageError(f"There is no sidecar {name}; known are: {known}. `%planck sidecar add FILE` adds some.")
+        if not self._is_trusted(found[name]):
+            raise TrustError(
+                f"The sidecar {name} runs what a file of this folder names and is not trusted; look at it with "
+                "`%planck trust --list`, then run `%planck trust`."
+            )
+        return found[name]
+
+    async def _add(self, found: FoundSidecar) -> None:
+        """Let the manager know the sidecar as its file describes it now."""
+        manager, spec = self.manager, found.spec
+        if spec.name in manager.names():
+            if manager.link(spec.name).spec == spec:
+                return
+            await manager.remove(spec.name)
+        if found.folder is not None:
+            manager.add_project(found.folder, spec.name)
+        else:
+            manager.add(spec)
+
+    async def _start_all(self) -> None:
+        await self.start()
+
+    def _accept(self, spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
+        """Whether a sidecar with these tools may be used: those that it had when it was trusted, or its first ones."""
+        trust = self._config.folder_trust
+        item = tools_item(spec, fingerprint(spec, tools))
+        if trust.accepts(item):
+            self._pending.pop(spec.name, None)
+            return True
+        if not trust.knows(item):
+            trust.add([item])
+            return True
+        self._pending[spec.name] = item
+        return False
+
+    def _offered(self) -> dict[str, Tool]:
+        return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.tools()}
+
+    def _offer(self) -> None:
+        """Give the agents that follow the sidecars what they offer now."""
+        offered = self._offered()
+        for agent in list(self._followers):
+            if is_stopped(agent):
+                del self._followers[agent]
+            else:
+                self._offer_to(agent, offered)
+
+    def _offer_to(self, agent: Agent, offered: Mapping[str, Tool]) -> None:
+        given = self._followers[agent]
+        present = {tool.name: tool for tool in agent.tools}
+        for name, tool in given.items():
+            if name not in offered and present.get(name) is tool:
+                agent.remove_tool(name)
+        for name, tool in offered.items():
+            if given.get(name) is not tool and (name not in present or present[name] is given.get(name)):
+                agent.add_tool(tool)  # what the user has given under this name stays
+        self._followers[agent] = dict(offered)
+
+    def _observe(self) -> None:
+        if self._observing is None:
+            self._observing = spawn(self._pass_on(), name="planck-sidecars-observe")
+
+    async def _pass_on(self) -> None:
+        async for event in self._events.subscribe():
+            if self._sidecars is not None:
+                self._sidecars.observe(event)
+
+
+def _row(status: SidecarStatus, spec: SidecarSpec | None, remark: str) -> dict[str, object]:
+    source = "" if spec is None or spec.source is None else str(spec.source)
+    return {
+        "sidecar": status.name,
+        "state": status.state,
+        "transport": status.transport,
+        "tools": status.tools,
+        "source": source,
+        "remark": remark,
+    }

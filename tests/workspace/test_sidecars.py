@@ -1,0 +1,162 @@
+"""Sidecars of a workspace: found in files, started when they are trusted, and offered to agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from support.agents import calling
+from support.sidecar_links import SERVERS
+
+from planck_nb import Config, Workspace
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.approval import Rule
+from planck_nb.ai.messages import ToolResultMessage
+from planck_nb.base.errors import ConfigError, TrustError, UsageError
+from planck_nb.jupyter.controller import Controller
+from planck_nb.testing import scripted_model
+
+SERVER = {"command": sys.executable, "args": [str(SERVERS / "sdk_sidecar.py")]}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".planck").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("STATE", str(tmp_path))
+    return folder
+
+
+def write(file: Path, **servers: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"mcpServers": servers}))
+
+
+def tools(agent: Agent) -> set[str]:
+    return {tool.name for tool in agent.tools}
+
+
+def rows(workspace: Workspace) -> dict[object, tuple[object, ...]]:
+    return {row["sidecar"]: (row["state"], row["remark"]) for row in workspace.sidecars.rows()}
+
+
+@pytest.mark.parametrize("file", [".planck/mcp.json", ".mcp.json"])
+async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(project: Path, file: str) -> None:
+    write(project / file, sdk=SERVER)
+    async with Workspace(Config.load()) as workspace:
+        assert rows(workspace)["sdk"] == ("idle", "not trusted; look at it, then run `%planck trust`")
+        await workspace.sidecars.start_configured()
+        assert await workspace.sidecars.start() == []
+        with pytest.raises(TrustError, match=r"sdk runs what a file of this folder names and is not trusted"):
+            await workspace.sidecars.start(["sdk"])
+        agent = workspace.add_agent("a", model=scripted_model(["hi"]))  # an untrusted sidecar keeps nobody from working
+        await agent.prompt("hello")
+        [listed] = workspace.trust_items()
+        assert (listed.item.kind, listed.status) == ("sidecar", "new")
+        assert listed.item.description == f"sdk: {sys.executable} {SERVERS / 'sdk_sidecar.py'}"
+        workspace.trust()
+        [status] = await workspace.sidecars.start(["sdk"])
+        assert status.state == "connected"
+        assert "echo" in workspace.sidecars.tools()
+    write(project / file, sdk={**SERVER, "args": [*SERVER["args"], "--more"]})
+    async with Workspace(Config.load()) as workspace:
+        assert "not trusted" in str(rows(workspace)["sdk"][1])
+        assert next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("sdk")) == "changed"
+
+
+async def test_agents_of_the_notebook_get_the_tools_of_sidecars_and_lose_them(project: Path, tmp_path: Path) -> None:
+    write(tmp_path / ".planck/mcp.json", sdk=SERVER)  # the user's own
+    async with Workspace(Config.load()) as workspace:
+        controller = Controller(workspace)
+        script = [*calling(("echo", {"text": "over there"})), "again"]
+        workspace.set_default_model(scripted_model(script))
+        workspace.approvals.remember(Rule.parse("allow", "execute:sidecar:sdk/*"))
+        started = await controller.start("go", {}, {})
+        await started.run
+        agent = started.agent
+        assert {"echo", "pause", "big"} <= tools(agent)
+        [result] = [e.message for e in agent.state.messages if isinstance(e.message, ToolResultMessage)]
+        assert result.content[0].text == "over there"
+        other = workspace.add_agent("own", model=scripted_model(["x"]))
+        assert tools(other) == set()
+        [echo] = workspace.toolbox.named(["echo"])
+        assert echo is workspace.sidecars.tools()["echo"]
+        assert {tool.name for tool in workspace.toolbox.named(["sdk"])} == set(workspace.sidecars.tools())
+        await workspace.sidecars.stop(["sdk"])
+        assert tools(agent) == set()
+        await workspace.sidecars.start(["sdk"])
+        assert "echo" in tools(agent)
+
+
+async def test_members_of_a_team_get_only_the_tools_that_they_declare(project: Path, tmp_path: Path) -> None:
+    write(tmp_path / ".planck/mcp.json", sdk=SERVER)
+    members = [
+        {"type": "orchestrator", "provider": "demo", "model_id": "demo"},
+        {"type": "worker", "provider": "demo", "model_id": "demo", "tools": ["echo"]},
+    ]
+    place = project / ".planck/teams/crew"
+    place.mkdir(parents=True)
+    (place / "TEAM.json").write_text(json.dumps({"members": members}))
+    async with Workspace(Config.load(), trust=True) as workspace:
+        await workspace.sidecars.start()
+        team = await workspace.start_team("crew")
+        assert "echo" in tools(team.agent("worker"))
+        assert "pause" not in tools(team.agent("worker"))
+        assert "echo" not in tools(team.orchestrator)
+
+
+async def test_changed_tools_are_not_used_until_they_are_trusted(project: Path, tmp_path: Path) -> None:
+    write(tmp_path / ".planck/mcp.json", sdk=SERVER)
+    async with Workspace(Config.load()) as workspace:
+        await workspace.sidecars.start()
+        tool = workspace.sidecars.tools()["grow"]
+        await asyncio.gather(tool.run({}), return_exceptions=True)
+        async with asyncio.timeout(30):
+            while rows(workspace)["sdk"][0] != "failed":  # noqa: ASYNC110 - the notification comes by itself
+                await asyncio.sleep(0.01)
+        assert workspace.sidecars.tools() == {}
+        assert [(file.item.kind, file.status) for file in workspace.trust_items()] == [("sidecar", "changed")]
+        workspace.trust()
+        assert [file.status for file in workspace.trust_items()] == ["trusted"]
+
+
+async def test_a_file_that_the_user_names_is_used_at_once(project: Path, tmp_path: Path) -> None:
+    file = tmp_path / "elsewhere" / "claude.json"
+    write(file, sdk=SERVER, broken={"command": "${NOT_SET_ANYWHERE}"})
+    async with Workspace(Config.load()) as workspace:
+        names, problems = workspace.sidecars.add_file(file)
+        assert names == ["sdk"]
+        assert problems[0].startswith("The sidecar broken")
+        assert "NOT_SET_ANYWHERE" in problems[0]
+        [status] = await workspace.sidecars.start()
+        assert status.state == "connected"
+        process = status.process
+        with pytest.raises(UsageError, match=r"There is no sidecar skd; known are: sdk"):
+            await workspace.sidecars.start(["skd"])
+        with pytest.raises(ConfigError, match="There is no file"):
+            workspace.sidecars.add_file(Path("nowhere.json"))
+        (project / "bad.json").write_text("{")
+        with pytest.raises(ConfigError, match="cannot be read"):
+            workspace.sidecars.add_file(Path("bad.json"))
+    assert process is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+async def test_a_sidecar_that_does_not_start_is_one_sentence_and_the_first_prompt_is_answered(
+    project: Path, tmp_path: Path
+) -> None:
+    write(tmp_path / ".planck/mcp.json", gone={"command": "no-such-program-anywhere"})
+    async with Workspace(Config.load()) as workspace:
+        workspace.set_default_model(scripted_model(["hello"]))
+        started = await Controller(workspace).start("go", {}, {})
+        assert (await started.run).text == "hello"
+        state, remark = rows(workspace)["gone"]
+        assert state == "failed"
+        assert "no-such-program-anywhere" in str(remark)
