@@ -39,7 +39,7 @@ class TokenRequired:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
         """Answer a request with 401, or pass it on."""
-        if scope["type"] != "http" or self._is_allowed(scope["headers"]):
+        if scope["type"] == "lifespan" or self._is_allowed(scope["headers"]):
             await self._app(scope, receive, send)
             return
         headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain; charset=utf-8")]

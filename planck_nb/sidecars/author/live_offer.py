@@ -42,7 +42,8 @@ class LiveOffer:
         self._failure = ""
         self.reloads = 0
         """How often the code was loaded again."""
-        self.offer = self._offer(self._sources.load)
+        self._entry: object = None
+        self.offer = self._offer(lambda: self._found(self._sources.load))
         self._stamps = self._sources.stamps()
 
     async def current(self) -> Offer:
@@ -59,9 +60,18 @@ class LiveOffer:
                 await self._reload(stamps)
             return self._answer()
 
+    def renewed(self) -> Offer:
+        """Ask the entry again what it offers, because `tools()` may return others than before.
+
+        Raises:
+            ConfigError: If it does not return tools any more.
+        """
+        self.offer = self._offer(lambda: self._entry)
+        return self.offer
+
     async def _reload(self, stamps: dict[str, Stamp]) -> None:
         try:
-            self.offer = await run_in_thread(lambda: self._offer(self._sources.load_again))
+            self.offer = await run_in_thread(lambda: self._offer(lambda: self._found(self._sources.load_again)))
             self._failure = ""
         except PlanckError as error:
             self._failure = str(error)
@@ -74,12 +84,16 @@ class LiveOffer:
             raise ConfigError(self._failure)
         return self.offer
 
-    def _offer(self, load: Callable[[], ModuleType]) -> Offer:
+    def _found(self, load: Callable[[], ModuleType]) -> object:
+        entry: object = load()
+        for name in filter(None, self._attribute.split(".")):
+            entry = getattr(entry, name)
+        return entry() if inspect.isclass(entry) else entry
+
+    def _offer(self, find: Callable[[], object]) -> Offer:
         try:
-            entry: object = load()
-            for name in filter(None, self._attribute.split(".")):
-                entry = getattr(entry, name)
-            return offer_of(entry)
+            entry = find()
+            offer = offer_of(entry)
         except PlanckError:
             raise
         except (Exception, SystemExit) as error:
@@ -87,6 +101,8 @@ class LiveOffer:
                 f"The sidecar {self.reference} cannot be loaded: {type(error).__name__}: "
                 f"{one_line(str(error)).rstrip('.')}{_place(error)}; correct it and call again."
             ) from error
+        self._entry = entry
+        return offer
 
 
 def _place(error: BaseException) -> str:

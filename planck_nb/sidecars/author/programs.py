@@ -6,6 +6,7 @@ import asyncio
 import codecs
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +50,8 @@ async def run(
     killed with everything that it started. No shell is used, and it reads nothing from standard input.
 
     Args:
-        *command: The program and its arguments.
+        *command: The program and its arguments. Programs of the sidecar's own environment, such as "python", come
+            first.
         cwd: Its working directory; by default that of this process.
         env: Variables to add to its environment, which is that of this process without what looks like a secret.
         timeout: Seconds after which it is killed; None for no limit.
@@ -71,7 +73,10 @@ async def run(
     if not command:
         raise UsageError("run() needs a program: await run('python', '-m', 'pytest').")
     words = [os.fspath(word) for word in command]
-    environment = child_environment(os.environ) | dict(env or {})
+    environment = child_environment(os.environ)
+    # As `uv run` does it: "python" is that of the sidecar, also if its environment was not activated.
+    environment["PATH"] = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), environment.get("PATH")]))
+    environment |= env or {}
     words[0] = _found(words[0], cwd, environment)
     watched_words, stdin, mark = watched(words)
     # A pipe of our own: asyncio waits for the end of its pipes, which what runs in the background may hold open.

@@ -90,6 +90,8 @@ class ToolCalls:
             return await self._resume(context, params)
         try:
             offer = await self._live.current()
+            if params.name not in offer.tools:
+                offer = self._live.renewed()
         except PlanckError as error:
             return _as_result(failure(str(error)))
         await self._notice_reload(changed)

@@ -83,7 +83,10 @@ class SidecarServer:
         return self._live.offer
 
     async def _list_tools(self, _context: Context, _params: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[mcp_tool(tool) for tool in (await self._offer()).tools.values()])
+        offer = await self._offer()
+        with suppress(PlanckError):
+            offer = self._live.renewed()
+        return types.ListToolsResult(tools=[mcp_tool(tool) for tool in offer.tools.values()])
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams

@@ -20,6 +20,8 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.sidecars.author.call_results import call_result, failure
 from planck_nb.sidecars.author.live_offer import LiveOffer
 from planck_nb.sidecars.author.resource_changes import add_listener
+from planck_nb.tools.watchdog import ProcessTree, send
+from planck_nb.tools.watchdog_process import MARK
 
 
 class _Wire:
@@ -52,7 +54,18 @@ class _Wire:
                 _end()
 
 
+_MARK = f"{MARK}={os.environ.get(MARK, '')}".encode()
+_ROUNDS = 5
+"""How often processes that left the group are looked for."""
+
+
 def _end() -> None:
+    """End this process and everything that it started."""
+    tree = ProcessTree(_MARK)
+    for _ in range(_ROUNDS if _MARK[-1:] != b"=" else 0):
+        if not (others := [process for process in tree.running() if process != os.getpid()]):
+            break
+        send(signal.SIGKILL, [], others)
     if os.name == "posix" and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)

@@ -37,6 +37,12 @@ async def test_the_environment_has_no_secrets_but_those_that_are_given(monkeypat
     assert "PLAIN=changed\n" in output
 
 
+async def test_python_is_that_of_the_sidecar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    code, output = await run("python", "-c", "import sys; print(sys.prefix)")
+    assert (code, output) == (0, f"{sys.prefix}\n")
+
+
 async def test_nothing_is_read_from_standard_input() -> None:
     assert await run("cat") == (0, "")
 

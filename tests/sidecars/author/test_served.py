@@ -308,3 +308,44 @@ async def test_nothing_is_left_after_its_client_was_killed(tmp_path: pathlib.Pat
         kernel.send_signal(signal.SIGKILL)
         await kernel.wait()
     assert await until_ended(pids) < 2.0
+
+
+DYNAMIC = """
+from planck_nb import Tool
+
+class Growing(SidecarModule):
+    words = ["first"]
+
+    def tools(self):
+        return [Tool(name=word, description="", execute_fn=lambda args, word=word: self.say(word))
+                for word in self.words]
+
+    def say(self, word):
+        self.words.append("second")
+        return word
+"""
+
+
+async def test_tools_that_come_while_the_sidecar_runs(tmp_path: pathlib.Path) -> None:
+    write_sidecar(tmp_path, DYNAMIC)
+    async with served(tmp_path, "my_sidecar:Growing", mode="legacy") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["first"]
+        assert text_of(await client.call_tool("first", {})) == "first"
+        assert text_of(await client.call_tool("second", {})) == "second"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Processes are looked up in /proc.")
+async def test_nothing_is_left_after_the_sidecar_itself_was_killed(tmp_path: pathlib.Path) -> None:
+    write_sidecar(tmp_path, CANCELLED)
+    pids: list[int] = []
+    with contextlib.suppress(Exception, asyncio.CancelledError):
+        async with served(tmp_path, mode="legacy") as client:
+            names = ["by_run", "in_process"]
+            calls = [asyncio.ensure_future(client.call_tool(name, {"file": str(tmp_path / name)})) for name in names]
+            server = asyncio.ensure_future(client.call_tool("in_thread", {"file": str(tmp_path / "server")}))
+            for name in names:
+                pids += [int(word) for word in (await until_written(tmp_path / name)).split() if word != "0"]
+            os.kill(int(await until_written(tmp_path / "server")), signal.SIGKILL)
+            await asyncio.gather(server, *calls, return_exceptions=True)
+    assert len(pids) == 7
+    assert await until_ended(pids) < 3.0
