@@ -48,7 +48,7 @@ class _ServedCall:
         self.context = context
         self.task: asyncio.Task[JsonObject] | None = None
         self.question: _Question | None = None
-        self.asked = asyncio.Event()
+        self.asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.expiry: asyncio.TimerHandle | None = None
 
     async def send_progress(self, count: float, text: str) -> None:
@@ -65,7 +65,7 @@ class _ServedCall:
 
     async def _ask_in_result(self, message: str, schema: JsonObject) -> Elicited:
         self.question = _Question(message, schema, asyncio.get_running_loop().create_future())
-        self.asked.set()
+        self.asked.set_result(None)
         return await self.question.answer
 
 
@@ -143,14 +143,11 @@ class ToolCalls:
         """Wait until the call has ended or asks a question, which is then the result."""
         if call.task is None:
             raise RuntimeError("The call was not started.")
-        asked = asyncio.get_running_loop().create_task(call.asked.wait())
         try:
-            await asyncio.wait([call.task, asked], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([call.task, call.asked], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             call.task.cancel()
             raise
-        finally:
-            asked.cancel()
         if call.task.done() or call.question is None:
             return _as_result(await call.task)
         state = secrets.token_urlsafe()
@@ -173,7 +170,7 @@ class ToolCalls:
             call.expiry.cancel()
         question, call.question = call.question, None
         call.context = context
-        call.asked.clear()
+        call.asked = asyncio.get_running_loop().create_future()
         given = (params.input_responses or {}).get(_QUESTION)
         if not question.answer.done():
             question.answer.set_result(_elicited(given))

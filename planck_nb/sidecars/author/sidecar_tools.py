@@ -152,7 +152,7 @@ def as_sidecar_tool(candidate: object, *, process: bool | None = None) -> Sideca
     function = made.function or made.execute_fn
     return SidecarTool(
         name=made.name,
-        description=made.description,
+        description="\n\n".join(filter(None, (made.description, made.guidance))),  # MCP has no other place for it
         parameters=made.parameters,
         execute_fn=recorded(made.execute_fn),
         timeout=None,

@@ -247,3 +247,10 @@ def test_compactors_and_observers_are_not_listed() -> None:
             return [short, watch, plain]
 
     assert [spec.name for spec in list_tools(Entry)] == ["plain"]
+
+
+def test_how_to_use_a_tool_well_is_part_of_its_description() -> None:
+    made = Tool(name="a", description="Do it.", guidance="Do it once.", execute_fn=lambda args: "")
+    sidecar = Sidecar("s")
+    sidecar.add(made)
+    assert list_tools(sidecar)[0].description == "Do it.\n\nDo it once."
