@@ -143,8 +143,9 @@ class ToolCalls:
         """Wait until the call has ended or asks a question, which is then the result."""
         if call.task is None:
             raise RuntimeError("The call was not started.")
+        either: list[asyncio.Future[Any]] = [call.task, call.asked]
         try:
-            await asyncio.wait([call.task, call.asked], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             call.task.cancel()
             raise
