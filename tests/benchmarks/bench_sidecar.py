@@ -19,7 +19,7 @@ from pathlib import Path
 from mcp import Client, StdioServerParameters
 
 from planck_nb.sidecars.link.manager import Sidecars
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 SERVER = Path(__file__).parents[1] / "sidecars" / "link" / "servers" / "sdk_sidecar.py"
 HELD_TO = 1.2

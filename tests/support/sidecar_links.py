@@ -13,7 +13,7 @@ from typing import Any
 
 from planck_nb.sidecars.link.link_settings import LinkCallbacks, LinkTiming
 from planck_nb.sidecars.link.sidecar_link import SidecarLink
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.link.status import SidecarEvent, SidecarState
 
 SERVERS = Path(__file__).parents[1] / "sidecars" / "link" / "servers"

@@ -24,7 +24,7 @@ from planck_nb.sidecars.link.definitions import ToolDefinition, tool_definition
 from planck_nb.sidecars.link.log_lines import LogLines
 from planck_nb.sidecars.link.questions import Ask, answer_of, question_of
 from planck_nb.sidecars.link.sampling import Sample, sampling_request
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 _MAX_PAGES = 1_000
 _MAX_ITEMS = 10_000

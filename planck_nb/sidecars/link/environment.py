@@ -23,7 +23,7 @@ from planck_nb.sidecars.link.child_environment import installer_environment
 from planck_nb.sidecars.link.child_process import ChildProcess
 from planck_nb.sidecars.link.lines import LineCutter
 from planck_nb.sidecars.link.log_lines import LogLines
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 REQUIREMENTS = ("mcp>=2.3,<3",)
 """What the environment gets besides planck_nb and what the project requires."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 from planck_nb.sidecars.link.definitions import ToolDefinition
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 
 def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:

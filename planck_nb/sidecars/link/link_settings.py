@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from planck_nb.sidecars.link.definitions import ToolDefinition
 from planck_nb.sidecars.link.questions import DEADLINE, Ask
 from planck_nb.sidecars.link.sampling import Sample
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.link.status import SidecarEvent
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.text import printable
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

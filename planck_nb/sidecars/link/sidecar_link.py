@@ -41,7 +41,7 @@ from planck_nb.sidecars.link.fingerprint import fingerprint
 from planck_nb.sidecars.link.link_settings import Build, LinkCallbacks, LinkTiming
 from planck_nb.sidecars.link.log_lines import LogLines
 from planck_nb.sidecars.link.results import output_of
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 from planck_nb.sidecars.link.status import SidecarEvent, SidecarEventKind, SidecarState, SidecarStatus
 
 if TYPE_CHECKING:
@@ -261,8 +261,8 @@ class SidecarLink:
         meta = {AGENT_ID: agent_id, CALL_ID: call_id, SESSION_ID: session_id}
 
         async def make(connection: Connection, seconds: float) -> Any:  # noqa: ANN401 - as above
-            from planck_nb.sidecars.link.answers import answer_to  # noqa: PLC0415 - loads mcp
             from planck_nb.sidecars.link.connection import CallOrigin, current_origin  # noqa: PLC0415 - loads mcp
+            from planck_nb.sidecars.link.responses import answer_to  # noqa: PLC0415 - loads mcp
 
             definition = self._definitions.get(tool)
             if definition is None:
@@ -357,7 +357,7 @@ class SidecarLink:
 
     async def _read(self, read: Callable[[Client], Coroutine[Any, Any, T]], what: str) -> T:
         """Make a request that may be repeated."""
-        from planck_nb.sidecars.link.answers import answer_to  # noqa: PLC0415 - loads mcp
+        from planck_nb.sidecars.link.responses import answer_to  # noqa: PLC0415 - loads mcp
 
         async def make(connection: Connection, seconds: float) -> T:
             request = asyncio.create_task(read(connection.client))

@@ -15,7 +15,7 @@ from support.sidecar_links import FAST, SERVERS, Events, until, until_file
 from planck_nb import Agent
 from planck_nb.base.errors import ToolError
 from planck_nb.sidecars.link.manager import Sidecars
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 from planck_nb.testing import Call, Reply, scripted_model
 
 ROOT = Path(__file__).parents[3]

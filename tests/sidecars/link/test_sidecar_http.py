@@ -16,7 +16,7 @@ from support.sidecar_links import FAST, SERVERS, json_of, running, until, until_
 
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError
 from planck_nb.sidecars.link.sidecar_link import SidecarLink
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 SERVER = str(SERVERS / "sdk_sidecar.py")
 TOKEN = "a-token-of-the-tests-1"

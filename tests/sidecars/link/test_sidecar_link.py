@@ -18,7 +18,7 @@ from support.sidecar_links import FAST, Events, hostile, json_of, running, until
 from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError
 from planck_nb.sidecars.link.link_settings import LinkCallbacks
 from planck_nb.sidecars.link.sidecar_link import SidecarLink
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 
 async def test_a_sidecar_starts_answers_and_stops(tmp_path: Path) -> None:

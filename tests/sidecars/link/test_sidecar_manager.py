@@ -19,7 +19,7 @@ from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.sidecars.link.definitions import ToolDefinition
 from planck_nb.sidecars.link.fingerprint import fingerprint
 from planck_nb.sidecars.link.manager import Sidecars
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 from planck_nb.testing import Call, Reply, scripted_model
 
 

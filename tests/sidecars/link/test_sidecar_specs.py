@@ -13,7 +13,7 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.link.lines import LineCutter, TooLongLine
 from planck_nb.sidecars.link.log_lines import LogLines
 from planck_nb.sidecars.link.mcp_servers import read_mcp_servers
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 HERE = Path("/project/.mcp.json")
 
