@@ -14,7 +14,7 @@ from planck_nb.config import Config, TrustItem
 from planck_nb.config.trust import MAX_BYTES
 from planck_nb.sidecars.link.fingerprint import fingerprint
 from planck_nb.sidecars.link.mcp_servers import SpecReport, read_mcp_servers
-from planck_nb.sidecars.link.spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 OWN_FILE = Path(".planck") / "mcp.json"
 """The file of sidecars in the folder of a project, and in the user's home folder."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
     from planck_nb.sidecars.link.definitions import ToolDefinition
     from planck_nb.sidecars.link.manager import Sidecars
-    from planck_nb.sidecars.link.spec import SidecarSpec
+    from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 PATIENCE = 5.0
 """Seconds that the first prompt waits for sidecars that are starting; later ones get their tools when they come."""

@@ -21,11 +21,11 @@ from planck_nb.sidecars.link.definitions import ToolDefinition
 from planck_nb.sidecars.link.environment import SidecarEnvironment
 from planck_nb.sidecars.link.link_settings import Accept, LinkCallbacks, LinkTiming
 from planck_nb.sidecars.link.observers import EventQueue
+from planck_nb.sidecars.link.offered_tools import make_tool, prefixed, problem_with, tool_name
 from planck_nb.sidecars.link.remote_compactors import remote_compactor, sidecar_compactor
 from planck_nb.sidecars.link.search import SEARCH_NAME, search_tool
 from planck_nb.sidecars.link.sidecar_link import SidecarLink
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
-from planck_nb.sidecars.link.offered_tools import make_tool, prefixed, problem_with, tool_name
 from planck_nb.sidecars.link.status import SidecarEvent, SidecarStatus
 from planck_nb.tools.reserved_names import is_reserved
 

@@ -56,7 +56,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuestionAnswer:
     """An answer to a question.
 
     Args:
@@ -68,7 +68,7 @@ class Answer:
     content: Mapping[str, object] = field(default_factory=dict)
 
 
-Ask: TypeAlias = Callable[[Question], Awaitable[Answer | None]]
+Ask: TypeAlias = Callable[[Question], Awaitable[QuestionAnswer | None]]
 """Shows a question to a person and returns the answer; None if there is nobody to ask."""
 
 
@@ -89,29 +89,29 @@ def question_of(sidecar: str, params: Any, *, agent_id: str, call_id: str, secon
     )
 
 
-async def answer_of(question: Question, ask: Ask | None) -> tuple[Answer, str]:  # noqa: PLR0911 - one for each way to end
+async def answer_of(question: Question, ask: Ask | None) -> tuple[QuestionAnswer, str]:  # noqa: PLR0911 - one for each way to end
     """Ask a person, within the deadline.
 
     Returns:
         The answer, which fits the schema; and a sentence if it is not what a person chose, empty otherwise.
     """
     if ask is None:
-        return Answer(), "The question was declined, because there is no person to answer it."
+        return QuestionAnswer(), "The question was declined, because there is no person to answer it."
     try:
         async with asyncio.timeout(question.seconds):
             answer = await ask(question)
     except TimeoutError:
-        return Answer("cancel"), f"The question was not answered within {question.seconds:g} s."
+        return QuestionAnswer("cancel"), f"The question was not answered within {question.seconds:g} s."
     except Exception as error:  # noqa: BLE001 - the view that asks must not end the connection
-        return Answer("cancel"), f"The question could not be shown: {type(error).__name__}: {error}"
+        return QuestionAnswer("cancel"), f"The question could not be shown: {type(error).__name__}: {error}"
     if answer is None:
-        return Answer(), "The question was declined, because there is no person to answer it."
+        return QuestionAnswer(), "The question was declined, because there is no person to answer it."
     if answer.action != "accept" or question.url:
-        return Answer(answer.action), ""
+        return QuestionAnswer(answer.action), ""
     content = question.completed(answer.content)
     if problem := _problem(question.schema, content):
-        return Answer("cancel"), f"The answer does not match the question: {problem}"
-    return Answer("accept", content), ""
+        return QuestionAnswer("cancel"), f"The answer does not match the question: {problem}"
+    return QuestionAnswer("accept", content), ""
 
 
 def _problem(schema: JsonObject, content: Mapping[str, object]) -> str:

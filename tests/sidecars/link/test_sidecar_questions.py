@@ -10,17 +10,17 @@ import pytest
 from support.sidecar_links import FAST, hostile, json_of, running, until
 
 from planck_nb.sidecars.link.link_settings import LinkCallbacks
-from planck_nb.sidecars.link.questions import Answer, Ask, Question
+from planck_nb.sidecars.link.questions import Ask, Question, QuestionAnswer
 from planck_nb.sidecars.link.sampling import SamplingReply, SamplingRequest
 
 
 async def test_a_question_is_shown_with_everything_visible_and_answered(tmp_path: Path) -> None:
     asked: list[Question] = []
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)
         assert question.problem_of({}) == "'name' is a required property"
-        return Answer("accept", {"name": "Ada"})
+        return QuestionAnswer("accept", {"name": "Ada"})
 
     async with running(hostile(tmp_path), callbacks=LinkCallbacks(ask=ask)) as (link, _):
         output = await link.call("elicit", {}, agent_id="a1", call_id="c1")
@@ -34,26 +34,26 @@ async def test_a_question_is_shown_with_everything_visible_and_answered(tmp_path
 async def test_an_address_is_shown_whole(tmp_path: Path) -> None:
     asked: list[Question] = []
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)
-        return Answer("accept")
+        return QuestionAnswer("accept")
 
     async with running(hostile(tmp_path), callbacks=LinkCallbacks(ask=ask)) as (link, _):
         assert (await json_of(link, "elicit", text="url"))["action"] == "accept"
     assert asked[0].url == "https://ex⟨U+0430⟩mple.org/a"
 
 
-async def _raises(_: Question) -> Answer:
+async def _raises(_: Question) -> QuestionAnswer:
     raise RuntimeError("the view is gone")
 
 
-async def _never(_: Question) -> Answer:
+async def _never(_: Question) -> QuestionAnswer:
     await asyncio.Event().wait()
     raise AssertionError
 
 
-async def _wrong(_: Question) -> Answer:
-    return Answer("accept", {"name": 7})
+async def _wrong(_: Question) -> QuestionAnswer:
+    return QuestionAnswer("accept", {"name": 7})
 
 
 async def _nobody(_: Question) -> None:
@@ -80,9 +80,9 @@ async def test_a_question_that_nobody_answers_is_declined(
 
 
 async def test_the_time_limit_of_a_call_waits_while_a_person_is_asked(tmp_path: Path) -> None:
-    async def ask(_: Question) -> Answer:
+    async def ask(_: Question) -> QuestionAnswer:
         await asyncio.sleep(0.6)  # a person who thinks longer than the call may take
-        return Answer("accept", {"name": "Ada"})
+        return QuestionAnswer("accept", {"name": "Ada"})
 
     async with running(hostile(tmp_path), callbacks=LinkCallbacks(ask=ask)) as (link, _):
         assert (await json_of(link, "elicit", timeout_ms=400))["action"] == "accept"
@@ -92,12 +92,12 @@ async def test_a_person_is_not_flooded_with_questions(tmp_path: Path) -> None:
     asked: list[Question] = []
     full, go_on = asyncio.Event(), asyncio.Event()
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)
         if len(asked) == 8:
             full.set()
         await go_on.wait()
-        return Answer("accept", {"name": "Ada"})
+        return QuestionAnswer("accept", {"name": "Ada"})
 
     async with running(hostile(tmp_path), callbacks=LinkCallbacks(ask=ask)) as (link, _):
         call = asyncio.create_task(json_of(link, "ask_many"))
