@@ -44,6 +44,10 @@ def _teams(notebook: Notebook) -> Suggestions:
     return {**templates, **_running_teams(notebook)}
 
 
+def _sidecars(notebook: Notebook) -> Suggestions:
+    return {str(row["sidecar"]): str(row["state"]) for row in notebook.workspace.sidecars.rows()}
+
+
 def _agent(notebook: Notebook, name: str) -> Agent:
     return notebook.controller.agent(name)
 
@@ -130,6 +134,9 @@ AGENT_NAME = Kind("AGENT", suggest=_agents)
 
 TEAM = Kind("TEAM", suggest=_teams)
 """The name of a running team, or the alias or path of a team template, as text."""
+
+SIDECAR = Kind("SIDECAR", extent=Extent.WORDS, suggest=_sidecars)
+"""Names of sidecars, or a file that describes some, as texts."""
 
 AGENT = replace(AGENT_NAME, resolve=_agent, extent=Extent.NAME)
 """An agent of the notebook or a member of a team, as an `Agent`; the name of a team stands for its orchestrator."""

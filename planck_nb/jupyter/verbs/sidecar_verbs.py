@@ -7,8 +7,9 @@ from pathlib import Path
 
 from planck_nb.base.errors import UsageError
 from planck_nb.base.text import one_line
+from planck_nb.jupyter.kinds import SIDECAR
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import INTEGER, WORDS, Option, Parameter, choice
+from planck_nb.jupyter.parameters import INTEGER, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sidecars.link.status import SidecarStatus
 
@@ -31,7 +32,7 @@ _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
     SUBJECT,
     "list sidecars (MCP servers); start, stop, restart or add some, or show what one wrote",
     Parameter("action", choice(**_ACTIONS), "what to do, by default list", optional=True),
-    Parameter("names", WORDS, "names of sidecars, or with add a JSON file with mcpServers", optional=True),
+    Parameter("names", SIDECAR, "names of sidecars, or with add a JSON file with mcpServers", optional=True),
     Option("lines", None, INTEGER, "with logs: how many lines, by default 40"),
     example="sidecar start files",
 )
