@@ -39,7 +39,7 @@ def server_environment(**more: str) -> dict[str, str]:
 @asynccontextmanager
 async def served(
     folder: pathlib.Path,
-    reference: str = "my_sidecar:sidecar",
+    reference: str | None = "my_sidecar:sidecar",
     *,
     mode: Mode = "auto",
     log: pathlib.Path | None = None,
@@ -52,7 +52,7 @@ async def served(
 
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "planck_nb.sidecars", reference],
+        args=["-m", "planck_nb.sidecars", *filter(None, [reference])],
         cwd=folder,
         env=environment or server_environment(),
     )

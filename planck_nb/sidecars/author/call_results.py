@@ -12,6 +12,8 @@ from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable
+from planck_nb.sidecars.author.encodable_data import encodable_data
 from planck_nb.sidecars.author.recording import returned_values
 from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
@@ -26,7 +28,7 @@ async def call_result(
     try:
         with returned_values() as values:
             output = await tool.run(args, agent_id=agent_id, call_id=call_id, progress=progress)
-        result = _result(tool, values, output)
+        result: JsonObject = encodable_data(_result(tool, values, output))
         _check_size(tool, result)
     except ToolError as error:
         return failure(str(error))
@@ -35,7 +37,7 @@ async def call_result(
 
 def failure(reason: str) -> JsonObject:
     """The result of a call that failed, which the model reads."""
-    return {"content": [_text(reason)], "isError": True}
+    return {"content": [_text(encodable(reason))], "isError": True}
 
 
 def _result(tool: SidecarTool, values: list[object], output: ToolOutput) -> JsonObject:

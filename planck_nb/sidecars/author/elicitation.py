@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable
+from planck_nb.sidecars.author.encodable_data import encodable_data
 
 Action = Literal["accept", "decline", "cancel"]
 
@@ -70,7 +72,7 @@ async def elicit(message: str, schema: Any = None) -> Elicited:  # noqa: ANN401 
     asker = _asker.get()
     if asker is None:
         raise ToolError("A question can be asked by async tools only, and only while they are called through MCP.")
-    return await asker(message, _as_schema(schema))
+    return await asker(encodable(message), encodable_data(_as_schema(schema)))
 
 
 def _as_schema(schema: Any) -> JsonObject:  # noqa: ANN401 - a schema or a model class

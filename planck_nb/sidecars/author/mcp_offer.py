@@ -9,6 +9,7 @@ import mcp_types as types
 from mcp.shared.uri_template import UriTemplate
 
 from planck_nb.base.errors import PlanckError
+from planck_nb.base.text import encodable
 from planck_nb.sidecars.author.offer import Offer
 from planck_nb.sidecars.author.offerings import SidecarPrompt, SidecarResource, call_offering
 from planck_nb.sidecars.author.sidecar_tools import SidecarTool
@@ -72,7 +73,9 @@ async def read_resource(offer: Offer, uri: str) -> types.ReadResourceResult | No
         blob = base64.b64encode(content).decode()
         return types.ReadResourceResult(contents=[types.BlobResourceContents(uri=uri, mime_type=mime, blob=blob)])
     mime = resource.mime_type or "text/plain"
-    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime, text=str(content))])
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=uri, mime_type=mime, text=encodable(str(content)))]
+    )
 
 
 async def _called(resource: SidecarResource, variables: dict[str, Any]) -> object:
@@ -81,7 +84,7 @@ async def _called(resource: SidecarResource, variables: dict[str, Any]) -> objec
     except PlanckError:
         raise
     except Exception as error:
-        raise PlanckError(f"{type(error).__name__}: {error}") from error
+        raise PlanckError(encodable(f"{type(error).__name__}: {error}")) from error
 
 
 def _find_resource(offer: Offer, uri: str) -> tuple[SidecarResource, dict[str, Any]] | None:
@@ -132,7 +135,7 @@ async def prompt_result(prompt: SidecarPrompt, arguments: dict[str, str]) -> typ
     except PlanckError:
         raise
     except Exception as error:
-        raise PlanckError(f"{type(error).__name__}: {error}") from error
+        raise PlanckError(encodable(f"{type(error).__name__}: {error}")) from error
 
 
 def completions(prompt: SidecarPrompt | None, argument: str, begun: str) -> list[str]:
@@ -150,5 +153,5 @@ def _message(item: object) -> types.PromptMessage:
     if isinstance(item, tuple):
         role, content = item
     if isinstance(content, str):
-        content = types.TextContent(type="text", text=content)
+        content = types.TextContent(type="text", text=encodable(content))
     return types.PromptMessage(role=role, content=content)

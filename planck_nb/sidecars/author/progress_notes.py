@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from planck_nb.agent.calling.progress import ProgressReporter
+from planck_nb.base.text import encodable
 
 Send = Callable[[float, str], Awaitable[None]]
 """Sends a notification: how many there were, and the text."""
@@ -43,4 +44,4 @@ class ProgressNotes:
         while (text := await self._texts.get()) is not None:
             self._count += 1
             with suppress(Exception):  # the client has gone, and the call will notice
-                await self.send(float(self._count), text)
+                await self.send(float(self._count), encodable(text))

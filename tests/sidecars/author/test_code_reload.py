@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pathlib
+import sys
+from collections.abc import Iterator
 
 import pytest
 from support.sidecar_server import Mode, served, text_of, write_sidecar
@@ -104,3 +107,54 @@ async def test_a_sidecar_that_cannot_be_loaded(
 def test_a_module_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="There is no module no_such_module"):
         LiveOffer("no_such_module:sidecar")
+
+
+@pytest.fixture
+def package(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
+    """The folder of a package with modules that import one another, in this process."""
+    folder = tmp_path / "reloaded_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from planck_nb.sidecars import Sidecar\nfrom .words import word\nsidecar = Sidecar('s')\n"
+        "@sidecar.tool\nasync def say() -> str:\n    return word()\n"
+    )
+    (folder / "words.py").write_text("from reloaded_package.deep import DEEP\ndef word():\n    return DEEP\n")
+    (folder / "deep.py").write_text("DEEP = 'old'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    finders = list(sys.meta_path)
+    yield folder
+    sys.meta_path[:] = finders
+    for name in [name for name in sys.modules if name.startswith("reloaded_package")]:
+        del sys.modules[name]
+
+
+async def said(live: LiveOffer) -> str:
+    return (await (await live.current()).tools["say"].run({})).text
+
+
+async def test_modules_of_a_package_are_imported_again_together(package: pathlib.Path) -> None:
+    live = LiveOffer("reloaded_package:sidecar")
+    before = live.offer
+    assert await said(live) == "old"
+    assert await live.current() is before  # nothing is imported again without need
+    (package / "deep.py").write_text("DEEP = 'new one'\n")
+    assert await said(live) == "new one"
+    assert (await before.tools["say"].run({})).text == "old"  # calls that were running go on with the old code
+    (package / "words.py").write_text("from .added import word\n")
+    with pytest.raises(ConfigError, match=r"No module named 'reloaded_package\.added'.*line 1\)"):
+        await live.current()
+    assert (await before.tools["say"].run({})).text == "old"
+    (package / "added.py").write_text("def word():\n    return 'from a new file'\n")
+    (package / "words.py").write_text("from .added import word  # again\n")
+    assert await said(live) == "from a new file"
+    (package / "deep.py").unlink()  # no longer needed
+    assert await said(live) == "from a new file"
+
+
+async def test_a_file_that_is_saved_many_times_is_loaded_as_it_is_last(package: pathlib.Path) -> None:
+    live = LiveOffer("reloaded_package:sidecar")
+    for number in range(20):
+        (package / "deep.py").write_text(f"DEEP = '{number:02}'\n")
+        results = await asyncio.gather(*(said(live) for _ in range(3)))
+        assert results == [f"{number:02}"] * 3
+    assert live.reloads == 20

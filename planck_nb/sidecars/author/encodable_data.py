@@ -1,0 +1,18 @@
+"""JSON data without halves of characters, at which writing a message would fail and end the connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planck_nb.base.text import encodable
+
+
+def encodable_data(value: Any) -> Any:  # noqa: ANN401 - JSON data of the same type
+    """The same JSON data, with a question mark for each lone surrogate, also in names."""
+    if isinstance(value, str):
+        return value if value.isascii() else encodable(value)
+    if isinstance(value, dict):
+        return {encodable_data(key): encodable_data(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [encodable_data(item) for item in value]
+    return value
