@@ -91,6 +91,9 @@ class Workspace:
         """Finds compactors by name, for `add_agent` and `resume`; `compactors.own` has those of the program."""
         self._navigation = SessionNavigation(self._current, self._config, self._store, self.compactors)
         self._model: Model | None = None
+        """The model of agents that name none, once it was found."""
+        self._chosen_model: Model | None = None
+        """The one that `set_default_model` was given, which goes before it."""
         self._notices: set[str] = set()
         """The notices that the user has got."""
 
@@ -350,6 +353,8 @@ class Workspace:
             TrustError: The folder has settings or models that are not trusted.
         """
         self._config.require_trusted_settings()
+        if self._chosen_model is not None:
+            return self._chosen_model, ""
         notice = ""
         if self._model is None and not self.config.default_model and (recorded := self._recorded_model()) is not None:
             self._model = get_model(recorded, own=self.config.models)
@@ -364,7 +369,7 @@ class Workspace:
         Args:
             model: The model.
         """
-        self._model = model
+        self._chosen_model = model
 
     def add_agent(
         self,

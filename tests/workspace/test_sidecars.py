@@ -160,3 +160,11 @@ async def test_a_sidecar_that_does_not_start_is_one_sentence_and_the_first_promp
         state, remark = rows(workspace)["gone"]
         assert state == "failed"
         assert "no-such-program-anywhere" in str(remark)
+
+
+async def test_trusting_the_folder_keeps_the_model_that_was_chosen(project: Path) -> None:
+    async with Workspace(Config.load()) as workspace:
+        chosen = scripted_model(["hello"])
+        workspace.set_default_model(chosen)
+        workspace.trust()
+        assert await workspace.default_model() == (chosen, "")
