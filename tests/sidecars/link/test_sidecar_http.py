@@ -84,6 +84,12 @@ async def test_a_sidecar_over_http(tmp_path: Path) -> None:
         assert (await link.call("echo", {"text": "x" * (9 * 2**19)})).text  # the limits of the SDK are 4 and 1 MB
         with pytest.raises(SidecarError, match="10 MB"):
             await link.call("big", {"size": 11 * 2**20})
+        reported: list[str] = []
+        output = await link.call("big_after_progress", {"size": 5 * 2**20}, progress=reported.append)
+        assert "characters left out" in output.text
+        assert reported == ["half\n"]
+        with pytest.raises(SidecarError, match="10 MB"):
+            await link.call("big_after_progress", {"size": 11 * 2**20}, progress=reported.append)
         assert (await link.call("echo", {"text": "hi"})).text == "hi"
         assert link.status().restarts == 0
 

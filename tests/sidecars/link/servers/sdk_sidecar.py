@@ -49,6 +49,13 @@ async def big(size: int) -> str:
     return "b" * size
 
 
+@app.tool(structured_output=False)
+async def big_after_progress(size: int, ctx: Context) -> str:
+    """Over HTTP the answer is then an event of a stream."""
+    await ctx.report_progress(1, 2, "half")
+    return "b" * size
+
+
 @app.tool()
 async def numbers() -> dict[str, int]:
     return {"n": 1}
