@@ -23,6 +23,7 @@ from planck_nb.base.errors import SidecarError
 from planck_nb.sidecars.link.definitions import ToolDefinition, tool_definition
 from planck_nb.sidecars.link.log_lines import LogLines
 from planck_nb.sidecars.link.questions import Ask, answer_of, question_of
+from planck_nb.sidecars.link.result_check import ResultCheck
 from planck_nb.sidecars.link.sampling import Sample, sampling_request
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
@@ -95,6 +96,7 @@ class Connection:
         self._question_seconds = question_seconds
         self._on_tools = on_tools
         self._closing = asyncio.Event()
+        self._checks: dict[str, ResultCheck] = {}
         self._listing = asyncio.Lock()
         self._waits_to_list = False
         self._sample = sample if spec.sampling else None
@@ -129,6 +131,7 @@ class Connection:
             info = client.server_info
             self.server = " ".join(filter(None, (info.name, info.version))) if info else ""
             self.protocol = client.protocol_version
+            client.session.validate_tool_result = self._check_result  # type: ignore[method-assign] # which would block
             await self.list_tools()
             if not self.ready.done():
                 self.ready.set_result(None)
@@ -147,6 +150,21 @@ class Connection:
                 async for tool in pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"):
                     found.setdefault(tool.name, tool_definition(tool))
             self.tools = found
+
+    async def _check_result(self, name: str, result: types.CallToolResult) -> None:
+        """Check the result of a call in place of the SDK. Raises `SidecarError` if it does not match its schema."""
+        definition = self.tools.get(name)
+        if definition is None or definition.output_schema is None:
+            return
+        check = self._checks.get(name)
+        if check is None or check.schema is not definition.output_schema:
+            check = self._checks[name] = ResultCheck(definition.output_schema)
+        is_absent = result.structured_content is None and "structured_content" not in result.model_fields_set
+        problem = "it is missing" if is_absent else await check.problem(result.structured_content)
+        if problem:
+            raise SidecarError(
+                f"{name} of the sidecar {self.sidecar} returned content that does not match its own schema: {problem}."
+            )
 
     async def _follow_changes(self) -> None:
         """Learn of changed lists, if the server speaks a protocol in which that must be asked for."""

@@ -17,6 +17,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import is_hidden, visible
 from planck_nb.sidecars.conventions import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
 from planck_nb.sidecars.link.definitions import ToolDefinition
+from planck_nb.sidecars.link.result_check import without_slow_patterns
 
 _DESCRIPTION_CHARACTERS = 4_000
 _SCHEMA_CHARACTERS = 100_000
@@ -133,7 +134,7 @@ def _effects(sidecar: str, definition: ToolDefinition) -> tuple[Effect, ...]:
 
 
 def _parameters(definition: ToolDefinition) -> JsonObject:
-    schema: JsonObject = _visible_schema(definition.parameters)
+    schema: JsonObject = _visible_schema(without_slow_patterns(definition.parameters))
     schema.setdefault("type", "object")
     properties = schema.get("properties")
     if isinstance(properties, dict) and "timeout_ms" not in properties:

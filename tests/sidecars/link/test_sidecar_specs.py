@@ -13,6 +13,7 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.link.lines import LineCutter, TooLongLine
 from planck_nb.sidecars.link.log_lines import LogLines
 from planck_nb.sidecars.link.mcp_servers import read_mcp_servers
+from planck_nb.sidecars.link.result_check import ResultCheck, without_slow_patterns
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 HERE = Path("/project/.mcp.json")
@@ -181,3 +182,25 @@ def test_logs_have_no_escape_codes_and_progress_bars_end_with_their_last_state()
     log.feed(b"ly \xff\xe2\x80\xae")
     assert log.lines() == ["two", "redlink", "100%", "partly \ufffd⟨U+202E⟩"]
     assert log.lines(1) == ["partly \ufffd⟨U+202E⟩"]
+
+
+def test_patterns_that_could_block_the_kernel_are_left_out_of_schemas() -> None:
+    evil, fine = {"type": "string", "pattern": "^(a+)+$"}, {"type": "string", "pattern": "^[a-z]+$"}
+    schema = {
+        "properties": {"pattern": evil, "b": fine, "c": {"items": [evil]}},
+        "patternProperties": {"^(x+)*$": fine, "^y": fine},
+    }
+    assert without_slow_patterns(schema) == {
+        "properties": {"pattern": {"type": "string"}, "b": fine, "c": {"items": [{"type": "string"}]}},
+        "patternProperties": {"^y": fine},
+    }
+
+
+async def test_results_are_checked_whatever_their_size() -> None:
+    check = ResultCheck({"type": "array", "items": {"type": "string", "pattern": "^(a+)+$"}})
+    assert await check.problem(["a" * 40 + "!"]) == ""
+    assert await check.problem([1]) == "0: 1 is not of type 'string'"
+    assert await check.problem(["a"] * 5_000) == ""
+    assert (await check.problem([*["a"] * 5_000, 1])).startswith("5000: 1 is not")
+    assert "not valid" in await ResultCheck({"type": "nonsense"}).problem({})
+    assert "refers to /nowhere" in await ResultCheck({"$ref": "#/nowhere"}).problem({})

@@ -1,0 +1,89 @@
+"""Checks structured results against the schemas that their tools declare, without blocking the event loop."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from planck_nb.agent.calling.json_schema import errors_of, problem_of, validator
+from planck_nb.base.aio import run_in_thread
+from planck_nb.base.errors import ToolError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import one_line
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+_QUICK = 200
+"""Values that are checked at once; more take milliseconds to minutes."""
+
+_PROBLEM_CHARACTERS = 300
+
+_REPEATED_GROUP = re.compile(r"\)[*+{]")
+"""What a pattern has that can take exponential time."""
+
+
+class ResultCheck:
+    """Checks the results of one tool.
+
+    Args:
+        schema: The schema that the tool declares.
+    """
+
+    def __init__(self, schema: JsonObject) -> None:
+        self.schema = schema
+        self._checker: Draft202012Validator | None = None
+
+    async def problem(self, content: object) -> str:
+        """Return what is wrong with a result; empty if it matches. Can be cancelled."""
+        if _is_small(content):
+            return self._problem(content)
+        return await run_in_thread(lambda: self._problem(content))
+
+    def _problem(self, content: object) -> str:
+        if self._checker is None:
+            schema = without_slow_patterns(self.schema)
+            if problem := problem_of(schema):
+                return f"the schema is not valid: {one_line(problem, _PROBLEM_CHARACTERS)}"
+            self._checker = validator(schema)
+        try:
+            errors = errors_of(self._checker, content)
+        except ToolError as error:
+            return str(error)
+        if not errors:
+            return ""
+        where = ".".join(map(str, errors[0].absolute_path))
+        return f"{where}: {one_line(errors[0].message, _PROBLEM_CHARACTERS)}".removeprefix(": ")
+
+
+def without_slow_patterns(schema: Any, *, of_names: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+    """The schema without regular expressions that could take exponential time, which would block the kernel.
+
+    The sidecar checks its arguments itself; a pattern here only helps a model.
+    """
+    if isinstance(schema, list):
+        return [without_slow_patterns(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept: JsonObject = {}
+    for key, value in schema.items():
+        if not of_names and key == "pattern" and isinstance(value, str) and _REPEATED_GROUP.search(value):
+            continue
+        names = not of_names and key in ("properties", "$defs", "definitions")
+        if not of_names and key == "patternProperties" and isinstance(value, dict):
+            value = {name: item for name, item in value.items() if not _REPEATED_GROUP.search(name)}  # noqa: PLW2901
+        kept[key] = without_slow_patterns(value, of_names=names)
+    return kept
+
+
+def _is_small(value: object) -> bool:
+    """Whether it has few values, found without looking at all of many."""
+    left, waiting = _QUICK, [value]
+    while waiting:
+        item = waiting.pop()
+        left -= 1
+        inner = list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else ()
+        if left - len(waiting) - len(inner) < 0:
+            return False
+        waiting.extend(inner)
+    return True
