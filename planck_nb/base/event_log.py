@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from operator import length_hint
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -111,6 +112,11 @@ class Subscription(Generic[T]):
         self._pending: Iterator[T] = _NOTHING
         self._ended = False
         self.missed = 0
+
+    @property
+    def position(self) -> int:
+        """The position of the next event that this reader returns, for `EventLog.subscribe`."""
+        return self._position - length_hint(self._pending)
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,8 +8,8 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.state import AgentState
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.agent_names import named_agents
 
 COLUMNS = [
     *("agent", "team", "role", "parent", "status", "waits_for", "model"),

@@ -13,12 +13,12 @@ from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import within_group
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
-from planck_nb.jupyter.agent_names import find_agent, named_agents
 from planck_nb.jupyter.expansion import expanded, hint
 from planck_nb.jupyter.mentions import mentions, without_secrets
 from planck_nb.jupyter.team_prompts import model_of, name_of_team, require_team_options, team_to_prompt
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.agent_names import find_agent, named_agents
 
 Namespace: TypeAlias = Mapping[str, object]
 

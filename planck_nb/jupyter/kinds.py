@@ -11,11 +11,11 @@ from planck_nb.ai import list_models, list_providers
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.agent_names import full_name, named_agents
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Extent, Kind, Suggestions
 from planck_nb.sessions import VIEWS
+from planck_nb.workspace.agent_names import full_name, named_agents
 from planck_nb.workspace.default_model import LOCAL
 
 _DESCRIBED = 60

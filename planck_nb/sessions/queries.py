@@ -34,6 +34,7 @@ from planck_nb.sessions.duckdb import connect, create_local_time, retry_while_bu
 from planck_nb.sessions.journal_check import JournalCheck, check_journal, known_check
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, times_sql
+from planck_nb.sessions.restricted_sql import check_length, check_nodes, restrict
 from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import START, Position, journal_end, missing_segments, read_rows
 
@@ -87,6 +88,8 @@ class Query:
         limit: The highest number of rows to return; None for all.
         session: The id that `getvariable('session')` returns.
         only: The only session that the statement sees; None for all in the directory.
+        restricted: Whether the statement was written by another program: it may read the views and nothing else, no
+            files, functions over files or frames, and use a bounded amount of memory.
     """
 
     def __init__(
@@ -98,13 +101,15 @@ class Query:
         limit: int | None = None,
         session: str | None = None,
         only: SessionInfo | None = None,
+        restricted: bool = False,
     ) -> None:
         self._directory = directory
         self._sql = sql
-        self._frames = {} if frames is None else frames
+        self._frames = {} if frames is None or restricted else frames
         self._limit = limit
         self._session = session
         self._only = only
+        self._restricted = restricted
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._process = os.getpid()
         self._interrupted = threading.Event()
@@ -161,7 +166,7 @@ class Query:
         with closing(connect()) as connection, _keyboard_interrupts():
             self._connection = connection
             try:
-                tables = _tables_read(connection, self._sql)
+                tables = _tables_read(connection, self._sql, restricted=self._restricted)
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
                 _prepare(connection, sessions, _views_named(self._sql), trust_files=trust_files)
                 if "local" in self._sql.lower():
@@ -170,6 +175,8 @@ class Query:
                     connection.execute(f"set variable session = {sql_literal(self._session)}")
                 for name, frame in self._frames_named(tables).items():
                     connection.register(name, frame)
+                if self._restricted:
+                    restrict(connection, [session.database for session in sessions])
                 if self._interrupted.is_set():
                     raise KeyboardInterrupt
                 result = connection.sql(self._sql)
@@ -285,6 +292,7 @@ async def query_into(
     limit: int | None = None,
     session: str | None = None,
     only: SessionInfo | None = None,
+    restricted: bool = False,
 ) -> T:
     """Run a query like `query_async` does, and convert its result.
 
@@ -296,6 +304,7 @@ async def query_into(
         limit: The highest number of rows to return; None for all.
         session: The id that `getvariable('session')` returns.
         only: The only session that the statement sees; None for all in the directory.
+        restricted: Whether the statement may read the views and nothing else; see `Query`.
 
     Returns:
         What `into` returns.
@@ -303,7 +312,7 @@ async def query_into(
     Raises:
         QueryError: The statement is wrong, does not only read, or the sessions cannot be read.
     """
-    running = Query(directory, sql, frames=frames, limit=limit, session=session, only=only)
+    running = Query(directory, sql, frames=frames, limit=limit, session=session, only=only, restricted=restricted)
     try:
         return await run_in_thread(partial(running.run_into, into))
     except asyncio.CancelledError:
@@ -329,8 +338,10 @@ def _keyboard_interrupts() -> Iterator[None]:
         raise KeyboardInterrupt from error
 
 
-def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str, *, restricted: bool) -> set[str]:
     """Return the names of the tables that the statement reads, as written. Raises QueryError unless it only reads."""
+    if restricted:
+        check_length(sql)
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise QueryError(f"A query is one SELECT statement; this has {len(statements)} statements.")
@@ -338,12 +349,11 @@ def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
         kind = statements[0].type.name
         hint = " A PIVOT needs its values: PIVOT … ON column IN (…)." if kind == "MULTI" else ""
         raise QueryError(f"Sessions can only be read here: use SELECT instead of {kind}.{hint}")
-    serialized = connection.execute("select json_serialize_sql($1)", [sql]).fetchone()
-    tree = json.loads(serialized[0]) if serialized else {"error": True}
-    if tree["error"]:
-        raise QueryError("The statement cannot be checked to only read; write it as a plain SELECT.")
+    nodes = _nodes(connection, sql)
+    if restricted:
+        check_nodes(nodes, VIEWS)
     tables: set[str] = set()
-    for node in _walk(tree["statements"]):
+    for node in nodes:
         node_type = node.get("type")
         if isinstance(node_type, str) and node_type.endswith("_NODE") and node_type not in _READ_ONLY_NODES:
             raise QueryError(f"Sessions can only be read here: a WITH clause may not hold {node_type.split('_')[0]}.")
@@ -352,6 +362,18 @@ def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
         if node_type == "BASE_TABLE":
             tables.add(node["table_name"])
     return tables
+
+
+def _nodes(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    """Return the parts of a parsed statement. Raises QueryError if there is a kind that DuckDB cannot describe."""
+    serialized = connection.execute("select json_serialize_sql($1)", [sql]).fetchone()
+    try:
+        tree = json.loads(serialized[0]) if serialized else {"error": True}
+        if not tree["error"]:
+            return list(_walk(tree["statements"]))
+    except RecursionError:
+        raise QueryError("The statement is nested too deeply; write it with fewer levels.") from None
+    raise QueryError("The statement cannot be checked to only read; write it as a plain SELECT.")
 
 
 def _walk(tree: object) -> Iterator[dict[str, Any]]:

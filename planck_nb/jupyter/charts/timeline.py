@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.charts import svg
 from planck_nb.jupyter.charts.activity import DrawnTask, Span, spans_of, tasks_of
 from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
 from planck_nb.jupyter.charts.time_scale import EXACT, TimeScale, elapsed
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.agent_names import named_agents
 
 if TYPE_CHECKING:
     import pandas as pd

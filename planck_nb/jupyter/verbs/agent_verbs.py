@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from planck_nb.agent.agent import Agent
 from planck_nb.ai import discover, list_providers
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.agent_names import full_name
 from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
 from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.jupyter.verbs.request_text import describe_request
+from planck_nb.workspace.agent_names import full_name
 
 if TYPE_CHECKING:
     import pandas as pd

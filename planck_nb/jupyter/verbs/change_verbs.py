@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
-from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Kind, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.tools.archive import Change
 from planck_nb.tools.changes import Changes
+from planck_nb.workspace.agent_names import named_agents
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.charts import Chart, timeline_chart, usage_chart
 from planck_nb.jupyter.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Option, Parameter
 from planck_nb.jupyter.verbs.declaration import verb
+from planck_nb.workspace.agent_names import named_agents
 
 if TYPE_CHECKING:
     import pandas as pd

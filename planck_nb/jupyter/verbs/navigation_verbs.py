@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.agent_names import full_name
 from planck_nb.jupyter.kinds import MODEL, SESSION
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sessions import Branch
+from planck_nb.workspace.agent_names import full_name
 
 if TYPE_CHECKING:
     import pandas as pd

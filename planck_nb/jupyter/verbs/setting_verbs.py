@@ -14,12 +14,12 @@ from planck_nb.ai.cassettes import Mode
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UsageError
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
-from planck_nb.jupyter.agent_names import named_agents
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import rules
 from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.agent_names import named_agents
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from planck_nb.agent.agent import skills_of
 from planck_nb.base.errors import AgentError, ConfigError, UsageError, did_you_mean
-from planck_nb.jupyter.agent_names import full_name
 from planck_nb.jupyter.kinds import MODEL, TEAM
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
@@ -16,6 +15,7 @@ from planck_nb.jupyter.team_prompts import name_of_team, started_text
 from planck_nb.jupyter.verbs.declaration import Text, columns, table, verb
 from planck_nb.teams import INTER_AGENT_TOOLS, Team, TeamTemplate
 from planck_nb.workspace import Workspace
+from planck_nb.workspace.agent_names import full_name
 
 SUBJECT = "Teams"
 

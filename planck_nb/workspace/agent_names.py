@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planck_nb.agent.agent import Agent
 from planck_nb.base.errors import AgentError, did_you_mean
-from planck_nb.workspace import Workspace
+from planck_nb.workspace.workspace import Workspace
 
 
 def named_agents(workspace: Workspace) -> dict[str, Agent]:

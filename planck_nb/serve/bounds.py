@@ -1,0 +1,67 @@
+"""Bounds and redaction of what is given to other programs: text of models and of sessions is data."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from planck_nb.base.secrets import around_secret, process_secrets, redact, redact_data
+from planck_nb.base.text import encodable, head_and_tail
+
+LONGEST_TEXT = 4_000
+"""Characters of a text within a result at most."""
+
+LONGEST_ANSWER = 200_000
+"""Characters of an answer, a document, or all rows of a result at most."""
+
+_MOST_ITEMS = 1_000
+_DEEPEST = 20
+
+
+def bounded_text(text: str, most: int = LONGEST_TEXT) -> str:
+    """Return the text without secrets, and without its middle if it is long."""
+    return head_and_tail(redact(encodable(text), formats=True), characters=most, around=around_secret)
+
+
+def bounded_data(data: object, most: int = LONGEST_TEXT) -> Any:  # noqa: ANN401 - any JSON value
+    """Return any value as JSON data without secrets, every text in it bounded."""
+    return _bounded(redact_data(json_value(data), process_secrets()), most, _DEEPEST)
+
+
+def _bounded(data: Any, most: int, depth: int) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(data, str):
+        return head_and_tail(data, characters=most, around=around_secret)
+    if depth <= 0 and isinstance(data, dict | list):
+        return "…"
+    if isinstance(data, dict):
+        return {key[:most]: _bounded(value, most, depth - 1) for key, value in list(data.items())[:_MOST_ITEMS]}
+    if isinstance(data, list):
+        return [_bounded(value, most, depth - 1) for value in data[:_MOST_ITEMS]]
+    return data
+
+
+def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - any JSON value; one line for each type
+    """Return a value of DuckDB or Python as JSON data; times are in ISO format, durations in seconds."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return json_value(float(value))
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return {encodable(str(key)): json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_value(item) for item in value]
+    return encodable(str(value))

@@ -1,0 +1,181 @@
+"""What can be called over the socket of a kernel: list, prompt and watch its agents."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterable, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.events import TRANSIENT, AgentEvent, encode_event
+from planck_nb.agent.run_result import RunResult
+from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.errors import UsageError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.serve.bounds import LONGEST_ANSWER, bounded_data, bounded_text
+from planck_nb.serve.progress_texts import progress_text
+from planck_nb.serve.wire import WireError
+from planck_nb.teams import Team
+from planck_nb.workspace import Workspace
+from planck_nb.workspace.agent_names import find_agent, full_name, named_agents
+
+LONGEST_PROMPT = 200_000
+"""Characters of a prompt at most."""
+
+LONGEST_WATCH = 120.0
+"""Seconds that events are watched at most."""
+
+MOST_EVENTS = 500
+"""Events that one call returns at most."""
+
+Progress = Callable[[str], None]
+
+
+class KernelCalls:
+    """Calls on a workspace, by name.
+
+    Args:
+        workspace: The workspace, whose policy decides what its agents may do.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._methods: dict[str, Callable[[JsonObject, Progress], Awaitable[JsonObject]]] = {
+            "list_agents": self._list_agents,
+            "prompt": self._prompt,
+            "watch": self._watch,
+        }
+
+    async def __call__(self, method: object, params: object, progress: Progress) -> JsonObject:
+        """Make a call.
+
+        Args:
+            method: Its name.
+            params: Its parameters.
+            progress: Called with sentences about how far it is.
+
+        Raises:
+            WireError: There is no such call, or it has other parameters.
+            PlanckError: It failed.
+        """
+        found = self._methods.get(method) if isinstance(method, str) else None
+        if found is None or not isinstance(params, dict):
+            raise WireError("The kernel has no such call; use the same version of planck_nb on both sides.")
+        return await found(params, progress)
+
+    async def _list_agents(self, _params: JsonObject, _progress: Progress) -> JsonObject:
+        workspace = self._workspace
+        agents = [_described(name, agent) for name, agent in named_agents(workspace).items()]
+        teams = [
+            {
+                "name": name,
+                "title": bounded_text(team.name or ""),
+                "description": bounded_text(team.description or ""),
+                "orchestrator": full_name(workspace, team.orchestrator),
+                "members": [full_name(workspace, agent) for agent in team.agents],
+            }
+            for name, team in workspace.teams.items()
+        ]
+        return {"session_id": workspace.session_id, "agents": agents, "teams": teams}
+
+    async def _prompt(self, params: JsonObject, progress: Progress) -> JsonObject:
+        name, text = params.get("name"), params.get("text")
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise WireError("A prompt needs a name and a text.")
+        if len(text) > LONGEST_PROMPT:
+            raise UsageError(f"The prompt has {len(text):,} characters; it may have {LONGEST_PROMPT:,}.")
+        target = self._target(name)
+        run = target.prompt(text)
+        following = spawn(self._follow(run, progress), name="planck-kernel-progress")
+        try:
+            result = await run  # cancelling it aborts the run
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await following
+        finally:
+            await cancel_and_wait(following)
+        return _answer(name, result)
+
+    async def _follow(self, events: AsyncIterable[AgentEvent], progress: Progress) -> None:
+        async for event in events:
+            if sentence := progress_text(event, self._name_of(event.agent_id)):
+                progress(sentence)
+
+    async def _watch(self, params: JsonObject, progress: Progress) -> JsonObject:
+        workspace = self._workspace
+        name, since, deltas = params.get("name"), params.get("since"), bool(params.get("deltas"))
+        seconds = min(max(float(params.get("seconds") or 0), 0.0), LONGEST_WATCH)
+        most = min(max(int(params.get("most") or MOST_EVENTS), 1), MOST_EVENTS)
+        watched = None if not isinstance(name, str) or not name else self._target(name)
+        found: list[JsonObject] = []
+        deadline = time.monotonic() + seconds
+        size = 0
+        # A position beyond the end is one of another session.
+        start = since if isinstance(since, int) and 0 <= since <= workspace.subscribe().position else None
+        async with workspace.subscribe(since=start) as events:
+            with suppress(TimeoutError, StopAsyncIteration):
+                while len(found) < most and size < LONGEST_ANSWER:
+                    async with asyncio.timeout(max(deadline - time.monotonic(), 0.01)):
+                        event = await anext(events)
+                    if not _is_of(event, watched) or (event.type in TRANSIENT and not deltas):
+                        if time.monotonic() > deadline:
+                            break
+                        continue
+                    data = bounded_data(encode_event(event))
+                    found.append({"agent": self._name_of(event.agent_id), **data})
+                    size += len(str(data))
+                    if sentence := progress_text(event, self._name_of(event.agent_id)):
+                        progress(sentence)
+            return {"events": found, "next": events.position, "missed": events.missed}
+
+    def _target(self, name: str) -> Agent | Team:
+        """Find an agent or a team. Raises AgentError if there is none."""
+        team = self._workspace.teams.get(name)
+        if team is not None and name not in self._workspace.agents:
+            return team
+        return find_agent(self._workspace, name)
+
+    def _name_of(self, agent_id: str) -> str:
+        for name, agent in named_agents(self._workspace).items():
+            if agent.id == agent_id:
+                return name
+        return agent_id
+
+
+def _is_of(event: AgentEvent, watched: Agent | Team | None) -> bool:
+    if watched is None:
+        return True
+    agents = watched.agents if isinstance(watched, Team) and watched.is_running else (watched,)
+    return any(isinstance(agent, Agent) and agent.id == event.agent_id for agent in agents)
+
+
+def _described(name: str, agent: Agent) -> JsonObject:
+    info = agent.info()
+    return {
+        "name": name,
+        "id": info.id,
+        "type": bounded_text(info.type),
+        "description": bounded_text(info.description),
+        "model": info.model,
+        "status": info.status,
+        "role": info.role,
+        "turn": info.turn,
+        "cost_usd": info.cost,
+    }
+
+
+def _answer(name: str, result: RunResult[Any]) -> JsonObject:
+    usage = result.usage
+    return {
+        "agent": name,
+        "text": bounded_text(result.text, LONGEST_ANSWER),
+        "stop_reason": result.stop_reason,
+        "aborted": result.aborted,
+        "limit": bounded_text(result.limit),
+        "warning": bounded_text(result.warning),
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": result.cost,
+    }

@@ -1,0 +1,99 @@
+"""Calls a running kernel over its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from planck_nb.base.errors import AgentError, UsageError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.serve.runtime_folder import KernelAddress, open_kernels
+from planck_nb.serve.wire import LONGEST_LINE, WireError, encode_line, read_line
+
+_CONNECT_WITHIN = 10.0
+
+
+class KernelClient:
+    """Finds the kernel of a folder at each call, so that it may be started and restarted in between.
+
+    Args:
+        runtime: The folder of sockets.
+        folder: The project; only kernels that work in it are used, unless one is chosen.
+        sessions_dir: The directory of sessions; kernels that store there are used, too.
+        chosen: The process id of the kernel, or the path of its socket; empty for the newest of the folder.
+    """
+
+    def __init__(self, runtime: Path, folder: Path, sessions_dir: Path, chosen: str = "") -> None:
+        self._runtime = runtime
+        self._folder = folder
+        self._sessions_dir = sessions_dir
+        self._chosen = chosen
+
+    def address(self) -> KernelAddress:
+        """Find the kernel.
+
+        Raises:
+            UsageError: There is none, or not the one that was chosen.
+            ConfigError: The folder of sockets can be changed by another user.
+        """
+        runtime = Path(self._chosen).parent if os.sep in self._chosen else self._runtime
+        kernels = open_kernels(runtime)
+        if self._chosen:
+            for kernel in kernels:
+                if self._chosen == str(kernel.pid) or Path(self._chosen) == kernel.socket:
+                    return kernel
+            raise UsageError(f"No kernel {self._chosen} has an open socket; run `%planck serve` in its notebook.")
+        places = {os.path.realpath(self._folder), os.path.realpath(self._sessions_dir)}
+        for kernel in kernels:
+            if places & {os.path.realpath(kernel.folder), os.path.realpath(kernel.sessions_dir)}:
+                return kernel
+        others = ", ".join(f"{kernel.pid} in {kernel.folder}" for kernel in kernels[:10])
+        hint = f" Kernels of other folders, for `--kernel`: {others}." if others else ""
+        raise UsageError(f"No kernel of {self._folder} has an open socket; run `%planck serve` in its notebook.{hint}")
+
+    async def call(
+        self, method: str, params: JsonObject, progress: Callable[[str], Awaitable[None]] | None = None
+    ) -> JsonObject:
+        """Call the kernel. Cancelling this cancels the call there.
+
+        Args:
+            method: The name of the call.
+            params: Its parameters.
+            progress: Awaited with each sentence about how far the call is.
+
+        Returns:
+            The result.
+
+        Raises:
+            UsageError: There is no kernel.
+            AgentError: The call failed; the sentence is the kernel's.
+            WireError: The connection was lost.
+        """
+        address = self.address()
+        try:
+            async with asyncio.timeout(_CONNECT_WITHIN):
+                reader, writer = await asyncio.open_unix_connection(str(address.socket), limit=LONGEST_LINE)
+        except (OSError, TimeoutError):
+            raise UsageError(
+                f"The kernel {address.pid} does not answer at its socket; run `%planck serve` in its notebook again."
+            ) from None
+        try:
+            with suppress(ConnectionError):  # what the kernel has answered can still be read
+                writer.write(encode_line({"token": address.token, "method": method, "params": params}))
+                await writer.drain()
+            while True:
+                answer = await read_line(reader)
+                if isinstance(text := answer.get("progress"), str):
+                    if progress is not None:
+                        await progress(text)
+                elif isinstance(error := answer.get("error"), dict):
+                    raise AgentError(str(error.get("message")))
+                elif isinstance(result := answer.get("result"), dict):
+                    return result
+                else:
+                    raise WireError("The kernel sent what is no answer; use the same version of planck_nb there.")
+        finally:
+            writer.close()

@@ -1,0 +1,259 @@
+"""The socket by which `planck-nb mcp` reaches a running kernel. The kernel opens it; no code is run over it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextvars
+import hmac
+import logging
+import os
+import secrets
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from weakref import WeakSet
+
+from planck_nb.base.aio import cancel_and_wait, has_running_loop, spawn
+from planck_nb.base.errors import ConfigError, PlanckError, UsageError
+from planck_nb.base.forks import forget_in_forks
+from planck_nb.base.json_types import JsonObject
+from planck_nb.serve.bounds import bounded_text
+from planck_nb.serve.kernel_calls import KernelCalls
+from planck_nb.serve.runtime_folder import KernelAddress, new_socket_path, runtime_folder
+from planck_nb.serve.wire import LONGEST_LINE, WireError, encode_line, read_line
+from planck_nb.workspace import Workspace
+
+_log = logging.getLogger(__name__)
+
+_MOST_CONNECTIONS = 32
+_REQUEST_WITHIN = 10.0
+"""Seconds in which a client must have sent its request."""
+
+_MOST_WAITING = 1024 * 1024
+"""Bytes that a client has not read yet, above which it gets no progress."""
+
+_open: WeakSet[KernelSocket] = WeakSet()
+_UCRED = struct.Struct("3i")
+
+
+class KernelSocket:
+    """An open socket of a kernel; made by `start_kernel_socket` and `open_kernel_socket`.
+
+    Args:
+        workspace: Its agents can be listed, prompted and watched.
+        address: Where the socket is, and what a client must send.
+        listening: The bound socket, which listens.
+    """
+
+    def __init__(self, workspace: Workspace, address: KernelAddress, listening: socket.socket) -> None:
+        self._address = address
+        self._calls = KernelCalls(workspace)
+        self._listening = listening
+        self._connections: set[asyncio.Task[None]] = set()
+        self._closed = False
+        # Agents must not take over what belongs to the cell that opened the socket, such as where its output goes.
+        self._serving = asyncio.get_running_loop().create_task(
+            self._serve(), name="planck-kernel-socket", context=contextvars.Context()
+        )
+        atexit.register(self._remove)
+        _open.add(self)
+
+    def __repr__(self) -> str:
+        return f"<KernelSocket {self.path}{' closed' if self._closed else ''}>"
+
+    @property
+    def path(self) -> Path:
+        """The path of the socket."""
+        return self._address.socket
+
+    @property
+    def is_open(self) -> bool:
+        """Whether clients can connect."""
+        return not self._closed
+
+    def close(self) -> None:
+        """Close the socket and cancel the calls of its clients, which aborts their runs. May be called twice."""
+        if self._closed:
+            return
+        self._remove()
+        self._closed = True
+        atexit.unregister(self._remove)
+        for task in (self._serving, *self._connections):
+            task.cancel()
+        self._listening.close()
+
+    async def aclose(self) -> None:
+        """Close the socket like `close`, and wait until the calls of its clients have ended."""
+        self.close()
+        await cancel_and_wait(self._serving, *self._connections)
+
+    def _remove(self) -> None:
+        if not self._closed and os.getpid() == self._address.pid:
+            self._address.remove()
+
+    def forget(self) -> None:
+        """Leave the socket to the kernel, in a process that it has forked."""
+        self._closed = True
+        with suppress(OSError):
+            os.close(self._listening.detach())
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_unix_server(self._accept, sock=self._listening, limit=LONGEST_LINE)
+        async with server:
+            await server.serve_forever()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            return
+        self._connections.add(task)
+        try:
+            await self._answer(reader, writer)
+        except Exception:  # noqa: BLE001 - the client gets a sentence, and the kernel's log has the rest
+            _log.exception("A call over the kernel's socket failed.")
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            self._admit(writer)
+            request = await self._request(reader)
+            answer: JsonObject = {"result": await self._call(request, reader, writer)}
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+            answer = _failure(WireError("The kernel has closed its socket; the call was stopped."))
+        except PlanckError as error:
+            answer = _failure(error)
+        except Exception as error:
+            writer.write(encode_line(_failure(error)))
+            raise
+        with suppress(OSError):  # the client has gone
+            writer.write(encode_line(answer))
+            await writer.drain()
+
+    def _admit(self, writer: asyncio.StreamWriter) -> None:
+        """Raise WireError if there are too many calls, or the client is another user's."""
+        if len(self._connections) > _MOST_CONNECTIONS:
+            raise WireError(f"The kernel answers {_MOST_CONNECTIONS} calls already; try again later.")
+        if not _is_same_user(writer):
+            raise WireError("The socket is for the kernel's own user.")
+
+    async def _request(self, reader: asyncio.StreamReader) -> JsonObject:
+        try:
+            async with asyncio.timeout(_REQUEST_WITHIN):
+                request = await read_line(reader)
+        except TimeoutError:
+            raise WireError(f"No request came within {_REQUEST_WITHIN:g} s.") from None
+        token = request.get("token")
+        if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self._address.token.encode()):
+            raise WireError("The token is wrong; it is in the file beside the socket.")
+        return request
+
+    async def _call(
+        self, request: JsonObject, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> JsonObject:
+        """Make a call; cancel it when the client closes the connection."""
+
+        def progress(text: str) -> None:
+            if writer.transport.get_write_buffer_size() < _MOST_WAITING and not writer.is_closing():
+                writer.write(encode_line({"progress": text}))
+
+        call = spawn(self._calls(request.get("method"), request.get("params"), progress), name="planck-kernel-call")
+        gone = spawn(reader.read(1), name="planck-kernel-client")
+        try:
+            await asyncio.wait([call, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                await cancel_and_wait(call)
+                raise WireError("The client has closed the connection.")
+            return call.result()
+        finally:
+            await cancel_and_wait(call, gone)
+
+
+forget_in_forks(_open, KernelSocket.forget)
+
+
+def start_kernel_socket(workspace: Workspace, *, folder: Path | None = None) -> KernelSocket:
+    """Let `planck-nb mcp` of the same user list, prompt and watch the agents of a workspace.
+
+    A prompt from outside gets no more rights than one of the notebook: approvals are those of the workspace.
+
+    Args:
+        workspace: The workspace.
+        folder: The folder for the socket; by default the user's runtime folder.
+
+    Returns:
+        The open socket, to be closed with its `close`. It is removed when the kernel ends.
+
+    Raises:
+        UsageError: There is no running event loop, or the system has no Unix sockets.
+        ConfigError: The folder is not safe, or the socket cannot be made in it.
+    """
+    if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
+        raise UsageError("A kernel can be reached by other programs only on systems with Unix sockets.")
+    if not has_running_loop():
+        raise UsageError("The socket is opened by a running event loop; call it in a cell or an async function.")
+    path = new_socket_path(runtime_folder() if folder is None else folder)
+    config = workspace.config
+    address = KernelAddress(
+        path,
+        secrets.token_urlsafe(32),
+        os.getpid(),
+        str(config.root.absolute()),
+        str(workspace.sessions_dir.absolute()),
+        time.time(),
+        workspace.owner,
+    )
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(str(path))
+        path.chmod(0o600)  # nobody can connect before `listen`
+        listening.listen(_MOST_CONNECTIONS)
+        listening.setblocking(False)
+        address.write()
+    except OSError as error:
+        listening.close()
+        address.remove()
+        raise ConfigError(f"The socket {path} cannot be made ({error.strerror or error}).") from error
+    return KernelSocket(workspace, address, listening)
+
+
+@asynccontextmanager
+async def open_kernel_socket(workspace: Workspace, *, folder: Path | None = None) -> AsyncIterator[KernelSocket]:
+    """Open a socket like `start_kernel_socket`, and close it when the block ends.
+
+    Args:
+        workspace: The workspace.
+        folder: The folder for the socket; by default the user's runtime folder.
+
+    Yields:
+        The open socket.
+
+    Raises:
+        UsageError: The system has no Unix sockets.
+        ConfigError: The folder is not safe, or the socket cannot be made in it.
+    """
+    opened = start_kernel_socket(workspace, folder=folder)
+    try:
+        yield opened
+    finally:
+        await opened.aclose()
+
+
+def _is_same_user(writer: asyncio.StreamWriter) -> bool:
+    """Whether the client is a process of this user. Elsewhere than on Linux, the folder's mode has to suffice."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    connected = writer.get_extra_info("socket")
+    _, user, _ = _UCRED.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    return bool(user == os.getuid())
+
+
+def _failure(error: Exception) -> JsonObject:
+    return {"error": {"kind": type(error).__name__, "message": bounded_text(str(error) or type(error).__name__)}}

@@ -1,0 +1,118 @@
+"""Runs one query of another program in a process of its own, which can be killed and has a bounded memory.
+
+DuckDB's limit does not count the texts that functions make, and some functions cannot be interrupted.
+`python -m planck_nb.serve.query_process` reads a request from standard input and writes the result to standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from planck_nb.base.errors import QueryError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.secrets import process_secrets, remember_secret
+from planck_nb.serve.bounds import LONGEST_ANSWER, bounded_data, bounded_text
+from planck_nb.sessions import Query
+
+_MEMORY = 4 * 1024 * 1024 * 1024
+"""Bytes of memory that the process may reserve."""
+
+_GRACE = 5
+"""Seconds after which the process ends itself, should its parent have been killed."""
+
+_TOO_LARGE = "The query needs too much memory; select less."
+
+
+async def run_query(directory: Path, sql: str, *, limit: int, seconds: float) -> JsonObject:
+    """Run one SELECT statement over the views of the sessions in a directory. Cancelling this kills its process.
+
+    Args:
+        directory: The sessions directory.
+        sql: The statement.
+        limit: The highest number of rows to return.
+        seconds: How long it may take.
+
+    Returns:
+        `columns`, `rows`, and in `truncated` whether rows were left out.
+
+    Raises:
+        QueryError: The statement is wrong, reads anything but the views, takes too long or needs too much memory.
+    """
+    request = {
+        "directory": str(directory),
+        "sql": sql,
+        "limit": limit,
+        "seconds": seconds,
+        "secrets": process_secrets(),
+    }
+    # -P: modules in the working directory, which is a project's, are not imported
+    command = (sys.executable, "-P", "-m", "planck_nb.serve.query_process")
+    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=none)
+    try:
+        async with asyncio.timeout(seconds):
+            output, _ = await process.communicate(json.dumps(request).encode())
+    except TimeoutError:
+        raise QueryError(f"The query took longer than {seconds:g} s; select less.") from None
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+    try:
+        answer: JsonObject = json.loads(output)
+    except ValueError:
+        raise QueryError(_TOO_LARGE) from None
+    if "error" in answer:
+        raise QueryError(str(answer["error"]))
+    return answer
+
+
+def _main() -> None:
+    request = json.load(sys.stdin)
+    _limit(request["seconds"])
+    for value, description in request["secrets"].items():
+        remember_secret(value, description)
+    most = int(request["limit"])
+    query = Query(Path(request["directory"]), request["sql"], limit=most + 1, restricted=True)
+    try:
+        answer: JsonObject = query.run_into(lambda result: _bounded_rows(result, most))
+    except QueryError as error:
+        answer = {"error": bounded_text(str(error))}
+    except MemoryError:
+        answer = {"error": _TOO_LARGE}
+    sys.stdout.write(json.dumps(answer))
+    sys.stdout.flush()
+
+
+def _limit(seconds: float) -> None:
+    """Bound the memory and the time of this process, on systems that can."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource  # noqa: PLC0415 - Windows has none
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(AttributeError, ValueError):
+        signal.alarm(int(seconds) + _GRACE)
+
+
+def _bounded_rows(result: Any, most: int) -> JsonObject:  # noqa: ANN401 - DuckDB is imported by sessions only
+    rows: list[Any] = []
+    size = 0
+    truncated = False
+    for row in result.fetchall():
+        if len(rows) == most or size > LONGEST_ANSWER:
+            truncated = True
+            break
+        values = bounded_data(list(row))
+        size += len(str(values))
+        rows.append(values)
+    return {"columns": bounded_data(list(result.columns)), "rows": rows, "truncated": truncated}
+
+
+if __name__ == "__main__":
+    _main()

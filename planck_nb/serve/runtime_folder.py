@@ -1,0 +1,170 @@
+"""The user's folder of open kernel sockets. Each socket has a file beside it with its token and what it belongs to."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from planck_nb.base.errors import ConfigError
+
+_FOLDER = "planck-nb"
+_OTHERS = 0o077
+_LONGEST_PATH = 100
+"""Bytes in the path of a Unix socket, of which the smallest system allows 104."""
+
+_MOST_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAddress:
+    """How to reach a kernel.
+
+    Args:
+        socket: The path of its socket.
+        token: What a client must send.
+        pid: The process of the kernel.
+        folder: The working directory of its agents.
+        sessions_dir: The directory of its sessions.
+        started: When the socket was opened, in seconds since the epoch.
+        owner: What the kernel runs, such as the name of a notebook; may be empty.
+    """
+
+    socket: Path
+    token: str
+    pid: int
+    folder: str
+    sessions_dir: str
+    started: float
+    owner: str = ""
+
+    def __repr__(self) -> str:
+        return f"<KernelAddress {self.socket}>"  # without the token
+
+    @property
+    def file(self) -> Path:
+        """The file that has the token."""
+        return self.socket.with_suffix(".json")
+
+    def write(self) -> None:
+        """Write the file beside the socket, which only its user can read. Raises OSError."""
+        fields = {name: value for name, value in asdict(self).items() if name != "socket"}
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
+            json.dump(fields, file)
+
+    def remove(self) -> None:
+        """Remove the socket and the file beside it."""
+        for path in (self.file, self.socket):
+            with suppress(OSError):
+                path.unlink()
+
+
+def runtime_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of sockets of this user: in `XDG_RUNTIME_DIR`, else in the system's temporary folder."""
+    variables = os.environ if environment is None else environment
+    runtime = variables.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime) and os.path.isdir(runtime):  # noqa: PTH112, PTH117 - a text that may be anything
+        return Path(runtime) / _FOLDER
+    return Path(tempfile.gettempdir()) / f"{_FOLDER}-{os.getuid()}"
+
+
+def new_socket_path(folder: Path) -> Path:
+    """Choose the path of a new socket, in a folder that is made if it does not exist.
+
+    Raises:
+        ConfigError: The folder cannot be made, belongs to another user, others may enter it, or its path is too long.
+    """
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be made ({error.strerror}); set XDG_RUNTIME_DIR to a folder of yours."
+        ) from error
+    check_folder(folder)
+    path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise ConfigError(f"The path {path} is too long for a socket; set XDG_RUNTIME_DIR to a shorter folder.")
+    return path
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ConfigError unless this is a folder, not a link, of this user that no other can enter."""
+    try:
+        found = folder.lstat()
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be read ({error.strerror}).") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise ConfigError(f"{folder} is not a folder; remove it, or set XDG_RUNTIME_DIR to another folder.")
+    if found.st_uid != os.getuid():
+        raise ConfigError(f"{folder} belongs to another user; set XDG_RUNTIME_DIR to a folder of yours.")
+    if found.st_mode & _OTHERS:
+        raise ConfigError(f"Other users can enter {folder}; run `chmod 700 {folder}`.")
+
+
+def open_kernels(folder: Path) -> list[KernelAddress]:
+    """List the kernels with an open socket, the newest first; what a dead kernel has left is removed.
+
+    Raises:
+        ConfigError: The folder is not safe; see `check_folder`.
+    """
+    if not os.path.lexists(folder):
+        return []
+    check_folder(folder)
+    return sorted(_addresses(folder), key=lambda address: address.started, reverse=True)
+
+
+def _addresses(folder: Path) -> Iterator[KernelAddress]:
+    for file in folder.glob("*.json"):
+        address = _read(file)
+        if address is None:
+            continue
+        if _is_running(address.pid):
+            yield address
+        else:
+            address.remove()
+
+
+def _read(file: Path) -> KernelAddress | None:
+    """Read the file beside a socket; None if it is damaged, or it or the socket is not only this user's."""
+    socket = file.with_suffix(".sock")  # whatever the file says, the socket is the one beside it
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as content:
+            found, beside = os.fstat(content.fileno()), socket.lstat()
+            if not (stat.S_ISREG(found.st_mode) and stat.S_ISSOCK(beside.st_mode)):
+                return None
+            if any(each.st_uid != os.getuid() or each.st_mode & _OTHERS for each in (found, beside)):
+                return None
+            data = json.loads(content.read(_MOST_BYTES))
+        return KernelAddress(
+            socket,
+            str(data["token"]),
+            int(data["pid"]),
+            str(data["folder"]),
+            str(data["sessions_dir"]),
+            float(data["started"]),
+            str(data.get("owner", "")),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _is_running(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True

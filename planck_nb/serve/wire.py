@@ -1,0 +1,51 @@
+"""The protocol between `planck-nb mcp` and a kernel: one JSON value a line over a Unix socket.
+
+A connection is one call. The client sends `{"token", "method", "params"}`; the kernel sends any number of
+`{"progress": text}` and then `{"result": value}` or `{"error": {"kind", "message"}}`. If the client closes the
+connection earlier, the call is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from planck_nb.base.errors import AgentError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable
+
+LONGEST_LINE = 8 * 1024 * 1024
+"""Bytes of a line at most, in both directions."""
+
+
+class WireError(AgentError):
+    """The other side does not follow the protocol, or has closed the connection."""
+
+
+def encode_line(value: JsonObject) -> bytes:
+    """Encode a JSON object as one line."""
+    return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
+
+
+async def read_line(reader: asyncio.StreamReader) -> JsonObject:
+    """Read one line.
+
+    Raises:
+        WireError: The connection was closed, or the line is too long or no JSON object.
+    """
+    try:
+        line = await reader.readuntil(b"\n")
+    except asyncio.IncompleteReadError as error:
+        raise WireError("The connection was closed before the call was complete.") from error
+    except asyncio.LimitOverrunError as error:
+        raise WireError(f"A message has more than {LONGEST_LINE:,} bytes.") from error
+    except OSError as error:
+        raise WireError(f"The connection was lost ({error.strerror or error}).") from error
+    try:
+        value: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise WireError("A message is not JSON.") from error
+    if not isinstance(value, dict):
+        raise WireError("A message is not a JSON object.")
+    return value

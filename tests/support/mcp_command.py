@@ -1,0 +1,36 @@
+"""The command `planck-nb mcp` in a child process, called with the SDK's client."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from support.sidecar_server import Mode, server_environment
+
+
+@asynccontextmanager
+async def mcp_client(
+    folder: pathlib.Path,
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+    mode: Mode = "auto",
+    safe_path: bool = False,
+    log: pathlib.Path | None = None,
+) -> AsyncIterator[Any]:
+    """Serve the history of a folder over stdio and give a client of it."""
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=[*(["-P"] if safe_path else []), "-m", "planck_nb.serve.cli", "mcp", *arguments],
+        cwd=folder,
+        env=environment or server_environment(HOME=str(folder)),
+    )
+    with (log or pathlib.Path(os.devnull)).open("a", encoding="utf-8") as errors:
+        async with Client(stdio_client(parameters, errlog=errors), mode=mode) as client:
+            yield client
