@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import QueryError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import process_secrets, remember_secret
@@ -51,18 +54,12 @@ async def run_query(directory: Path, sql: str, *, limit: int, seconds: float) ->
         "seconds": seconds,
         "secrets": process_secrets(),
     }
-    # -P: modules in the working directory, which is a project's, are not imported
-    command = (sys.executable, "-P", "-m", "planck_nb.serve.query_process")
-    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=none)
+    process = _Process(json.dumps(request).encode(), seconds)
     try:
-        async with asyncio.timeout(seconds):
-            output, _ = await process.communicate(json.dumps(request).encode())
-    except TimeoutError:
-        raise QueryError(f"The query took longer than {seconds:g} s; select less.") from None
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
+        output = await run_in_thread(process.run)
+    except asyncio.CancelledError:
+        process.kill()
+        raise
     try:
         answer: JsonObject = json.loads(output)
     except ValueError:
@@ -70,6 +67,42 @@ async def run_query(directory: Path, sql: str, *, limit: int, seconds: float) ->
     if "error" in answer:
         raise QueryError(str(answer["error"]))
     return answer
+
+
+class _Process:
+    """The process of a query, run by a thread, which always waits for its end."""
+
+    def __init__(self, request: bytes, seconds: float) -> None:
+        self._request = request
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._killed = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> bytes:
+        """Run it and return its output; empty if it was killed. Raises QueryError if it takes too long."""
+        # -P: modules in the working directory, which is a project's, are not imported
+        command = (sys.executable, "-P", "-m", "planck_nb.serve.query_process")
+        with self._lock:
+            if self._killed:
+                return b""
+            self._process = subprocess.Popen(  # noqa: S603 - this module
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        with self._process as process:
+            try:
+                return process.communicate(self._request, timeout=self._seconds)[0]
+            except subprocess.TimeoutExpired:
+                raise QueryError(f"The query took longer than {self._seconds:g} s; select less.") from None
+            finally:
+                process.kill()
+
+    def kill(self) -> None:
+        """End it; may be called at any time."""
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                self._process.kill()
 
 
 def _main() -> None:

@@ -162,7 +162,7 @@ async def test_cancelling_kills_the_process_of_a_query(folder: Path) -> None:
 
     sql = "SELECT count(*) FROM range(100000000000000)"
     running = asyncio.create_task(run_query(folder, sql, limit=1, seconds=60))
-    while not queries():
+    while not queries():  # noqa: ASYNC110 - nothing announces a process
         await asyncio.sleep(0.01)
     [process] = queries()
     running.cancel()

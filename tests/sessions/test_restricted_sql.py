@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -87,12 +88,12 @@ ALLOWED = [
 
 
 @pytest.fixture(scope="module")
-async def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A session with a conversation, which is in its DuckDB file, and one that is not."""
     folder = tmp_path_factory.mktemp("sessions")
     for name in ("closed", "other"):
         with Session.create(folder, name=name) as session:
-            await converse(session)
+            asyncio.run(converse(session))
     next(folder.glob("*_other.duckdb")).unlink()
     return folder
 
