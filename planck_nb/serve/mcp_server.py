@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import redirect_stdout
 from typing import Any
 
-import jsonschema
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -16,6 +15,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 import planck_nb
+from planck_nb.agent.calling.json_schema import errors_of, validator
 from planck_nb.base.errors import PlanckError, SessionError, SessionNotFoundError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
@@ -86,8 +86,7 @@ class HistoryServer:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"unknown tool: {one_line(params.name)}")
         given = dict(params.arguments or {})
-        problem = next(jsonschema.Draft202012Validator(tool.schema).iter_errors(given), None)
-        if problem is not None:
+        for problem in errors_of(validator(tool.schema), given):
             place = ".".join(map(str, problem.path)) or tool.name
             return _failure(f"{place}: {one_line(problem.message, _LONGEST_PROBLEM)}.")
         try:

@@ -11,10 +11,11 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from support.sidecar_server import ROOT
 
-SCRIPTS = {
+SCRIPTS: dict[str, list[Any]] = {
     "ada": ["hello there"] * 20,
     "slow": ["word " * 2_000],
     "writer": [
@@ -37,7 +38,7 @@ async def serve(folder: Path) -> None:
         workspace.approvals.patience = 0.05
         agents: dict[str, Agent] = {}
         for name, script in SCRIPTS.items():
-            tools = BuiltinTools(root=folder).all() if name == "writer" else ()
+            tools = BuiltinTools.all(cwd=folder) if name == "writer" else ()
             model = scripted_model(script, pace=0.05 if name == "slow" else 0)
             agents[name] = workspace.add_agent(name, model=model, tools=tools)
         async with open_kernel_socket(workspace) as opened:
