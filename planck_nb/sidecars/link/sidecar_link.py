@@ -161,6 +161,9 @@ class SidecarLink:
         Raises:
             SidecarError: If it cannot be started, or does not speak MCP.
         """
+        if self._loop is not None and not is_running_here(self._loop) and self._loop.is_running():
+            await await_in_loop(self._loop, self.start)
+            return
         if self._owner is not None and self._stopping.is_set():
             await asyncio.wait([self._owner])
         if self._owner is None or self._owner.done():

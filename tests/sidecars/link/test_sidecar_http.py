@@ -143,6 +143,9 @@ async def test_an_address_that_is_no_sidecar_is_one_sentence(tmp_path: Path) -> 
         link = SidecarLink(replace(spec, url=spec.url.replace("/mcp", "/other")), timing=FAST)
         with pytest.raises(SidecarError, match="answered with HTTP 404; check its address"):
             await link.start()
+        link = SidecarLink(replace(spec, headers={"Host": "other.example"}), timing=FAST)  # as after DNS rebinding
+        with pytest.raises(SidecarError, match=r"does not accept this host name \(HTTP 421\)"):
+            await link.start()
 
 
 async def test_a_server_of_the_sdk_over_stdio(tmp_path: Path) -> None:

@@ -385,6 +385,10 @@ async def test_the_kernel_can_use_a_link_from_another_event_loop(tmp_path: Path)
             return asyncio.run(link.call("echo", {"text": "from a thread"})).text
 
         assert await asyncio.to_thread(in_thread) == "from a thread"
+        process = link.status().process
+        await asyncio.to_thread(lambda: asyncio.run(link.restart()))
+        assert link.status().process not in (None, process)
+        assert (await link.call("echo", {"text": "hi"})).text == "hi"
 
 
 async def test_starting_twice_starts_one(tmp_path: Path) -> None:
