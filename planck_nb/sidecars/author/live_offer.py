@@ -12,7 +12,6 @@ from planck_nb.base.errors import ConfigError, PlanckError
 from planck_nb.base.text import one_line
 from planck_nb.sidecars.author.entry_point import entry_point_reference
 from planck_nb.sidecars.author.offer import Offer, offer_of
-from planck_nb.sidecars.author.sidecar import Sidecar
 from planck_nb.sidecars.author.sources import Sources, Stamp
 
 
@@ -86,8 +85,7 @@ class LiveOffer:
         return self.offer
 
     def _found(self, load: Callable[[], ModuleType]) -> object:
-        module = load()
-        entry: object = module if self._attribute else _only_sidecar(module)
+        entry: object = load()
         for name in filter(None, self._attribute.split(".")):
             entry = getattr(entry, name)
         return entry() if inspect.isclass(entry) else entry
@@ -105,17 +103,6 @@ class LiveOffer:
             ) from error
         self._entry = entry
         return offer
-
-
-def _only_sidecar(module: ModuleType) -> object:
-    """The `Sidecar` of a module that has one and no function `tools`, else the module."""
-    found = [value for value in vars(module).values() if isinstance(value, Sidecar)]
-    if hasattr(module, "tools") or not found:
-        return module
-    if len(found) > 1:
-        names = " or ".join(f"{module.__name__}:{name}" for name, value in vars(module).items() if value in found)
-        raise ConfigError(f"The module {module.__name__} has several sidecars; name one of them: {names}.")
-    return found[0]
 
 
 def _place(error: BaseException) -> str:

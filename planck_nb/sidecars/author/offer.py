@@ -10,7 +10,7 @@ from typing import Any
 
 from planck_nb.base.errors import UsageError
 from planck_nb.sidecars.author.offerings import SidecarPrompt, SidecarResource
-from planck_nb.sidecars.author.sidecar import DEFAULT_PROCESSES
+from planck_nb.sidecars.author.sidecar import DEFAULT_PROCESSES, Sidecar
 from planck_nb.sidecars.author.sidecar_tools import SidecarTool, as_sidecar_tool
 
 
@@ -41,13 +41,15 @@ def offer_of(entry: object) -> Offer:
     """Return what an entry offers.
 
     Args:
-        entry: A `Sidecar`; a class or an object with `tools()`; or a module, with a function `tools` if it has any.
+        entry: A `Sidecar`; a class or an object with `tools()`; or a module with a function `tools` or one `Sidecar`.
 
     Raises:
-        UsageError: If `tools()` does not return tools, or two have the same name.
+        UsageError: If `tools()` does not return tools, two have the same name, or a module has several sidecars.
     """
     if inspect.isclass(entry):
         entry = entry()
+    elif isinstance(entry, ModuleType) and not hasattr(entry, "tools"):
+        entry = _only_sidecar(entry)
     name = _name(entry)
     tools: dict[str, SidecarTool] = {}
     for candidate in _called(entry, "tools", name):
@@ -64,6 +66,18 @@ def offer_of(entry: object) -> Offer:
         instructions=str(getattr(entry, "instructions", "")),
         processes=int(getattr(entry, "processes", DEFAULT_PROCESSES)),
     )
+
+
+def _only_sidecar(module: ModuleType) -> object:
+    """The `Sidecar` of a module, or the module if it has none."""
+    found: dict[Sidecar, str] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, Sidecar):
+            found.setdefault(value, name)  # which may have two names
+    if len(found) > 1:
+        names = " or ".join(f"{module.__name__}:{name}" for name in found.values())
+        raise UsageError(f"The module {module.__name__} has several sidecars; name one of them: {names}.")
+    return next(iter(found), module)
 
 
 def _name(entry: object) -> str:

@@ -254,3 +254,17 @@ def test_how_to_use_a_tool_well_is_part_of_its_description() -> None:
     sidecar = Sidecar("s")
     sidecar.add(made)
     assert list_tools(sidecar)[0].description == "Do it.\n\nDo it once."
+
+
+def test_a_module_with_one_sidecar_stands_for_it() -> None:
+    module = types.ModuleType("declares")
+    sidecar = Sidecar("s")
+    sidecar.add(Tool(name="a", description="", execute_fn=lambda args: "1"))
+    vars(module).update(first=sidecar, same=sidecar)
+    assert [spec.name for spec in list_tools(module)] == ["a"]
+    assert execute_tool("a", "agent", {}, module=module) == "1"
+    vars(module)["second"] = Sidecar("t")
+    with pytest.raises(UsageError, match="several sidecars; name one of them: declares:first or declares:second"):
+        list_tools(module)
+    vars(module)["tools"] = list
+    assert list_tools(module) == []

@@ -151,7 +151,7 @@ def install(folder: pathlib.Path, value: str) -> None:
     (info / "entry_points.txt").write_text(f"[planck_nb.sidecars]\nmain = {value}\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize(("value", "count"), [("my_sidecar:sidecar", 2), ("my_sidecar", 0), ("my_sidecar:Entry", 1)])
+@pytest.mark.parametrize(("value", "count"), [("my_sidecar:sidecar", 2), ("my_sidecar", 2), ("my_sidecar:Entry", 1)])
 async def test_an_installed_sidecar_is_served_without_its_name(tmp_path: pathlib.Path, value: str, count: int) -> None:
     install(tmp_path, value)
     write_sidecar(
