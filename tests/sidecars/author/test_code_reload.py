@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support.sidecar_server import Mode, served, text_of, write_sidecar
+from support.sidecar_server import served, text_of, write_sidecar
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.sidecars.author.live_offer import LiveOffer
@@ -31,6 +31,8 @@ def in_process() -> str:
     return helper.WORD
 """
 
+ADDED = "\n@sidecar.tool\nasync def added() -> str:\n    return 'new'\n"
+
 NAMES = ["in_loop", "in_thread", "in_process"]
 
 
@@ -42,17 +44,11 @@ def write_helper(folder: pathlib.Path, word: str, name: str = "helper", variable
     os.utime(file, ns=(10**18 + number, 10**18 + number))
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_changes_are_in_effect_at_the_next_call(tmp_path: pathlib.Path, mode: Mode) -> None:
+async def test_changes_are_in_effect_at_the_next_call(tmp_path: pathlib.Path) -> None:
     file = write_sidecar(tmp_path, BODY)
     write_helper(tmp_path, "a")
     write_helper(tmp_path, "x", "late", "LATE")
-    changed: list[str] = []
-
-    async def notice(message: object) -> None:
-        changed.append(type(message).__name__)
-
-    async with served(tmp_path, mode=mode, message_handler=notice) as client:
+    async with served(tmp_path) as client:
 
         async def words() -> list[str]:
             return [text_of(await client.call_tool(name, {})) for name in NAMES]
@@ -61,13 +57,7 @@ async def test_changes_are_in_effect_at_the_next_call(tmp_path: pathlib.Path, mo
         write_helper(tmp_path, "b")
         assert await words() == ["b", "bx", "b"]
         write_helper(tmp_path, "y", "late", "LATE")  # imported when it was called
-        assert await words() == ["b", "by", "b"]
-
-        file.write_text(file.read_text() + "\n@sidecar.tool\nasync def added() -> str:\n    return 'new'\n")
-        assert text_of(await client.call_tool("added", {})) == "new"
-        assert "added" in [tool.name for tool in (await client.list_tools()).tools]
-        if mode == "legacy":
-            assert "ToolListChangedNotification" in changed
+        assert text_of(await client.call_tool("in_thread", {})) == "by"
 
         (tmp_path / "helper.py").write_text("WORD = (\n")
         for name in NAMES:
@@ -75,9 +65,35 @@ async def test_changes_are_in_effect_at_the_next_call(tmp_path: pathlib.Path, mo
             assert result.is_error
             assert "The sidecar my_sidecar:sidecar cannot be loaded: SyntaxError" in text_of(result)
             assert "helper.py" in text_of(result)
-        assert len((await client.list_tools()).tools) == 4  # the list stays as it was
+        file.write_text(file.read_text() + ADDED)
+        assert len((await client.list_tools()).tools) == 3  # the list stays as it was
         write_helper(tmp_path, "c")
         assert await words() == ["c", "cy", "c"]
+        assert len((await client.list_tools()).tools) == 4
+
+
+async def test_clients_are_told_of_new_tools(tmp_path: pathlib.Path) -> None:
+    file = write_sidecar(tmp_path, BODY)
+    write_helper(tmp_path, "a")
+    changed = asyncio.Event()
+
+    async def notice(message: object) -> None:
+        if type(message).__name__ == "ToolListChangedNotification":
+            changed.set()
+
+    async with (
+        served(tmp_path, mode="legacy", message_handler=notice) as old,
+        served(tmp_path) as new,
+        new.listen(tools_list_changed=True) as events,
+        asyncio.timeout(20),
+    ):
+        for client in (old, new):
+            assert text_of(await client.call_tool("in_loop", {})) == "a"
+        file.write_text(file.read_text() + ADDED)
+        for client in (old, new):
+            assert text_of(await client.call_tool("added", {})) == "new"
+        await changed.wait()
+        assert type(await anext(events)).__name__ == "ToolsListChanged"
 
 
 @pytest.mark.parametrize(
