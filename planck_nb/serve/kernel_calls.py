@@ -13,6 +13,7 @@ from planck_nb.agent.events import TRANSIENT, AgentEvent, encode_event
 from planck_nb.agent.run_result import RunResult
 from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import UsageError
+from planck_nb.base.event_log import Subscription
 from planck_nb.base.json_types import JsonObject
 from planck_nb.serve.bounds import LONGEST_ANSWER, bounded_data, bounded_text
 from planck_nb.serve.progress_texts import progress_text
@@ -112,22 +113,22 @@ class KernelCalls:
         found: list[JsonObject] = []
         deadline = time.monotonic() + seconds
         size = 0
+        end = workspace.subscribe().position
         # A position beyond the end is one of another session.
-        start = since if isinstance(since, int) and 0 <= since <= workspace.subscribe().position else None
+        start = since if isinstance(since, int) and 0 <= since <= end else None
         async with workspace.subscribe(since=start) as events:
-            with suppress(TimeoutError, StopAsyncIteration):
-                while len(found) < most and size < LONGEST_ANSWER:
-                    async with asyncio.timeout(max(deadline - time.monotonic(), 0.01)):
-                        event = await anext(events)
-                    if not _is_of(event, watched) or (event.type in TRANSIENT and not deltas):
-                        if time.monotonic() > deadline:
-                            break
-                        continue
-                    data = bounded_data(encode_event(event))
-                    found.append({"agent": self._name_of(event.agent_id), **data})
-                    size += len(str(data))
-                    if sentence := progress_text(event, self._name_of(event.agent_id)):
-                        progress(sentence)
+            while len(found) < most and size < LONGEST_ANSWER:
+                event = await _next(events, None if events.position < end else deadline - time.monotonic())
+                if event is None:
+                    break
+                if not _is_of(event, watched) or (event.type in TRANSIENT and not deltas):
+                    continue
+                name_of = self._name_of(event.agent_id)
+                data = bounded_data(encode_event(event))
+                found.append({"agent": name_of, **data})
+                size += len(str(data))
+                if sentence := progress_text(event, name_of):
+                    progress(sentence)
             return {"events": found, "next": events.position, "missed": events.missed}
 
     def _target(self, name: str) -> Agent | Team:
@@ -142,6 +143,15 @@ class KernelCalls:
             if agent.id == agent_id:
                 return name
         return agent_id
+
+
+async def _next(events: Subscription[AgentEvent], seconds: float | None) -> AgentEvent | None:
+    """The next event, None if there is none within so many seconds or at all; None waits for as long as it takes."""
+    try:
+        async with asyncio.timeout(None if seconds is None else max(seconds, 0)):
+            return await anext(events)
+    except (TimeoutError, StopAsyncIteration):
+        return None
 
 
 def _is_of(event: AgentEvent, watched: Agent | Team | None) -> bool:

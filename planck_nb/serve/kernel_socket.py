@@ -59,6 +59,8 @@ class KernelSocket:
         self._serving = asyncio.get_running_loop().create_task(
             self._serve(), name="planck-kernel-socket", context=contextvars.Context()
         )
+        # The event loop must have let go of the socket before that is closed.
+        self._serving.add_done_callback(lambda _: listening.close())
         atexit.register(self._remove)
         _open.add(self)
 
@@ -84,7 +86,6 @@ class KernelSocket:
         atexit.unregister(self._remove)
         for task in (self._serving, *self._connections):
             task.cancel()
-        self._listening.close()
 
     async def aclose(self) -> None:
         """Close the socket like `close`, and wait until the calls of its clients have ended."""

@@ -47,10 +47,9 @@ async def serve(folder: Path) -> None:
                 if line == "attend\n":
                     workspace.attend()
                 else:
-                    async for event in agents["writer"].subscribe(since=0):
-                        if event.type == "approval_request":
-                            agents["writer"].decide(event.id, allow=line == "allow\n")
-                            break
+                    events = agents["writer"].events.since(0)
+                    waiting = [event.id for event in events if event.type == "approval_request"]
+                    agents["writer"].decide(waiting[-1], allow=line == "allow\n")
                 print("done", flush=True)
 
 
