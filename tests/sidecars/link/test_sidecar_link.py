@@ -194,6 +194,7 @@ async def test_the_time_limit_is_passed_on_only_where_the_tool_has_it(tmp_path: 
     ("tool", "args", "sentence"),
     [
         ("schema", {}, "does not match its own schema: n: 'not a number' is not of type 'integer'"),
+        ("sign_in", {}, "needs the user to visit an address first: https://ex⟨U\\+0430⟩mple.org/"),
         ("no_result", {}, "answered with something that is not a result of MCP"),
         ("no_schema", {}, "answered with something that is not a result of MCP"),
         ("big", {"text": str(10 * 2**20)}, "sent a message of more than 10 MB; ask for less at once"),
