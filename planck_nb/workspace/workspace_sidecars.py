@@ -121,6 +121,7 @@ class WorkspaceSidecars:
                 environment=config.environment(),
                 accept=self._accept,
                 on_tools=self._offer,
+                add_tools=self._add_found,
                 taken=self._taken,
                 session_id=self._session_id,
             )
@@ -246,6 +247,13 @@ class WorkspaceSidecars:
 
     def _offered(self) -> dict[str, Tool]:
         return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.tools()}
+
+    def _add_found(self, agent_id: str, tools: Sequence[Tool]) -> None:
+        """Give an agent tools that it has found by searching."""
+        for agent in list(self._followers):
+            if agent.id == agent_id:
+                for tool in tools:
+                    agent.add_tool(tool)
 
     def _offer(self) -> None:
         """Give the agents that follow the sidecars what they offer now."""
