@@ -161,6 +161,7 @@ def orchestrator_tools(
             parameters=spawner.parameters,
             execute_fn=partial(_called, spawner.spawn),
             timeout=None,
+            accept=_without_nulls,
             guide=team_guide,
         ),
         _tool("destroy_agent", "Stop a worker of your team for good.", {}, [], partial(_destroy, spawner.host)),
@@ -202,7 +203,7 @@ def _tool(
         execute_fn=partial(_called, function),
         timeout=None,
         aliases=(former,) if former else (),
-        accept=_addressed_otherwise if addressed else None,
+        accept=_addressed_otherwise if addressed else _without_nulls,
         guide=team_guide,
         waits=waits,
     )
@@ -210,7 +211,13 @@ def _tool(
 
 def _addressed_otherwise(args: JsonObject) -> JsonObject:
     """Accept the other ways of addressing an agent, which `addressed_agent` reads and models are not shown."""
-    return args if args.get("agent_id") else {**args, "agent_id": ""}
+    given = _without_nulls(args)
+    return given if given.get("agent_id") else {**given, "agent_id": ""}
+
+
+def _without_nulls(args: JsonObject) -> JsonObject:
+    """Accept null for what is optional, as models write it that have to write every property."""
+    return {name: value for name, value in args.items() if value is not None}
 
 
 async def _called(function: Callable[..., Any], args: JsonObject, context: ToolContext) -> str:

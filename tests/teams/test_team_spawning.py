@@ -47,6 +47,15 @@ async def spawned(args: Mapping[str, object], **options: Any) -> tuple[Agent, Ag
     return lead, worker, results(lead)[0]
 
 
+async def test_null_is_the_same_as_not_given() -> None:
+    nothing = dict.fromkeys(("name", "description", "system_prompt", "provider", "model_id", "tools", "skills"))
+    lead, worker, told = await spawned({"type": "builder", **nothing}, system_prompt="Be kind.")
+    assert worker is not None
+    assert (told, worker.name, worker.system_prompt) == (worker.id, "builder", "Be kind.")
+    assert not worker.state.messages
+    assert lead.id == worker.parent_id
+
+
 # clause team_integration 9, 12; IA-13
 async def test_only_the_type_is_needed() -> None:
     lead, worker, told = await spawned(
