@@ -12,12 +12,11 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import TRANSIENT, AgentEvent, encode_event
 from planck_nb.agent.run_result import RunResult
 from planck_nb.base.aio import cancel_and_wait, spawn
-from planck_nb.base.errors import UsageError
+from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.json_types import JsonObject
 from planck_nb.serve.bounds import LONGEST_ANSWER, bounded_data, bounded_text
 from planck_nb.serve.progress_texts import progress_text
-from planck_nb.serve.wire import WireError
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, full_name, named_agents
@@ -58,12 +57,11 @@ class KernelCalls:
             progress: Called with sentences about how far it is.
 
         Raises:
-            WireError: There is no such call, or it has other parameters.
-            PlanckError: It failed.
+            PlanckError: There is no such call, it has other parameters, or it failed.
         """
         found = self._methods.get(method) if isinstance(method, str) else None
         if found is None or not isinstance(params, dict):
-            raise WireError("The kernel has no such call; use the same version of planck_nb on both sides.")
+            raise AgentError("The kernel has no such call; use the same version of planck_nb on both sides.")
         return await found(params, progress)
 
     async def _list_agents(self, _params: JsonObject, _progress: Progress) -> JsonObject:
@@ -84,7 +82,7 @@ class KernelCalls:
     async def _prompt(self, params: JsonObject, progress: Progress) -> JsonObject:
         name, text = params.get("name"), params.get("text")
         if not isinstance(name, str) or not isinstance(text, str):
-            raise WireError("A prompt needs a name and a text.")
+            raise AgentError("A prompt needs a name and a text.")
         if len(text) > LONGEST_PROMPT:
             raise UsageError(f"The prompt has {len(text):,} characters; it may have {LONGEST_PROMPT:,}.")
         target = self._target(name)

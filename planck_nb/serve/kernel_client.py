@@ -11,7 +11,7 @@ from pathlib import Path
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.serve.runtime_folder import KernelAddress, open_kernels
-from planck_nb.serve.wire import LONGEST_LINE, WireError, encode_line, read_line
+from planck_nb.serve.wire import LONGEST_LINE, encode_line, read_line
 
 _CONNECT_WITHIN = 10.0
 
@@ -69,8 +69,7 @@ class KernelClient:
 
         Raises:
             UsageError: There is no kernel.
-            AgentError: The call failed; the sentence is the kernel's.
-            WireError: The connection was lost.
+            AgentError: The call failed, and the sentence is the kernel's; or the connection was lost.
         """
         address = self.address()
         try:
@@ -94,6 +93,6 @@ class KernelClient:
                 elif isinstance(result := answer.get("result"), dict):
                     return result
                 else:
-                    raise WireError("The kernel sent what is no answer; use the same version of planck_nb there.")
+                    raise AgentError("The kernel sent what is no answer; use the same version of planck_nb there.")
         finally:
             writer.close()

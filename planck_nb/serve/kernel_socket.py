@@ -18,13 +18,13 @@ from pathlib import Path
 from weakref import WeakSet
 
 from planck_nb.base.aio import cancel_and_wait, has_running_loop, spawn
-from planck_nb.base.errors import ConfigError, PlanckError, UsageError
+from planck_nb.base.errors import AgentError, ConfigError, PlanckError, UsageError
 from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.json_types import JsonObject
 from planck_nb.serve.bounds import bounded_text
 from planck_nb.serve.kernel_calls import KernelCalls
 from planck_nb.serve.runtime_folder import KernelAddress, new_socket_path, runtime_folder
-from planck_nb.serve.wire import LONGEST_LINE, WireError, encode_line, read_line
+from planck_nb.serve.wire import LONGEST_LINE, encode_line, read_line
 from planck_nb.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class KernelSocket:
         except asyncio.CancelledError:
             if not self._closed:
                 raise
-            answer = _failure(WireError("The kernel has closed its socket; the call was stopped."))
+            answer = _failure(AgentError("The kernel has closed its socket; the call was stopped."))
         except PlanckError as error:
             answer = _failure(error)
         except Exception as error:
@@ -139,21 +139,21 @@ class KernelSocket:
             await writer.drain()
 
     def _admit(self, writer: asyncio.StreamWriter) -> None:
-        """Raise WireError if there are too many calls, or the client is another user's."""
+        """Raise AgentError if there are too many calls, or the client is another user's."""
         if len(self._connections) > _MOST_CONNECTIONS:
-            raise WireError(f"The kernel answers {_MOST_CONNECTIONS} calls already; try again later.")
+            raise AgentError(f"The kernel answers {_MOST_CONNECTIONS} calls already; try again later.")
         if not _is_same_user(writer):
-            raise WireError("The socket is for the kernel's own user.")
+            raise AgentError("The socket is for the kernel's own user.")
 
     async def _request(self, reader: asyncio.StreamReader) -> JsonObject:
         try:
             async with asyncio.timeout(_REQUEST_WITHIN):
                 request = await read_line(reader)
         except TimeoutError:
-            raise WireError(f"No request came within {_REQUEST_WITHIN:g} s.") from None
+            raise AgentError(f"No request came within {_REQUEST_WITHIN:g} s.") from None
         token = request.get("token")
         if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self._address.token.encode()):
-            raise WireError("The token is wrong; it is in the file beside the socket.")
+            raise AgentError("The token is wrong; it is in the file beside the socket.")
         return request
 
     async def _call(
@@ -171,7 +171,7 @@ class KernelSocket:
             await asyncio.wait([call, gone], return_when=asyncio.FIRST_COMPLETED)
             if not call.done():
                 await cancel_and_wait(call)
-                raise WireError("The client has closed the connection.")
+                raise AgentError("The client has closed the connection.")
             return call.result()
         finally:
             await cancel_and_wait(call, gone)

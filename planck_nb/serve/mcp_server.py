@@ -22,7 +22,7 @@ from planck_nb.base.text import one_line
 from planck_nb.serve.bounds import bounded_text
 from planck_nb.serve.history import History
 from planck_nb.serve.kernel_client import KernelClient
-from planck_nb.serve.tools import TOOLS, OfferedTool
+from planck_nb.serve.served_tools import TOOLS, ServedTool
 from planck_nb.sidecars.author.parent_watch import end_with_client
 
 Context = ServerRequestContext[Any, Any]
@@ -159,7 +159,7 @@ class HistoryServer:
         return types.ReadResourceResult(contents=[contents])
 
 
-def _as_mcp(tool: OfferedTool) -> types.Tool:
+def _as_mcp(tool: ServedTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,

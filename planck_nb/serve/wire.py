@@ -19,10 +19,6 @@ LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of a line at most, in both directions."""
 
 
-class WireError(AgentError):
-    """The other side does not follow the protocol, or has closed the connection."""
-
-
 def encode_line(value: JsonObject) -> bytes:
     """Encode a JSON object as one line."""
     return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
@@ -32,20 +28,20 @@ async def read_line(reader: asyncio.StreamReader) -> JsonObject:
     """Read one line.
 
     Raises:
-        WireError: The connection was closed, or the line is too long or no JSON object.
+        AgentError: The connection was closed, or the line is too long or no JSON object.
     """
     try:
         line = await reader.readuntil(b"\n")
     except asyncio.IncompleteReadError as error:
-        raise WireError("The connection was closed before the call was complete.") from error
+        raise AgentError("The connection was closed before the call was complete.") from error
     except asyncio.LimitOverrunError as error:
-        raise WireError(f"A message has more than {LONGEST_LINE:,} bytes.") from error
+        raise AgentError(f"A message has more than {LONGEST_LINE:,} bytes.") from error
     except OSError as error:
-        raise WireError(f"The connection was lost ({error.strerror or error}).") from error
+        raise AgentError(f"The connection was lost ({error.strerror or error}).") from error
     try:
         value: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise WireError("A message is not JSON.") from error
+        raise AgentError("A message is not JSON.") from error
     if not isinstance(value, dict):
-        raise WireError("A message is not a JSON object.")
+        raise AgentError("A message is not a JSON object.")
     return value

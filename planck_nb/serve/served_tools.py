@@ -13,7 +13,7 @@ from planck_nb.sessions.restricted_sql import LONGEST
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedTool:
+class ServedTool:
     """A tool that clients can call.
 
     Args:
@@ -54,7 +54,7 @@ def _number(description: str, least: float, most: float, default: float, kind: s
 TOOLS = {
     tool.name: tool
     for tool in (
-        OfferedTool(
+        ServedTool(
             "query_history",
             "Query the history",
             "Run one SELECT statement in DuckDB's dialect over the stored sessions of planck_nb and return its rows. "
@@ -66,13 +66,13 @@ TOOLS = {
             },
             ("sql",),
         ),
-        OfferedTool(
+        ServedTool(
             "list_sessions",
             "List sessions",
             "List the stored sessions of planck_nb, the newest first.",
             {"limit": _number("The highest number of sessions to return.", 1, MOST_ROWS, 100)},
         ),
-        OfferedTool(
+        ServedTool(
             "read_transcript",
             "Read a transcript",
             "Read the last messages of a stored session, or of one of its agents, from the oldest to the newest. "
@@ -84,13 +84,13 @@ TOOLS = {
             },
             ("session",),
         ),
-        OfferedTool(
+        ServedTool(
             "list_agents",
             "List agents",
             "List the agents and teams of the running notebook.",
             {},
         ),
-        OfferedTool(
+        ServedTool(
             "prompt_agent",
             "Prompt an agent",
             "Send a prompt to an agent or a team of the running notebook and wait for the answer. The notebook's rules "
@@ -103,7 +103,7 @@ TOOLS = {
             ("agent_or_team", "text"),
             read_only=False,
         ),
-        OfferedTool(
+        ServedTool(
             "watch_events",
             "Watch events",
             "Collect the events of the running notebook's agents for some seconds. Pass `next` of the last result as "
