@@ -240,12 +240,13 @@ class Controller:
                 model, notice = await self.workspace.default_model()
             own = options.get("compactor")
             agent = self.workspace.add_agent(name, model=model, system_prompt=SYSTEM_PROMPT, on_compact=own)
-            await self.workspace.sidecars.start_configured()
-            self.workspace.sidecars.follow(agent)
         elif options.get("new"):
             agent = await self._replace_with_empty(before)
         else:
             agent = before
+        if agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT:  # made here, perhaps by another kernel
+            await self.workspace.sidecars.start_configured()
+            self.workspace.sidecars.follow(agent)
         if before is not None and "compactor" in options:
             use_compactor(agent, self.workspace.compactor(options["compactor"]))
         if model is not None and agent.model != model:

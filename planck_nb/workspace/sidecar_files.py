@@ -10,6 +10,7 @@ from pathlib import Path
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
 from planck_nb.base.reading import read_bounded
+from planck_nb.base.secrets import redact
 from planck_nb.config import Config, TrustItem
 from planck_nb.config.trust import MAX_BYTES
 from planck_nb.sidecars.link.fingerprint import fingerprint
@@ -114,7 +115,7 @@ def _read(path: Path, config: Config) -> SpecReport:
 
 
 def _item(spec: SidecarSpec, source: Path) -> TrustItem:
-    described = spec.url or " ".join([spec.command, *spec.args])
+    described = redact(spec.url or " ".join([spec.command, *spec.args]))  # which may contain a key of the environment
     variables = f" (variables {', '.join(spec.env)})" if spec.env else ""
     path = source.with_name(f"{source.name}#{spec.name}")
     return TrustItem.of("sidecar", path, fingerprint(spec).encode(), f"{spec.name}: {described}{variables}")

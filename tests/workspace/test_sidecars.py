@@ -19,6 +19,7 @@ from planck_nb.ai.messages import ToolResultMessage
 from planck_nb.base.errors import ConfigError, TrustError, UsageError
 from planck_nb.jupyter.controller import Controller
 from planck_nb.testing import scripted_model
+from planck_nb.workspace import workspace_sidecars
 
 SERVER = {"command": sys.executable, "args": [str(SERVERS / "sdk_sidecar.py")]}
 
@@ -30,6 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("STATE", str(tmp_path))
+    monkeypatch.setattr(workspace_sidecars, "PATIENCE", 60.0)  # a busy machine starts them slowly
     return folder
 
 
@@ -168,3 +170,29 @@ async def test_trusting_the_folder_keeps_the_model_that_was_chosen(project: Path
         workspace.set_default_model(chosen)
         workspace.trust()
         assert await workspace.default_model() == (chosen, "")
+
+
+async def test_a_key_that_a_file_asks_for_is_not_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "k3y" * 10)
+    write(project / ".mcp.json", far={"url": "https://example.com/mcp?key=${OPENAI_API_KEY}"})
+    write(project / ".planck/mcp.json", near={"command": "server", "args": ["--key", "${OPENAI_API_KEY}"]})
+    async with Workspace(Config.load()) as workspace:
+        described = " ".join(file.item.description + file.item.summary for file in workspace.trust_items())
+        assert "example.com" in described
+        assert "k3yk3y" not in described
+        assert "OPENAI_API_KEY" in described
+        assert "k3yk3y" not in str(workspace.sidecars.rows())
+
+
+async def test_a_resumed_agent_of_the_notebook_gets_the_tools_again(project: Path, tmp_path: Path) -> None:
+    write(tmp_path / ".planck/mcp.json", sdk=SERVER)
+    async with Workspace(Config.load()) as workspace:
+        await (await Controller(workspace).start("go", {"model": "demo"}, {})).run
+    async with Workspace(Config.load()) as workspace:
+        await workspace.resume()
+        started = await Controller(workspace).start("again", {}, {})
+        await started.run
+        assert "echo" in tools(started.agent)
+        assert len(started.agent.state.messages) == 4
+        await workspace.sidecars.stop()
+        assert tools(started.agent) == set()
