@@ -71,14 +71,7 @@ class KernelClient:
             UsageError: There is no kernel.
             AgentError: The call failed, and the sentence is the kernel's; or the connection was lost.
         """
-        address = self.address()
-        try:
-            async with asyncio.timeout(_CONNECT_WITHIN):
-                reader, writer = await asyncio.open_unix_connection(str(address.socket), limit=LONGEST_LINE)
-        except (OSError, TimeoutError):
-            raise UsageError(
-                f"The kernel {address.pid} does not answer at its socket; run `%planck serve` in its notebook again."
-            ) from None
+        address, reader, writer = await self._connect()
         try:
             with suppress(ConnectionError):  # what the kernel has answered can still be read
                 writer.write(encode_line({"token": address.token, "method": method, "params": params}))
@@ -96,3 +89,19 @@ class KernelClient:
                     raise AgentError("The kernel sent what is no answer; use the same version of planck_nb there.")
         finally:
             writer.close()
+
+    async def _connect(self) -> tuple[KernelAddress, asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the kernel; what one has left that was killed is removed."""
+        while True:
+            address = self.address()
+            try:
+                async with asyncio.timeout(_CONNECT_WITHIN):
+                    reader, writer = await asyncio.open_unix_connection(str(address.socket), limit=LONGEST_LINE)
+            except (ConnectionRefusedError, FileNotFoundError):  # its process id is that of another process now
+                address.remove()
+            except (OSError, TimeoutError):
+                raise UsageError(
+                    f"The kernel {address.pid} does not answer; run `%planck serve` in its notebook again."
+                ) from None
+            else:
+                return address, reader, writer

@@ -90,7 +90,8 @@ def new_socket_path(folder: Path) -> Path:
             f"{folder} cannot be made ({error.strerror}); set XDG_RUNTIME_DIR to a folder of yours."
         ) from error
     check_folder(folder)
-    path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+    # The file with the token is then `kernel-*.json`, which agents may not read: see approval/secret_files.py.
+    path = folder / f"kernel-{os.getpid()}-{secrets.token_hex(4)}.sock"
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise ConfigError(f"The path {path} is too long for a socket; set XDG_RUNTIME_DIR to a shorter folder.")
     return path

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from planck_nb import Config, Workspace
+from planck_nb.agent.approval.secret_files import is_secret_path
 from planck_nb.base.errors import AgentError, ConfigError, UsageError
 from planck_nb.serve import open_kernel_socket, start_kernel_socket
 from planck_nb.serve.kernel_client import KernelClient
@@ -256,6 +257,25 @@ def test_what_a_dead_kernel_left_is_removed(runtime: Path) -> None:
 
     assert open_kernels(runtime) == []
     assert list(runtime.iterdir()) == []
+
+
+async def test_a_dead_kernel_does_not_hide_a_living_one(workspace: Workspace, runtime: Path) -> None:
+    async with open_kernel_socket(workspace, folder=runtime) as opened:
+        dead = runtime / "kernel-0.sock"
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(dead))
+        dead.chmod(0o600)
+        # Its process id was given to another process, and it is the newest.
+        KernelAddress(dead, "token", os.getpid(), str(workspace.config.root), "/", 2e12).write()
+        assert client_of(workspace, runtime).address().socket == dead
+
+        assert (await client_of(workspace, runtime).call("list_agents", {}))["agents"]
+        assert [kernel.socket for kernel in open_kernels(runtime)] == [opened.path]
+
+
+async def test_agents_may_not_read_the_token(workspace: Workspace, runtime: Path) -> None:
+    async with open_kernel_socket(workspace, folder=runtime) as opened:
+        assert is_secret_path(opened.path.with_suffix(".json"))
 
 
 def test_the_runtime_folder_is_the_systems(tmp_path: Path) -> None:
