@@ -12,7 +12,7 @@ from planck_nb.base.errors import QueryError
 from planck_nb.sessions import VIEWS, Session, query_into
 from planck_nb.sessions.restricted_sql import LONGEST
 
-FILE = "/etc/hostname"
+FILE = "/etc/passwd"
 
 REFUSED = [
     f"SELECT * FROM '{FILE}'",
