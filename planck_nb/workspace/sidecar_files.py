@@ -122,12 +122,12 @@ def _item(spec: SidecarSpec, source: Path) -> TrustItem:
 
 
 def _project(config: Config) -> FoundSidecar | None:
-    from planck_nb.sidecars.link.environment import SidecarEnvironment  # noqa: PLC0415 - only where there is one
-
     folder = config.root / PROJECT_FOLDER
     file = folder / "pyproject.toml"
     if not file.is_file():
         return None
+    from planck_nb.sidecars.link.environment import SidecarEnvironment  # noqa: PLC0415 - only where there is one
+
     spec = SidecarEnvironment(folder, environment=config.environment()).spec(PROJECT_NAME)
     try:
         content = read_bounded(file, MAX_BYTES)[0]

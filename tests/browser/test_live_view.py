@@ -93,10 +93,10 @@ def test_prompts_that_come_back_with_the_end_of_the_run_are_not_lost(lab: Lab, o
     expect(output.locator(".pk-queue li")).to_have_count(1)
     output.get_by_label("Steer or queue").fill("from the field")
     # A busy page paints no more before the run is over.
-    notebook.page.evaluate("window.painting = window.requestAnimationFrame; window.requestAnimationFrame = () => 1")
+    notebook.page.evaluate("() => { window.painting = requestAnimationFrame; window.requestAnimationFrame = () => 1; }")
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-unsent")).to_have_text("Not sent: from the queue\n\nfrom the field")
-    notebook.page.evaluate("window.requestAnimationFrame = window.painting")
+    notebook.page.evaluate("() => { window.requestAnimationFrame = window.painting; }")
     notebook.wait_idle()
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from support.mcp_command import mcp_client
 from support.serving_kernel import running_kernel
 from support.sidecar_server import server_environment, text_of
@@ -19,8 +22,15 @@ async def called(client: Any, name: str, **arguments: object) -> Any:
     return result.structured_content
 
 
-async def test_agents_of_a_running_kernel(tmp_path: Path) -> None:
-    environment = server_environment(HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path))
+@pytest.fixture
+def runtime() -> Iterator[str]:
+    """A folder whose path is short, as those of sockets have to be."""
+    with tempfile.TemporaryDirectory(prefix="pk-") as folder:
+        yield folder
+
+
+async def test_agents_of_a_running_kernel(tmp_path: Path, runtime: str) -> None:
+    environment = server_environment(HOME=str(tmp_path), XDG_RUNTIME_DIR=runtime)
     async with running_kernel(tmp_path, environment) as kernel, mcp_client(tmp_path, environment=environment) as client:
         await agents_are_listed_and_prompted(client)
         await secrets_are_replaced(client)

@@ -7,7 +7,8 @@ import json
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from planck_nb.testing import scripted_model
 
 
 @pytest.fixture
-def runtime(tmp_path: Path) -> Path:
-    return tmp_path / "run"
+def runtime() -> Iterator[Path]:
+    """A folder whose path is short, as those of sockets have to be."""
+    with tempfile.TemporaryDirectory(prefix="pk-") as folder:
+        yield Path(folder) / "run"
 
 
 @pytest.fixture

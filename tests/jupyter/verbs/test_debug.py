@@ -18,6 +18,7 @@ FAILING = {
     "show": "request nobody",
     "remove": "nobody",
     "team": "check nothing",
+    "sidecar": "start nothing",
     "steer": "faster",
     "abort": "nobody",
     "continue": "nobody",

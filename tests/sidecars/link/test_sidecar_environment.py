@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -66,7 +67,8 @@ def kernel(**more: str) -> dict[str, str]:
 def uv(tmp_path: Path) -> str:
     """A program that does what the link has uv do."""
     path = tmp_path / "uv"
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} {SERVERS / "uv_stand_in.py"} "$@"\n')
+    program = shlex.join([sys.executable, str(SERVERS / "uv_stand_in.py")])
+    path.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
     path.chmod(0o755)
     return str(path)
 
