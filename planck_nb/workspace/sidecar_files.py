@@ -93,12 +93,14 @@ def read_sidecar_file(path: Path, config: Config) -> SpecReport:
 def tools_item(spec: SidecarSpec, digest: str) -> TrustItem:
     """What is remembered of the tools of a sidecar, so that a change of them asks again.
 
+    If its command changes too, that was asked for already, and its tools are new.
+
     Args:
         spec: The sidecar.
         digest: The fingerprint with its tools.
     """
     source = spec.source or Path(spec.name)
-    path = source.with_name(f"{source.name}#{spec.name}:tools")
+    path = source.with_name(f"{source.name}#{spec.name}:tools:{fingerprint(spec)[:16]}")
     return TrustItem.of("sidecar", path, digest.encode(), f"{spec.name}: the tools that it offers")
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.link.manager import Sidecars
     from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
-PATIENCE = 5.0
+START_WAIT = 5.0
 """Seconds that the first prompt waits for sidecars that are starting; later ones get their tools when they come."""
 
 
@@ -62,7 +62,7 @@ class WorkspaceSidecars:
         self._pending: dict[str, TrustItem] = {}
         """What changed sidecars offer now, by name: to be trusted before they are used again."""
         self._followers: WeakKeyDictionary[Agent, dict[str, Tool]] = WeakKeyDictionary()
-        """Agents that get the tools of all sidecars, with those that they have got."""
+        """Agents that get the tools of all sidecars, with those that they were given."""
         self._observing: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         config.add_source(self.trust_items)
@@ -121,7 +121,7 @@ class WorkspaceSidecars:
                 environment=config.environment(),
                 accept=self._accept,
                 on_tools=self._offer,
-                add_tools=self._add_found,
+                add_tools=self._add_tools,
                 taken=self._taken,
                 session_id=self._session_id,
             )
@@ -140,11 +140,7 @@ class WorkspaceSidecars:
             TrustError: One that is named is not trusted.
             UsageError: There is no sidecar of such a name.
         """
-        found = {each.spec.name: each for each in self.found()[0]}
-        if not names:
-            chosen = [each for each in found.values() if self._is_trusted(each)]
-        else:
-            chosen = [self._trusted(name, found) for name in names]
+        chosen = [self._trusted(name) for name in names] or list(filter(self._is_trusted, self.found()[0]))
         manager = self.manager
         for each in chosen:
             await self._add(each)
@@ -157,12 +153,35 @@ class WorkspaceSidecars:
             if not any(map(self._is_trusted, self.found()[0])):
                 return
             self._starting = spawn(self._start_all(), name="planck-sidecars-start")
-            await asyncio.wait([self._starting], timeout=PATIENCE)
+            await asyncio.wait([self._starting], timeout=START_WAIT)
 
     async def stop(self, names: Sequence[str] = ()) -> None:
-        """Stop sidecars and everything that they started; all by default."""
+        """Stop sidecars and everything that they started; all by default. One that does not run stays as it is.
+
+        Raises:
+            UsageError: There is no sidecar of such a name.
+        """
+        running = [] if self._sidecars is None else self._sidecars.names()
+        for name in names:
+            if name not in running:
+                self._described(name)
         if self._sidecars is not None:
-            await self._sidecars.stop(names or None)
+            await self._sidecars.stop([name for name in running if not names or name in names])
+
+    def logs(self, name: str, count: int) -> list[str]:
+        """Return the newest lines that a sidecar wrote, none if it was not started.
+
+        Args:
+            name: The sidecar.
+            count: How many lines at most.
+
+        Raises:
+            UsageError: There is no sidecar of this name.
+        """
+        if self._sidecars is None or name not in self._sidecars.names():
+            self._described(name)
+            return []
+        return self._sidecars.logs(name, count)
 
     async def aclose(self) -> None:
         """Stop all sidecars for good."""
@@ -206,16 +225,22 @@ class WorkspaceSidecars:
     def _is_trusted(self, found: FoundSidecar) -> bool:
         return found.item is None or self._config.folder_trust.accepts(found.item)
 
-    def _trusted(self, name: str, found: Mapping[str, FoundSidecar]) -> FoundSidecar:
+    def _described(self, name: str) -> FoundSidecar:
+        """The sidecar of this name that a file describes. Raises `UsageError` if there is none."""
+        found = {each.spec.name: each for each in self.found()[0]}
         if name not in found:
             known = ", ".join(found) or "none"
             raise UsageError(f"There is no sidecar {name}; known are: {known}. `%planck sidecar add FILE` adds some.")
-        if not self._is_trusted(found[name]):
+        return found[name]
+
+    def _trusted(self, name: str) -> FoundSidecar:
+        found = self._described(name)
+        if not self._is_trusted(found):
             raise TrustError(
                 f"The sidecar {name} runs what a file of this folder names and is not trusted; look at it with "
                 "`%planck trust --list`, then run `%planck trust`."
             )
-        return found[name]
+        return found
 
     async def _add(self, found: FoundSidecar) -> None:
         """Let the manager know the sidecar as its file describes it now."""
@@ -248,7 +273,7 @@ class WorkspaceSidecars:
     def _offered(self) -> dict[str, Tool]:
         return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.tools()}
 
-    def _add_found(self, agent_id: str, tools: Sequence[Tool]) -> None:
+    def _add_tools(self, agent_id: str, tools: Sequence[Tool]) -> None:
         """Give an agent tools that it has found by searching."""
         for agent in list(self._followers):
             if agent.id == agent_id:

@@ -31,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("STATE", str(tmp_path))
-    monkeypatch.setattr(workspace_sidecars, "PATIENCE", 60.0)  # a busy machine starts them slowly
+    monkeypatch.setattr(workspace_sidecars, "START_WAIT", 60.0)  # a busy machine starts them slowly
     return folder
 
 
@@ -66,10 +66,13 @@ async def test_a_projects_sidecar_is_listed_and_started_only_when_it_is_trusted(
         [status] = await workspace.sidecars.start(["sdk"])
         assert status.state == "connected"
         assert "echo" in workspace.sidecars.tools()
-    write(project / file, sdk={**SERVER, "args": [*SERVER["args"], "--more"]})
+    write(project / file, sdk={**SERVER, "env": {"MORE": "1"}})
     async with Workspace(Config.load()) as workspace:
         assert "not trusted" in str(rows(workspace)["sdk"][1])
         assert next(file.status for file in workspace.trust_items() if file.item.path.name.endswith("sdk")) == "changed"
+        workspace.trust()
+        [status] = await workspace.sidecars.start()
+        assert status.state == "connected", "its tools are not asked for a second time"
 
 
 async def test_agents_of_the_notebook_get_the_tools_of_sidecars_and_lose_them(project: Path, tmp_path: Path) -> None:

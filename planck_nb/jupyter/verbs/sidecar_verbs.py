@@ -49,7 +49,7 @@ async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] |
     if action == "logs":
         if len(chosen) != 1:
             raise UsageError("`%planck sidecar logs` needs the name of one sidecar; `%planck sidecar` lists them.")
-        written = sidecars.manager.logs(chosen[0], lines or _LINES)
+        written = sidecars.logs(chosen[0], lines or _LINES)
         return Text("\n".join(written) or f"The sidecar {chosen[0]} has written nothing.")
     if action == "stop":
         await sidecars.stop(chosen)

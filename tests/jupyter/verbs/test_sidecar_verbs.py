@@ -67,6 +67,7 @@ async def test_a_sidecar_is_listed_trusted_started_used_and_stopped(notebook: No
             "remark": "not trusted; look at it, then run `%planck trust`",
         }
     ]
+    assert await said(notebook, "sidecar logs weather") == "The sidecar weather has written nothing."
     with pytest.raises(TrustError, match=r"The sidecar weather .* is not trusted"):
         await said(notebook, "sidecar start weather")
     await said(notebook, "trust")
@@ -99,7 +100,8 @@ async def test_a_file_of_another_client_is_added(notebook: Notebook, tmp_path: P
     [
         ("sidecar start wether", UsageError, "There is no sidecar wether; known are: weather"),
         ("sidecar logs", UsageError, "needs the name of one sidecar"),
-        ("sidecar logs weather", PlanckError, "There is no sidecar weather"),
+        ("sidecar logs wether", UsageError, "There is no sidecar wether; known are: weather"),
+        ("sidecar stop wether", UsageError, "There is no sidecar wether; known are: weather"),
         ("sidecar add", UsageError, "needs one JSON file"),
         ("sidecar add nowhere.json", ConfigError, "There is no file"),
         ("sidecar list --lines 3", UsageError, "--lines is for"),
