@@ -22,7 +22,7 @@ VIDEO_TOKENS = 18_000
 FRAME_TOKENS = 4
 """The estimate for the markup around each message, tool call and tool result."""
 
-MOST_SCALE = 8.0
+MAX_SCALE = 8.0
 """The most tokens that a model is believed to count for an estimated one."""
 
 _TELLING = 64
@@ -160,7 +160,7 @@ def tokens_per_estimate(messages: Sequence[Message], index: int, *, before: int 
     estimated = sum(map(estimate, new)) + (0 if counted else before)
     if estimated < _TELLING:
         return 1.0
-    return min(MOST_SCALE, max(1.0, (reply.usage.input_tokens - counted) / estimated))
+    return min(MAX_SCALE, max(1.0, (reply.usage.input_tokens - counted) / estimated))
 
 
 def _has_media(message: Message) -> bool:

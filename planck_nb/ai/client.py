@@ -74,7 +74,7 @@ _END_PATIENCE = 0.2
 """Seconds to wait for the end of an answer whose message is complete, so that its connection can be reused."""
 
 _ENDS = frozenset({"finish", "pause"})
-_MOST_PAUSES = 20
+_MAX_PAUSES = 20
 """Pauses that a server may make in one answer; each costs a further request."""
 
 _STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content-type": "application/json"}
@@ -551,11 +551,11 @@ class _PendingRequest:
         ), 0.0
 
     def resume(self) -> None:
-        """Request the rest of a message in which the server paused, which it may do `_MOST_PAUSES` times."""
+        """Request the rest of a message in which the server paused, which it may do `_MAX_PAUSES` times."""
         self._pauses += 1
         if self.auth is not None:
             self.auth.rejected = False
-        if self._pauses > _MOST_PAUSES:
+        if self._pauses > _MAX_PAUSES:
             raise ProviderProtocolError(
                 f"{self.model} paused {self._pauses} times without completing its answer; try again.",
                 provider=self.model.provider,

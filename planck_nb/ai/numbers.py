@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MOST_TOKENS = 1_000_000_000
+MAX_TOKENS = 1_000_000_000
 """More tokens than any model reads or writes in one request."""
 
-MOST_TOKENS_TOGETHER = 1_000_000_000_000_000
+MAX_TOKENS_TOGETHER = 1_000_000_000_000_000
 """More tokens than the replies of a session add up to."""
 
-MOST_DOLLARS = 1_000_000_000.0
+MAX_DOLLARS = 1_000_000_000.0
 """More US dollars than anything costs here."""
 
 LONGEST_WAIT = 31 * 24 * 3600.0
@@ -33,7 +33,7 @@ def whole_number(value: object, *, most: int) -> int | None:
 
 def token_count(value: object) -> int | None:
     """The number of tokens; None for what cannot be one."""
-    return whole_number(value, most=MOST_TOKENS)
+    return whole_number(value, most=MAX_TOKENS)
 
 
 def context_length(value: object) -> int | None:
@@ -43,7 +43,7 @@ def context_length(value: object) -> int | None:
 
 def dollars(value: object) -> float | None:
     """The amount in US dollars; None for what cannot be one."""
-    return _real(value, most=MOST_DOLLARS)
+    return _real(value, most=MAX_DOLLARS)
 
 
 def seconds(value: object) -> float | None:
@@ -59,7 +59,7 @@ def http_status(value: object) -> int | None:
     return status if status is not None and status >= 400 else None  # noqa: PLR2004
 
 
-def usage_counts(data: object, *, most: int = MOST_TOKENS) -> dict[str, int] | None:
+def usage_counts(data: object, *, most: int = MAX_TOKENS) -> dict[str, int] | None:
     """The fields of a `Usage` in JSON data; None if input or output are not counts up to `most`.
 
     Details that cannot be right, such as more cached tokens than there were, are 0.

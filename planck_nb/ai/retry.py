@@ -21,7 +21,7 @@ from planck_nb.base.errors import (
 _PASSING = frozenset({408, 409, 425, 429})
 _LOADING_STEP = 1.5
 """Seconds between two requests to a server that is loading its model."""
-_MOST_DOUBLINGS = 30
+_MAX_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class RetryPolicy:
             return _LOADING_STEP
         spread = 1 - 0.25 * self.random.random()
         # The exponent is bounded because a float is.
-        delay = min(self.cap, self.base * 2 ** min(attempt - 1, _MOST_DOUBLINGS)) * spread
+        delay = min(self.cap, self.base * 2 ** min(attempt - 1, _MAX_DOUBLINGS)) * spread
         return float(delay if self.retries is not None else min(delay, left))
 
 

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from planck_nb.ai.numbers import MOST_TOKENS
+from planck_nb.ai.numbers import MAX_TOKENS
 
-MOST_DOLLARS_PER_MILLION = 1_000_000.0
+MAX_DOLLARS_PER_MILLION = 1_000_000.0
 """A higher price than a dollar for a token is a mistake."""
 
 Text = Annotated[str, Field(pattern=r"\S")]
-Tokens = Annotated[int, Field(gt=0, le=MOST_TOKENS)]
-Dollars = Annotated[float, Field(ge=0, le=MOST_DOLLARS_PER_MILLION, allow_inf_nan=False)]
+Tokens = Annotated[int, Field(gt=0, le=MAX_TOKENS)]
+Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS_PER_MILLION, allow_inf_nan=False)]
 
 
 class _Table(BaseModel):
@@ -43,7 +43,7 @@ class Rates(_Table):
 class Step(Rates):
     """The rates of requests with more than `above` input tokens."""
 
-    above: Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+    above: Annotated[int, Field(ge=0, le=MAX_TOKENS)]
 
 
 class Price(Rates):

@@ -18,7 +18,7 @@ LONGEST_TEXT = 4_000
 LONGEST_ANSWER = 200_000
 """Characters of an answer, a document, or all rows of a result at most."""
 
-_MOST_ITEMS = 1_000
+_MAX_ITEMS = 1_000
 _DEEPEST = 20
 
 
@@ -38,9 +38,9 @@ def _bounded(data: Any, most: int, depth: int) -> Any:  # noqa: ANN401 - any JSO
     if depth <= 0 and isinstance(data, dict | list):
         return "…"
     if isinstance(data, dict):
-        return {key[:most]: _bounded(value, most, depth - 1) for key, value in list(data.items())[:_MOST_ITEMS]}
+        return {key[:most]: _bounded(value, most, depth - 1) for key, value in list(data.items())[:_MAX_ITEMS]}
     if isinstance(data, list):
-        return [_bounded(value, most, depth - 1) for value in data[:_MOST_ITEMS]]
+        return [_bounded(value, most, depth - 1) for value in data[:_MAX_ITEMS]]
     return data
 
 

@@ -21,10 +21,10 @@ from planck_nb.sessions import (
     query_into,
 )
 
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 """Rows that a query returns at most."""
 
-MOST_MESSAGES = 200
+MAX_MESSAGES = 200
 """Messages of a transcript at most."""
 
 _SECONDS = 30.0
@@ -56,7 +56,7 @@ class History:
         Raises:
             QueryError: The statement is wrong, reads anything but the views, or takes too long.
         """
-        most = min(max(limit, 1), MOST_ROWS)
+        most = min(max(limit, 1), MAX_ROWS)
         return await run_query(self._directory, sql, limit=most, seconds=self._seconds)
 
     async def sessions(self, limit: int = 100, offset: int = 0) -> JsonObject:
@@ -100,7 +100,7 @@ class History:
             hint = did_you_mean(agent[:80], set(names.values()))
             raise AgentError(f"Session {info.name!r} has no agent {agent[:80]!r}. {hint}".rstrip())
         rows = await run_in_thread(lambda: SessionReader(info).messages())
-        chosen = [row for row in rows if agent is None or row.agent_id in ids][-min(max(last, 1), MOST_MESSAGES) :]
+        chosen = [row for row in rows if agent is None or row.agent_id in ids][-min(max(last, 1), MAX_MESSAGES) :]
         messages: list[JsonObject] = []
         size = 0
         for row in reversed(chosen):

@@ -27,7 +27,7 @@ LONGEST_PROMPT = 200_000
 LONGEST_WATCH = 120.0
 """Seconds that events are watched at most."""
 
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 """Events that one call returns at most."""
 
 Progress = Callable[[str], None]
@@ -106,7 +106,7 @@ class KernelCalls:
         workspace = self._workspace
         name, since, deltas = params.get("name"), params.get("since"), bool(params.get("deltas"))
         seconds = min(max(float(params.get("seconds") or 0), 0.0), LONGEST_WATCH)
-        most = min(max(int(params.get("most") or MOST_EVENTS), 1), MOST_EVENTS)
+        most = min(max(int(params.get("most") or MAX_EVENTS), 1), MAX_EVENTS)
         watched = None if not isinstance(name, str) or not name else self._target(name)
         found: list[JsonObject] = []
         deadline = time.monotonic() + seconds

@@ -29,11 +29,11 @@ from planck_nb.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 32
+_MAX_CONNECTIONS = 32
 _REQUEST_WITHIN = 10.0
 """Seconds in which a client must have sent its request."""
 
-_MOST_WAITING = 1024 * 1024
+_MAX_WAITING = 1024 * 1024
 """Bytes that a client has not read yet, above which it gets no progress."""
 
 _open: WeakSet[KernelSocket] = WeakSet()
@@ -140,8 +140,8 @@ class KernelSocket:
 
     def _admit(self, writer: asyncio.StreamWriter) -> None:
         """Raise AgentError if there are too many calls, or the client is another user's."""
-        if len(self._connections) > _MOST_CONNECTIONS:
-            raise AgentError(f"The kernel answers {_MOST_CONNECTIONS} calls already; try again later.")
+        if len(self._connections) > _MAX_CONNECTIONS:
+            raise AgentError(f"The kernel answers {_MAX_CONNECTIONS} calls already; try again later.")
         if not _is_same_user(writer):
             raise AgentError("The socket is for the kernel's own user.")
 
@@ -162,7 +162,7 @@ class KernelSocket:
         """Make a call; cancel it when the client closes the connection."""
 
         def progress(text: str) -> None:
-            if writer.transport.get_write_buffer_size() < _MOST_WAITING and not writer.is_closing():
+            if writer.transport.get_write_buffer_size() < _MAX_WAITING and not writer.is_closing():
                 writer.write(encode_line({"progress": text}))
 
         call = spawn(self._calls(request.get("method"), request.get("params"), progress), name="planck-kernel-call")
@@ -215,7 +215,7 @@ def start_kernel_socket(workspace: Workspace, *, folder: Path | None = None) -> 
     try:
         listening.bind(str(path))
         path.chmod(0o600)  # nobody can connect before `listen`
-        listening.listen(_MOST_CONNECTIONS)
+        listening.listen(_MAX_CONNECTIONS)
         listening.setblocking(False)
         address.write()
     except OSError as error:

@@ -19,7 +19,7 @@ _OTHERS = 0o077
 _LONGEST_PATH = 100
 """Bytes in the path of a Unix socket, of which the smallest system allows 104."""
 
-_MOST_BYTES = 64 * 1024
+_MAX_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _read(file: Path) -> KernelAddress | None:
                 return None
             if any(each.st_uid != os.getuid() or each.st_mode & _OTHERS for each in (found, beside)):
                 return None
-            data = json.loads(content.read(_MOST_BYTES))
+            data = json.loads(content.read(_MAX_BYTES))
         return KernelAddress(
             socket,
             str(data["token"]),

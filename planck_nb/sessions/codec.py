@@ -28,7 +28,7 @@ LAST_ID = 2**62
 """The highest id of a row; DuckDB can store it and the next ones."""
 
 _LAST_VERSION = 10_000
-_MOST_SEGMENTS = 100_000
+_MAX_SEGMENTS = 100_000
 _FIRST_YEAR, _LAST_YEAR = 1900, 9998
 _LAST_SECOND = 253_000_000_000
 
@@ -90,7 +90,7 @@ def _is_valid(header: Header) -> bool:
         all(isinstance(text, str) and text.isprintable() and text.isascii() for text in (header.session_id, texts[2]))
         and isinstance(header.name, str)
         and all(_is_id(number) for number in numbers)
-        and 1 <= header.segment <= _MOST_SEGMENTS
+        and 1 <= header.segment <= _MAX_SEGMENTS
         and header.created.tzinfo is not None
         and _FIRST_YEAR <= header.created.year <= _LAST_YEAR
     )

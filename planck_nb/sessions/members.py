@@ -11,7 +11,7 @@ import duckdb
 
 from planck_nb.agent.identity import AgentIdentity, Grants, Role
 from planck_nb.ai.messages import Usage
-from planck_nb.ai.numbers import MOST_TOKENS_TOGETHER, dollars, usage_counts
+from planck_nb.ai.numbers import MAX_TOKENS_TOGETHER, dollars, usage_counts
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions.queries import query_into
 from planck_nb.sessions.session import Session
@@ -268,7 +268,7 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
 
 def _usage(row: dict[str, Any]) -> Usage:
     """The tokens so far. If version 0.1.0 added numbers that cannot be right, they are the sum of the others."""
-    counts = usage_counts(json.loads(row["usage"] or "{}"), most=MOST_TOKENS_TOGETHER)
+    counts = usage_counts(json.loads(row["usage"] or "{}"), most=MAX_TOKENS_TOGETHER)
     if counts is None or not row["all_plausible"]:
         return Usage(row["plausible_read"] or 0, row["plausible_written"] or 0)
     return Usage(**counts)

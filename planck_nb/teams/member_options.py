@@ -9,7 +9,7 @@ from typing import Any
 
 from planck_nb.agent.calling.json_schema import problem_of
 from planck_nb.ai.models import LEVELS
-from planck_nb.ai.numbers import MOST_TOKENS
+from planck_nb.ai.numbers import MAX_TOKENS
 from planck_nb.ai.request import Options
 from planck_nb.base.errors import did_you_mean
 from planck_nb.base.json_types import JsonObject
@@ -61,8 +61,8 @@ def _problem(name: str, value: object) -> str:  # noqa: PLR0911 - one line for e
     """What an option must be, as the end of a sentence; empty if the value can be used."""
     match name:
         case "max_tokens":
-            is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_TOKENS
-            return "" if is_count else f"must be a whole number from 1 to {MOST_TOKENS:,}"
+            is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS
+            return "" if is_count else f"must be a whole number from 1 to {MAX_TOKENS:,}"
         case "temperature":
             return "" if _is_number(value, 100.0) else "must be a number from 0 on, such as 0.5"
         case "top_p":

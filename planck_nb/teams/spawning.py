@@ -28,7 +28,7 @@ MAX_WORKERS = 20
 WORKER_TOOLS = INTER_AGENT_TOOLS - {"spawn_agent", "destroy_agent", "interrupt_agent", "list_models"}
 """The names of the tools that every worker has, the former ones too."""
 
-_MOST_CHARACTERS = 200
+_MAX_CHARACTERS = 200
 
 
 class Spawner:
@@ -182,7 +182,7 @@ class Spawner:
             wanted = ":".join(filter(None, [provider, model_id])) + (f" at {base_url}" if base_url else "")
             near = did_you_mean(model_id or provider, [name for each in choices for name in (each.id, str(each))])
             raise ToolError(
-                f"The model {wanted[:_MOST_CHARACTERS]} is not one that you may give. {near} Call list_models, and "
+                f"The model {wanted[:_MAX_CHARACTERS]} is not one that you may give. {near} Call list_models, and "
                 "pass `provider` and `model_id` as it shows them.".replace("  ", " ")
             )
         return found[0]
@@ -196,7 +196,7 @@ class Spawner:
         given = [name for name in names if name in known]
         kind = key.rstrip("s")
         notes = [
-            f"The {kind} {name[:_MOST_CHARACTERS]} was not given, because you may not give it. "
+            f"The {kind} {name[:_MAX_CHARACTERS]} was not given, because you may not give it. "
             f"{did_you_mean(name, known)}".rstrip()
             for name in names
             if name not in known and name not in WORKER_TOOLS
@@ -206,7 +206,7 @@ class Spawner:
 
 def _line(args: JsonObject, key: str) -> str:
     value = args.get(key)
-    return " ".join(value.split())[:_MOST_CHARACTERS] if isinstance(value, str) else ""
+    return " ".join(value.split())[:_MAX_CHARACTERS] if isinstance(value, str) else ""
 
 
 def _free_name(team: TeamMembers[Agent], wanted: str) -> tuple[str, list[str]]:

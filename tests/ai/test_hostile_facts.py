@@ -15,7 +15,7 @@ from support.loopback import Exchange, serving
 from planck_nb import ai
 from planck_nb.ai.cassettes.cassette_file import read_entries
 from planck_nb.ai.message_builder import MessageBuilder, parse_arguments
-from planck_nb.ai.numbers import LONGEST_WAIT, MOST_TOKENS, http_status, token_count
+from planck_nb.ai.numbers import LONGEST_WAIT, MAX_TOKENS, http_status, token_count
 from planck_nb.ai.rate_limit_headers import retry_after
 from planck_nb.ai.status_errors import status_error
 from planck_nb.ai.stream_events import Finish, TextChunk, ToolCallStart, UsageUpdate
@@ -45,7 +45,7 @@ async def test_a_context_length_or_an_id_that_cannot_be_right(what: str) -> None
     }:
         assert ids[-1] == "good"  # the others are not JSON at all
     assert all(isinstance(name, str) and name.isprintable() and len(name) <= 500 for name in ids)
-    assert all(model.context_window is None or 0 < model.context_window <= MOST_TOKENS for model in found)
+    assert all(model.context_window is None or 0 < model.context_window <= MAX_TOKENS for model in found)
 
 
 @pytest.mark.parametrize("what", NONSENSE)
@@ -61,7 +61,7 @@ def test_a_models_file_with_a_number_that_cannot_be_right(what: str) -> None:
         found = read_models({"models": [{"id": "mine", "provider": "openai", "model": "m", **change}]})
         assert all(len(warning) < 1000 for warning in found.warnings)
         for model in found.models:
-            assert model.context_window is None or 0 < model.context_window <= MOST_TOKENS
+            assert model.context_window is None or 0 < model.context_window <= MAX_TOKENS
             cost = model.cost(ai.Usage(10**9, 10**9, 10**8, 10**8))
             assert cost is None or 0 <= cost < 10**16
 
@@ -152,5 +152,5 @@ def test_arguments_without_a_number_are_no_arguments() -> None:
 
 
 def test_counts() -> None:
-    assert [token_count(value) for value in (0, 5, 12.0, MOST_TOKENS)] == [0, 5, 12, MOST_TOKENS]
-    assert [token_count(value) for value in (True, 1.5, -1, "5", None, MOST_TOKENS + 1, float("nan"))] == [None] * 7
+    assert [token_count(value) for value in (0, 5, 12.0, MAX_TOKENS)] == [0, 5, 12, MAX_TOKENS]
+    assert [token_count(value) for value in (True, 1.5, -1, "5", None, MAX_TOKENS + 1, float("nan"))] == [None] * 7

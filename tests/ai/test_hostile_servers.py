@@ -16,7 +16,7 @@ from support.wire import ASK, replying
 
 from planck_nb import ai
 from planck_nb.ai.messages import encode_message
-from planck_nb.ai.numbers import MOST_TOKENS
+from planck_nb.ai.numbers import MAX_TOKENS
 from planck_nb.base.errors import PlanckError
 from planck_nb.sessions.codec import encode_message_line
 
@@ -108,7 +108,7 @@ def is_sound(message: ai.AssistantMessage) -> bool:
     """Whether a message can be counted, stored, read again and sent back."""
     usage = message.usage or ai.Usage()
     counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    assert all(type(count) is int and 0 <= count <= 4 * MOST_TOKENS for count in (*counts, usage.thinking_tokens))
+    assert all(type(count) is int and 0 <= count <= 4 * MAX_TOKENS for count in (*counts, usage.thinking_tokens))
     assert usage.cache_read_tokens + usage.cache_write_tokens <= usage.input_tokens
     assert message.cost is None or 0 <= message.cost < math.inf
     line = encode_message_line(1, "a", message, turn=0, time=0.0)

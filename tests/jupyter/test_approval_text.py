@@ -15,7 +15,7 @@ from planck_nb import Agent, BuiltinTools, Tool
 from planck_nb.agent import events as ev
 from planck_nb.agent.approval import Policy
 from planck_nb.agent.approval.gate import Approvals
-from planck_nb.agent.approval.shown_call import MOST_CHARACTERS, MOST_LINES, call_size
+from planck_nb.agent.approval.shown_call import MAX_CHARACTERS, MAX_LINES, call_size
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.state import PendingApproval
 from planck_nb.ai.messages import ToolResultMessage
@@ -156,7 +156,7 @@ async def denied(tmp_path: Path, content: str) -> str:
     return message.content[0].text
 
 
-@pytest.mark.parametrize("content", ["x" * MOST_CHARACTERS, "\n" * MOST_LINES, "\u202e" * (MOST_CHARACTERS // 7)])
+@pytest.mark.parametrize("content", ["x" * MAX_CHARACTERS, "\n" * MAX_LINES, "\u202e" * (MAX_CHARACTERS // 7)])
 async def test_what_is_too_long_to_be_shown_is_refused_with_a_sentence(tmp_path: Path, content: str) -> None:
     text = await denied(tmp_path, content)
     assert (
@@ -172,7 +172,7 @@ SIZES: dict[str, tuple[dict[str, object], bool]] = {
     "lookalikes in a name": ({"path": "c\u0430t " * 20_000}, False),
     "lookalikes in a file": ({"content": "c\u0430t " * 20_000}, True),
     "other letters": ({"content": "кот " * 40_000}, True),
-    "names": ({"x" * MOST_CHARACTERS: 1}, False),
+    "names": ({"x" * MAX_CHARACTERS: 1}, False),
 }
 
 

@@ -22,7 +22,7 @@ from planck_nb.ai.messages import (
     Usage,
     UserMessage,
 )
-from planck_nb.ai.numbers import MOST_DOLLARS, MOST_TOKENS, MOST_TOKENS_TOGETHER
+from planck_nb.ai.numbers import MAX_DOLLARS, MAX_TOKENS, MAX_TOKENS_TOGETHER
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.sessions import codec
 from planck_nb.sessions.branch import hidden_ranges, is_hidden
@@ -35,7 +35,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 objects = st.dictionaries(st.text(), json_values, max_size=3)
 counts = st.integers(0, 2**40)
 times = st.floats(0, 4e9)
-tokens = st.integers(0, MOST_TOKENS)
+tokens = st.integers(0, MAX_TOKENS)
 
 
 @st.composite
@@ -46,9 +46,9 @@ def usage_up_to(draw: st.DrawFn, most: int) -> Usage:
     return Usage(total, output, read, draw(st.integers(0, total - read)), thinking)
 
 
-usages = usage_up_to(MOST_TOKENS)
-totals = usage_up_to(MOST_TOKENS_TOGETHER)
-costs = st.none() | st.floats(0, MOST_DOLLARS)
+usages = usage_up_to(MAX_TOKENS)
+totals = usage_up_to(MAX_TOKENS_TOGETHER)
+costs = st.none() | st.floats(0, MAX_DOLLARS)
 texts = st.builds(TextPart, st.text(), st.none() | objects)
 calls = st.builds(ToolCallPart, st.text(), st.text(), objects, st.none() | st.text(), st.none() | objects)
 media = st.builds(ImagePart, st.none() | st.binary(), st.text(), st.none() | st.text()) | st.builds(

@@ -27,7 +27,7 @@ _COMPUTED = re.compile(r"[$*?{]|\[[^\[]")
 _COMPUTED_ARGUMENT = re.compile(r"[$?{\[]")
 """A star is left out: too many arguments contain one, and it can hide a word only if there is a file of that name."""
 
-_MOST_PREFIXES = 20
+_MAX_PREFIXES = 20
 
 
 def simple_commands(command: str) -> tuple[str, ...] | None:
@@ -189,7 +189,7 @@ def _invocations(words: list[str]) -> Iterator[list[str]]:
     """The words from each one that may be the program: the first after assignments, and after words such as `sudo`."""
     after_prefix = False
     for index, word in enumerate(words):
-        if index > _MOST_PREFIXES:
+        if index > _MAX_PREFIXES:
             yield ["$"]  # going on takes quadratic time: the name of the program is taken as unknown
             return
         if _ASSIGNMENT.match(word) or (after_prefix and word.startswith("-")):

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from planck_nb.agent import events as ev
 from planck_nb.agent.approval.policy import Policy
 from planck_nb.agent.approval.rule import Rule
-from planck_nb.agent.approval.shown_call import MOST_CHARACTERS, MOST_LINES, call_size
+from planck_nb.agent.approval.shown_call import MAX_CHARACTERS, MAX_LINES, call_size
 from planck_nb.agent.calling.approved_call import ApprovedCall, file_version
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
@@ -293,8 +293,8 @@ def _too_long(name: str, args: JsonObject, touches: tuple[Effect, ...]) -> str:
     if size.can_be_shown:
         return ""
     return (
-        f"It has {size.characters:,} characters in {size.lines:,} lines, and at most {MOST_CHARACTERS:,} in "
-        f"{MOST_LINES:,} can be shown for approval; do it in smaller parts, or ask the user to allow it with "
+        f"It has {size.characters:,} characters in {size.lines:,} lines, and at most {MAX_CHARACTERS:,} in "
+        f"{MAX_LINES:,} can be shown for approval; do it in smaller parts, or ask the user to allow it with "
         f"`--allow {name}`."
     )
 

@@ -55,9 +55,9 @@ _KEY_WITHOUT_SUFFIX = re.compile(r"id_\w+(_sk)?")
 
 _SEPARATORS = re.compile(r"[\s;&|<>()'\"`,=:@!$#]+")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_MOST_WORDS = 500
+_MAX_WORDS = 500
 _DEEPEST = 3
-_MOST_FILES = 2_000
+_MAX_FILES = 2_000
 _SAMPLES = ("id_rsa", "credentials", "server.pem", "server.key", "secrets.toml", "kaggle.json", "auth.json")
 _HIDDEN_SAMPLES = (".env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".ssh", ".aws", ".kube")
 
@@ -80,7 +80,7 @@ def secret_words(command: str, root: Path | None) -> list[str]:
         root: The folder in which it runs; None if that is not known.
     """
     text = "".join(lexeme.value for lexeme in lex(command))
-    words = list(islice(dict.fromkeys(_words(text)), _MOST_WORDS))
+    words = list(islice(dict.fromkeys(_words(text)), _MAX_WORDS))
     moves = any(word in ("cd", "pushd") for word in words)
     return [word for word in words if _names_secret(word, None if moves else root)]
 
@@ -96,7 +96,7 @@ def _words(text: str) -> Iterator[str]:
 
 def _alternatives(words: Iterable[str]) -> Iterator[str]:
     waiting = list(words)[::-1]
-    for _ in range(2 * _MOST_WORDS):
+    for _ in range(2 * _MAX_WORDS):
         if not waiting:
             return
         word = waiting.pop()
@@ -120,10 +120,10 @@ def _names_secret(word: str, root: Path | None) -> bool:
         samples = _HIDDEN_SAMPLES if name.startswith(".") else _SAMPLES
         return any(fnmatchcase(sample, name) for sample in samples)
     try:
-        found = list(islice(_matches(word, root), _MOST_FILES))
+        found = list(islice(_matches(word, root), _MAX_FILES))
     except (OSError, ValueError, re.error):
         return True
-    return len(found) == _MOST_FILES or any(is_secret_path(path) for path in found)
+    return len(found) == _MAX_FILES or any(is_secret_path(path) for path in found)
 
 
 def _matches(word: str, root: Path) -> Iterator[Path]:

@@ -10,8 +10,8 @@ from planck_nb.agent.effect import Effect
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
 
-MOST_CHARACTERS = 200_000
-MOST_LINES = 20_000
+MAX_CHARACTERS = 200_000
+MAX_LINES = 20_000
 """The longest call that a person is asked about: nobody can approve what cannot be shown as a whole."""
 
 _LONGEST_SPELLING = len("⟨U+10FFFF⟩")
@@ -29,7 +29,7 @@ class CallSize(NamedTuple):
     @property
     def can_be_shown(self) -> bool:
         """Whether the call can be shown as a whole."""
-        return self.characters <= MOST_CHARACTERS and self.lines <= MOST_LINES
+        return self.characters <= MAX_CHARACTERS and self.lines <= MAX_LINES
 
 
 def call_size(args: JsonObject, effects: Sequence[Effect]) -> CallSize:
@@ -39,7 +39,7 @@ def call_size(args: JsonObject, effects: Sequence[Effect]) -> CallSize:
     others = [effect.target for effect in effects if effect.target not in given]
     texts = [*args, *values, *others]
     characters = sum(map(len, texts))
-    if MOST_CHARACTERS / _LONGEST_SPELLING < characters <= MOST_CHARACTERS:  # else spelling decides nothing
+    if MAX_CHARACTERS / _LONGEST_SPELLING < characters <= MAX_CHARACTERS:  # else spelling decides nothing
         shown = [argument_text(name, value, effects) for name, value in args.items()]
         characters = sum(map(len, shown)) + sum(len(visible(text, lookalikes=True)) for text in (*args, *others))
     return CallSize(characters, 1 + sum(text.count("\n") for text in texts))

@@ -32,7 +32,7 @@ _READ_BY_GOOGLE = frozenset({"heic", "heif"})
 
 _CHECKED: dict[tuple[int, int], str] = {}
 """Results by hash and length of the data, which is not kept: a conversation is sent many times."""
-_MOST_CHECKED = 10_000
+_MAX_CHECKED = 10_000
 
 
 def checked(picture: ImagePart) -> tuple[ImagePart, str]:
@@ -49,7 +49,7 @@ def checked(picture: ImagePart) -> tuple[ImagePart, str]:
     key = hash(picture.data), len(picture.data)
     found = _CHECKED.get(key)
     if found is None:
-        if len(_CHECKED) >= _MOST_CHECKED:
+        if len(_CHECKED) >= _MAX_CHECKED:
             _CHECKED.clear()
         found = _CHECKED[key] = _check(picture.data)
     kind, _, problem = found.partition(":")

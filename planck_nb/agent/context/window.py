@@ -13,7 +13,7 @@ from planck_nb.agent.context.conversation import cuts, places, sent
 from planck_nb.agent.context.fitting import fitted, newest_prompts, size
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.state import Entry
-from planck_nb.agent.tokens import MOST_SCALE
+from planck_nb.agent.tokens import MAX_SCALE
 from planck_nb.ai.context_windows import cuts_silently
 from planck_nb.ai.messages import AssistantMessage, Message, Usage
 from planck_nb.ai.models import Model
@@ -306,7 +306,7 @@ class ContextWindow:
         read = error.tokens if error.input_tokens is None else error.input_tokens
         if read is not None:
             ratio = read / max(1, setting + size(self.messages()))
-            self._refused_scale = min(MOST_SCALE, max(self._refused_scale, ratio))
+            self._refused_scale = min(MAX_SCALE, max(self._refused_scale, ratio))
             self._learned_from = usage.model
         # Without a limit it says little about a window that is known.
         if error.about_window and (error.limit is not None or usage.model.context_window is None):

@@ -18,7 +18,7 @@ from planck_nb.ai.status_errors import body_error, status_error, words_and_kind
 from planck_nb.base.errors import ProviderError, ProviderStatusError
 from planck_nb.base.json_types import JsonObject
 
-MOST_STOPS = 5
+MAX_STOPS = 5
 """The highest number of stop sequences in a request (API reference of GenerationConfig)."""
 
 _THINKS_SINCE = 2.5
@@ -84,9 +84,9 @@ def sampling(model: Model, options: Options) -> tuple[JsonObject, list[str]]:
         else:
             warnings.append(f"{model} does not accept {name}, so it was not sent.")
     if options.stop:
-        found["stopSequences"] = list(options.stop[:MOST_STOPS])
-        if len(options.stop) > MOST_STOPS:
-            warnings.append(f"{model} accepts at most {MOST_STOPS} stop sequences; the others were not sent.")
+        found["stopSequences"] = list(options.stop[:MAX_STOPS])
+        if len(options.stop) > MAX_STOPS:
+            warnings.append(f"{model} accepts at most {MAX_STOPS} stop sequences; the others were not sent.")
     return found, warnings
 
 

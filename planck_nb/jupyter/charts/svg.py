@@ -28,7 +28,7 @@ _STYLE = (
 )
 _COLOURS = {"pk-data": DATA, "pk-hold": HOLD, "pk-fail": FAIL}
 _JOINER = "\u200d"
-_MOST_CHARACTERS = 500
+_MAX_CHARACTERS = 500
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
@@ -88,7 +88,7 @@ def document(height: float, title: str, description: str, body: str) -> str:
 
 def plain(content: str) -> str:
     """Return the text on one line, without characters that XML forbids or that change the text direction."""
-    flat = one_line(content, _MOST_CHARACTERS)
+    flat = one_line(content, _MAX_CHARACTERS)
     return "".join(c if c == _JOINER or unicodedata.category(c)[0] != "C" else "\ufffd" for c in flat)
 
 

@@ -24,7 +24,7 @@ _STEPS = [
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
     *(3600, 7200, 14_400, 21_600, 43_200, 86_400),
 ]
-_MOST_TICKS = 1_000
+_MAX_TICKS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,12 @@ class TimeScale:
         return sorted(placed)
 
     def _candidates(self, start: float) -> Iterator[float]:
-        yield from self._begins[:_MOST_TICKS]
+        yield from self._begins[:_MAX_TICKS]
         if not self._rate:
             return
         wanted = _TICK_DISTANCE / self._rate
         step = next((step for step in _STEPS if step >= wanted), 86_400 * max(1, round(wanted / 86_400)))
-        for piece in self._pieces[:_MOST_TICKS]:
+        for piece in self._pieces[:_MAX_TICKS]:
             first = int((piece.begin - start) // step) + 1
             last = int((piece.end - start) // step)
             yield from (start + step * number for number in range(first, last + 1))

@@ -18,13 +18,13 @@ from planck_nb.workspace.agent_names import named_agents
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_AGENTS = 12
+MAX_AGENTS = 12
 """The number of agents that are drawn: the busiest."""
 
-MOST_LANES = 3
+MAX_LANES = 3
 """Concurrent calls of one agent that are drawn side by side; further ones share the last lane."""
 
-MOST_TASKS = 60
+MAX_TASKS = 60
 """The number of tasks between agents that are drawn as arrows: the first."""
 
 NOTHING = "No agent has taken up a prompt in this session yet."
@@ -105,7 +105,7 @@ def draw_timeline(spans: Sequence[Span], tasks: Sequence[DrawnTask] = ()) -> Cha
         by_agent.setdefault(span.agent_id, []).append(span)
     drawn = _busiest(by_agent)
     scale = TimeScale([(s.begin, s.end) for s in spans if s.kind == "turn"], _LEFT, svg.WIDTH - 4)
-    arrows = [task for task in tasks if task.giver_id in drawn and task.target_id in drawn][:MOST_TASKS]
+    arrows = [task for task in tasks if task.giver_id in drawn and task.target_id in drawn][:MAX_TASKS]
     parts, y = _legend(spans, arrows)
     y += 16
     lanes: dict[str, float] = {}
@@ -154,7 +154,7 @@ def _busiest(by_agent: Mapping[str, Sequence[Span]]) -> list[str]:
     def busy(agent_id: str) -> float:
         return sum(span.end - span.begin for span in by_agent[agent_id] if span.kind == "turn")
 
-    kept = set(sorted(by_agent, key=busy, reverse=True)[:MOST_AGENTS])
+    kept = set(sorted(by_agent, key=busy, reverse=True)[:MAX_AGENTS])
     return [agent_id for agent_id in by_agent if agent_id in kept]
 
 
@@ -246,7 +246,7 @@ def _agent(spans: Sequence[Span], scale: TimeScale, top: float) -> tuple[str, fl
 
 
 def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
-    """Put overlapping spans side by side, in at most `MOST_LANES` lanes."""
+    """Put overlapping spans side by side, in at most `MAX_LANES` lanes."""
     lanes: list[list[Span]] = []
     free: list[float] = []
     taken: dict[tuple[int, tuple[int | None, str]], int] = {}
@@ -255,7 +255,7 @@ def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
         lane = taken.get(own) if span.call[1] else None  # a call stays in the lane in which it waited for approval
         if lane is None:
             lane = next((at for at, end in enumerate(free) if end <= span.begin), len(free))
-        lane = min(lane, MOST_LANES - 1)
+        lane = min(lane, MAX_LANES - 1)
         taken[own] = lane
         if lane == len(free):
             lanes.append([])

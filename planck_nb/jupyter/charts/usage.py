@@ -15,7 +15,7 @@ from planck_nb.workspace import Workspace
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_ROWS = 10
+MAX_ROWS = 10
 """If there are more agents, models or turns than this, the others are summed up in one line."""
 
 NOTHING = "No model has replied in this session yet."
@@ -179,15 +179,15 @@ def _grouped(rows: Sequence[Row], key: Callable[[Row], tuple[Any, ...]]) -> dict
 
 def _largest(figures: list[_Figure]) -> list[_Figure]:
     ordered = sorted(figures, key=lambda figure: (-(figure.tokens or 0), figure.label, figure.note))
-    if len(ordered) <= MOST_ROWS:
+    if len(ordered) <= MAX_ROWS:
         return ordered
-    return [*ordered[: MOST_ROWS - 1], _rest(ordered[MOST_ROWS - 1 :], "more")]
+    return [*ordered[: MAX_ROWS - 1], _rest(ordered[MAX_ROWS - 1 :], "more")]
 
 
 def _newest(figures: list[_Figure]) -> list[_Figure]:
-    if len(figures) <= MOST_ROWS:
+    if len(figures) <= MAX_ROWS:
         return figures
-    return [_rest(figures[: 1 - MOST_ROWS], "earlier"), *figures[1 - MOST_ROWS :]]
+    return [_rest(figures[: 1 - MAX_ROWS], "earlier"), *figures[1 - MAX_ROWS :]]
 
 
 def _rest(figures: Sequence[_Figure], word: str) -> _Figure:

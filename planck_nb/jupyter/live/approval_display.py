@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from planck_nb.agent.approval.shown_call import MOST_CHARACTERS, MOST_LINES, argument_text, call_size
+from planck_nb.agent.approval.shown_call import MAX_CHARACTERS, MAX_LINES, argument_text, call_size
 from planck_nb.agent.effect import Effect, EffectKind
 from planck_nb.agent.events import ApprovalRequest
 from planck_nb.base.json_types import JsonObject
@@ -62,11 +62,11 @@ class ApprovalDisplay:
 
 def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
     """Describe the request for the browser."""
-    whole = call_size(request.args, request.touches).characters <= MOST_CHARACTERS
+    whole = call_size(request.args, request.touches).characters <= MAX_CHARACTERS
     replaced, change = _change(request.args) if whole else ((), None)
     arguments = [_argument(name, value, request.touches) for name, value in request.args.items()]
     if not whole:
-        arguments = [_cut(argument, MOST_CHARACTERS // max(len(arguments), 1)) for argument in arguments]
+        arguments = [_cut(argument, MAX_CHARACTERS // max(len(arguments), 1)) for argument in arguments]
     return ApprovalDisplay(
         key=key_argument(request.args),
         effects=tuple((effect.kind, _short(effect)) for effect in request.touches),
@@ -97,7 +97,7 @@ def _argument(name: str, value: object, effects: Sequence[Effect]) -> tuple[str,
 
 def _cut(argument: tuple[str, str, ArgumentKind], share: int) -> tuple[str, str, ArgumentKind]:
     name, text, kind = argument
-    shown = head_and_tail(text, characters=share, lines=MOST_LINES)
+    shown = head_and_tail(text, characters=share, lines=MAX_LINES)
     return name, shown, kind if shown == text else "cut"
 
 
@@ -141,7 +141,7 @@ def _short(effect: Effect) -> str:
     """The target of the effect: paths relative to the working directory if possible."""
     if effect.kind in {"read", "write"}:
         return visible(_relative_to_working_directory(effect.target), lookalikes=True)
-    return visible(effect.target[:MOST_CHARACTERS], lookalikes=True)
+    return visible(effect.target[:MAX_CHARACTERS], lookalikes=True)
 
 
 def _folder(effects: Sequence[Effect]) -> str:

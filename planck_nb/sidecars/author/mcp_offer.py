@@ -15,7 +15,7 @@ from planck_nb.sidecars.author.offerings import SidecarPrompt, SidecarResource, 
 from planck_nb.sidecars.author.sidecar_tools import SidecarTool
 from planck_nb.sidecars.conventions import ROLE, ROLE_TOOL, RUNS, TIMEOUT
 
-_MOST_COMPLETIONS = 100
+_MAX_COMPLETIONS = 100
 """The most values that MCP allows in an answer."""
 
 
@@ -142,7 +142,7 @@ def completions(prompt: SidecarPrompt | None, argument: str, begun: str) -> list
     """Return the values of an argument that start with what was typed."""
     arguments = () if prompt is None else prompt.arguments
     choices = next((item.choices for item in arguments if item.name == argument), ())
-    return [choice for choice in choices if choice.lower().startswith(begun.lower())][:_MOST_COMPLETIONS]
+    return [choice for choice in choices if choice.lower().startswith(begun.lower())][:_MAX_COMPLETIONS]
 
 
 def _message(item: object) -> types.PromptMessage:

@@ -57,7 +57,7 @@ class Connection:
         spec: The sidecar.
         transport: Opens its streams of messages.
         log: Gets what the sidecar logs.
-        ask: Asks a person, None if there is nobody to ask.
+        ask: Asks a person, None if no person can be asked.
         sample: Has a model reply, None if that is not allowed.
         root: The folder that the sidecar may be told.
         question_seconds: How long a person has to answer.

@@ -58,7 +58,7 @@ class EventQueue:
             await asyncio.wait([self._task])
 
     def close(self) -> None:
-        """Drop what waits."""
+        """Drop the events that have not been delivered."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()

@@ -69,7 +69,7 @@ class QuestionAnswer:
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[QuestionAnswer | None]]
-"""Shows a question to a person and returns the answer; None if there is nobody to ask."""
+"""Shows a question to a person and returns the answer; None if no person can be asked."""
 
 
 def question_of(sidecar: str, params: Any, *, agent_id: str, call_id: str, seconds: float) -> Question:  # noqa: ANN401 - mcp's

@@ -18,7 +18,7 @@ from planck_nb.base.errors import SessionNotFoundError, UsageError
 from planck_nb.jupyter.charts import Chart, timeline_chart
 from planck_nb.jupyter.charts.activity import DrawnTask, Kind, Span, spans_of
 from planck_nb.jupyter.charts.time_scale import TimeScale, elapsed
-from planck_nb.jupyter.charts.timeline import MOST_AGENTS, MOST_TASKS, NOTHING, draw_timeline
+from planck_nb.jupyter.charts.timeline import MAX_AGENTS, MAX_TASKS, NOTHING, draw_timeline
 from planck_nb.sessions import Session, SessionLog
 from planck_nb.testing import scripted_model
 
@@ -271,10 +271,10 @@ def test_tasks_are_arrows_to_the_other_agent_and_answers_arrows_back() -> None:
 
 
 def test_many_tasks_are_not_all_drawn_and_those_of_agents_that_are_left_out_are_counted() -> None:
-    spans = [turn(f"agent {number}", 0, 100 - number) for number in range(MOST_AGENTS + 5)]
+    spans = [turn(f"agent {number}", 0, 100 - number) for number in range(MAX_AGENTS + 5)]
     tasks = [DrawnTask("agent 0", f"agent {number % 17}", "delegate", number, number + 1) for number in range(1, 201)]
     chart = draw_timeline(spans, tasks)
-    assert len(arrows(chart)) == 2 * MOST_TASKS
+    assert len(arrows(chart)) == 2 * MAX_TASKS
     assert "and 140 more tasks without arrows" in words(chart)
 
 
