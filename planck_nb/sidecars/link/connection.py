@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from pydantic import FileUrl
 
 from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import SidecarError
+from planck_nb.sidecars.link.call_origin import CallOrigin, current_origin
 from planck_nb.sidecars.link.definitions import ToolDefinition, tool_definition
 from planck_nb.sidecars.link.log_lines import LogLines
 from planck_nb.sidecars.link.questions import Ask, answer_of, question_of
@@ -37,17 +36,6 @@ _SUBSCRIBE_AGAIN = 1.0
 
 for _name in ("mcp", "client"):  # the SDK's; without a handler Python would print its warnings into a cell
     logging.getLogger(_name).addHandler(logging.NullHandler())
-
-
-@dataclass(frozen=True, slots=True)
-class CallOrigin:
-    """Who made the call that runs in the current task."""
-
-    agent_id: str = ""
-    call_id: str = ""
-
-
-current_origin: contextvars.ContextVar[CallOrigin] = contextvars.ContextVar("planck_sidecar_call")
 
 
 class Connection:
