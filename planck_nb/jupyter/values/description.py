@@ -1,0 +1,101 @@
+"""The text about one value, and its kind in a few words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from planck_nb.base.secrets import around_secret
+from planck_nb.base.text import head_and_tail, one_line
+from planck_nb.jupyter.values.guard import Guard, UnusableError
+from planck_nb.jupyter.values.inline import InlineWriter, is_secret
+from planck_nb.jupyter.values.kinds_of_values import attribute, is_lazy, is_trusted, name_of, names_of
+from planck_nb.jupyter.values.tables import describer
+
+CHARACTERS = 4_000
+LINES = 100
+SECONDS = 2.0
+_LARGEST_TEXT = 1_000_000
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
+
+
+def describe_value(value: object, *, characters: int = CHARACTERS, seconds: float = SECONDS) -> str:
+    r"""Describe a value for a model. What it guarantees is said in `planck_nb.jupyter.values`.
+
+    Args:
+        value: Any value.
+        characters: How long the text may be, about.
+        seconds: How long the code of the value's class may take.
+
+    Returns:
+        A text is itself, shortened. A table or an array has its kind and size in the first line, then its columns with
+        types and missing values, then its first rows. Anything else is as `repr` writes it.
+
+    Example:
+        >>> describe_value({"EUR": 0.92})
+        "{'EUR': 0.92}"
+        >>> describe_value(number for number in [1, 2])
+        'generator; not read, because reading it would use it up or compute it'
+    """
+    guard = Guard(seconds)
+    try:
+        text = _text(value, InlineWriter(guard, characters), guard)
+    except UnusableError as error:
+        text = f"(cannot be shown: {error})"
+    return head_and_tail(text, characters=characters, lines=LINES, around=around_secret)
+
+
+def _text(value: object, writer: InlineWriter, guard: Guard) -> str:
+    kind = type(value)
+    if issubclass(kind, str):
+        return str.__getitem__(value, slice(None, _LARGEST_TEXT))  # type: ignore[index]
+    if is_trusted(kind):
+        return writer.write(value)
+    read = _reader(kind, writer)
+    return writer.write(value) if read is None else guard.call(lambda: read(value))
+
+
+def _reader(kind: type, writer: InlineWriter) -> Callable[[Any], str] | None:
+    """What reads more of values of this class than one line, None if nothing does."""
+    if ("duckdb", "DuckDBPyRelation") in names_of(kind):
+        return _relation
+    if is_lazy(kind):
+        return _unread
+    if issubclass(kind, _FUNCTIONS):
+        return _function
+    if issubclass(kind, type | ModuleType):
+        return _definition
+    describe = describer(kind)
+    return None if describe is None else lambda value: describe(value, writer)
+
+
+def _unread(value: object) -> str:
+    return f"{one_line(name_of(type(value)))}; not read, because reading it would use it up or compute it"
+
+
+def _relation(value: Any) -> str:  # noqa: ANN401 - a relation of DuckDB, whose columns are known before it is computed
+    columns = zip(value.columns, value.types, strict=False)
+    listed = [f"  {name}: {kind}" for name, kind in columns]
+    return "\n".join(["relation of DuckDB, not computed", "columns:", *listed])
+
+
+def _function(value: Any) -> str:  # noqa: ANN401
+    signature = inspect.signature(value)
+    parameters = [
+        parameter.replace(default=...) if is_secret(name, parameter.default) else parameter
+        for name, parameter in signature.parameters.items()
+    ]
+    return f"def {value.__name__}{signature.replace(parameters=parameters)}\n{_summary(value)}".rstrip()
+
+
+def _definition(value: Any) -> str:  # noqa: ANN401 - a class or a module
+    generated = attribute(value, "__dataclass_params__") is not None if issubclass(type(value), type) else False
+    return f"{value!r}\n{'' if generated else _summary(value)}".rstrip()  # that of a dataclass has its defaults
+
+
+def _summary(value: Any) -> str:  # noqa: ANN401
+    """The first line of the documentation."""
+    text = value.__doc__
+    return text.strip().partition("\n")[0] if isinstance(text, str) else ""

@@ -1,0 +1,93 @@
+"""Calls the code of objects that are not known to be harmless, for a limited time."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from contextvars import ContextVar, copy_context
+from typing import TypeVar
+
+from planck_nb.base.text import printable
+
+T = TypeVar("T")
+
+_SHORTEST = 0.005
+"""Seconds that a call gets at least; with less left it is not made."""
+
+_ERROR_CHARACTERS = 200
+
+_enclosing: ContextVar[float] = ContextVar("planck_nb_guard", default=float("inf"))
+"""When the call ends in which this code runs."""
+
+
+class UnusableError(Exception):
+    """The object's own code raised or took too long; the message is the reason, as a clause."""
+
+
+class Guard:
+    """Calls foreign code, all calls together for a limited time.
+
+    Each call runs in a thread and gets half of the time that is left, so that one slow call leaves time for others. A
+    call that takes longer is stopped at its next line of Python, or abandoned if it waits in C.
+
+    Args:
+        seconds: The time for all calls.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function.
+
+        Args:
+            function: What calls the foreign code, without arguments.
+
+        Returns:
+            What it returns.
+
+        Raises:
+            UnusableError: It raised, or took too long.
+        """
+        seconds = (min(self._end, _enclosing.get()) - time.monotonic()) / 2
+        if seconds < _SHORTEST:
+            raise UnusableError("there was no time left")
+        results: list[T] = []
+        problems: list[str] = []
+
+        def work() -> None:
+            try:
+                _enclosing.set(time.monotonic() + seconds)
+                results.append(function())
+            except UnusableError as error:
+                problems.append(str(error))
+            except BaseException as error:  # noqa: BLE001 - foreign code may raise anything
+                problems.append(_described(error))
+
+        thread = threading.Thread(target=copy_context().run, args=(work,), name="planck-values", daemon=True)
+        thread.start()
+        try:
+            thread.join(seconds)
+        finally:
+            if thread.is_alive():
+                _stop(thread)
+        if results:
+            return results[0]
+        raise UnusableError(problems[0] if problems else f"it took longer than {seconds:.1g} s")
+
+
+def _described(error: BaseException) -> str:
+    name = type.__dict__["__name__"].__get__(type(error))
+    try:
+        text = printable(str(error))[:_ERROR_CHARACTERS]
+    except Exception:  # noqa: BLE001 - the error's own code
+        return str(name)
+    return f"{name}: {text}" if text else str(name)
+
+
+def _stop(thread: threading.Thread) -> None:
+    """Raise an exception in the thread. It is a `SystemExit`, with which a thread ends without printing anything."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))

@@ -1,0 +1,206 @@
+"""Tables and arrays as text: shape, types, missing values and the first rows. Their libraries are not imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planck_nb.base.text import one_line
+from planck_nb.jupyter.values.inline import InlineWriter
+from planck_nb.jupyter.values.kind import sized
+from planck_nb.jupyter.values.kinds_of_values import has_all, name_of, names_of
+
+ROWS_OF_SHORT_TABLE = 20
+"""A table of this many rows is shown whole."""
+
+ROWS_OF_LONG_TABLE = 10
+COLUMNS = 60
+"""Columns that are listed with their types."""
+
+COLUMNS_OF_ROWS = 20
+"""Columns of the rows that are shown."""
+
+ELEMENTS = 20
+MAX_COUNTED = 20_000_000
+"""Cells of which missing values are counted."""
+
+_CELL = 80
+
+
+def describer(kind: type) -> Callable[[Any, InlineWriter], str] | None:
+    """Return the function that describes values of this class, None if it is neither a table nor an array.
+
+    The function returns the text, which begins with the kind of the value and its size. It reads what is in memory.
+    """
+    names = names_of(kind)
+    for known, function in _KNOWN.items():
+        if known in names:
+            return function
+    return _array_like if has_all(kind, ("shape", "dtype")) else None
+
+
+def _pandas_frame(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401 - as in all of these
+    rows, columns = map(int, value.shape)
+    shown = value.iloc[:, :COLUMNS]
+    missing = _missing(shown, rows * min(columns, COLUMNS))
+    listed = [
+        (name, str(dtype), None if missing is None else missing[place])
+        for place, (name, dtype) in enumerate(zip(shown.columns, shown.dtypes, strict=True))
+    ]
+    head = value.iloc[: _rows(rows), :COLUMNS_OF_ROWS]
+    cells = [list(head.iloc[:, place]) for place in range(head.shape[1])]
+    return _Table(sized("DataFrame", (rows, columns)), rows, columns, listed, cells, list(head.index)).text(writer)
+
+
+def _pandas_series(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
+    count = len(value)
+    missing = int(value.isna().sum()) if count <= MAX_COUNTED else None
+    index = list(value.index[:ELEMENTS]) if hasattr(value, "index") else list(range(min(count, ELEMENTS)))
+    named = "" if value.name is None else f", named {writer.write(value.name)}"
+    head = f"{sized(name_of(type(value)), (count,))}, {value.dtype}{named}{_missing_words(missing)}"
+    first = value.iloc[:ELEMENTS] if hasattr(value, "iloc") else value[:ELEMENTS]
+    return _values(head, count, zip(index, first, strict=False), writer)
+
+
+def _polars_frame(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
+    rows, columns = int(value.height), int(value.width)
+    nulls = value.null_count().row(0) if columns else ()
+    schema = list(value.schema.items())[:COLUMNS]
+    listed = [(name, str(dtype), int(missing)) for (name, dtype), missing in zip(schema, nulls, strict=False)]
+    first = value.head(_rows(rows))
+    cells = [first.to_series(place).to_list() for place in range(min(columns, COLUMNS_OF_ROWS))]
+    return _Table(f"{sized('DataFrame', (rows, columns))} (polars)", rows, columns, listed, cells).text(writer)
+
+
+def _polars_series(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
+    count = len(value)
+    head = f"{sized('Series', (count,))} (polars), {value.dtype}, named {writer.write(value.name)}"
+    head += _missing_words(int(value.null_count()))
+    return _values(head, count, enumerate(value.head(ELEMENTS).to_list()), writer)
+
+
+def _arrow_table(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
+    rows, columns = int(value.num_rows), int(value.num_columns)
+    listed = [
+        (field.name, str(field.type), int(value.column(place).null_count))
+        for place, field in enumerate(list(value.schema)[:COLUMNS])
+    ]
+    first = value.slice(0, _rows(rows))
+    cells = [first.column(place).to_pylist() for place in range(min(columns, COLUMNS_OF_ROWS))]
+    head = f"{sized(name_of(type(value)), (rows, columns))} (pyarrow)"
+    return _Table(head, rows, columns, listed, cells).text(writer)
+
+
+def _numpy_array(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
+    count = int(value.size)
+    missing = None
+    if value.dtype.kind in "fc" and count <= MAX_COUNTED:
+        missing = int((value != value).sum())  # noqa: PLR0124 - nan is the value that differs from itself
+    head = f"{sized(name_of(type(value)), value.shape)}, {value.dtype}{_missing_words(missing)}"
+    if not value.shape:
+        return f"{head}\n{writer.write(value.item())}"
+    first = value.flat[: ROWS_OF_SHORT_TABLE * 10].tolist() if count <= ROWS_OF_SHORT_TABLE * 10 else None
+    if first is not None and value.ndim <= 2 and value.dtype.kind in "biufc":  # noqa: PLR2004 - as a table
+        rows = value.tolist()
+        lines = [writer.write(row) for row in rows] if value.ndim == 2 else [writer.write(rows)]  # noqa: PLR2004
+        return "\n".join([head, *lines])
+    return "\n".join([head, f"first values: {writer.write(value.flat[:ELEMENTS].tolist())}"])
+
+
+def _torch_tensor(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
+    shape = tuple(map(int, value.shape))
+    head = f"{sized('Tensor', shape)}, {value.dtype}, on {value.device}"
+    if str(value.device) != "cpu" or str(value.layout) != "torch.strided":
+        return head
+    first = value.detach()
+    while first.ndim > 1:
+        first = first[0]
+    return f"{head}\nfirst values: {writer.write((first[:ELEMENTS] if first.ndim else first).tolist())}"
+
+
+def _array_like(value: Any, _writer: InlineWriter) -> str:  # noqa: ANN401
+    """An array of a library that is not known: it may be on a device or a disk, so its values are not read."""
+    shape = value.shape
+    sizes = tuple(size for size in shape if type(size) is int) if type(shape) is tuple else ()
+    return f"{sized(name_of(type(value)), sizes)}, {one_line(str(value.dtype), _CELL)}; its values are not read"
+
+
+_KNOWN: dict[tuple[str, str], Callable[[Any, InlineWriter], str]] = {
+    ("pandas", "DataFrame"): _pandas_frame,
+    ("pandas", "Series"): _pandas_series,
+    ("pandas", "Index"): _pandas_series,
+    ("polars", "DataFrame"): _polars_frame,
+    ("polars", "Series"): _polars_series,
+    ("pyarrow", "Table"): _arrow_table,
+    ("pyarrow", "RecordBatch"): _arrow_table,
+    ("numpy", "ndarray"): _numpy_array,
+    ("torch", "Tensor"): _torch_tensor,
+}
+
+
+def _rows(rows: int) -> int:
+    return rows if rows <= ROWS_OF_SHORT_TABLE else ROWS_OF_LONG_TABLE
+
+
+def _missing(frame: Any, cells: int) -> list[int] | None:  # noqa: ANN401
+    return [int(number) for number in frame.isna().sum()] if cells <= MAX_COUNTED else None
+
+
+def _missing_words(missing: int | None) -> str:
+    return f", {missing:,} missing" if missing else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What is shown of a table: its kind with its size, columns with their types and missing values, and first rows."""
+
+    head: str
+    rows: int
+    columns: int
+    listed: Sequence[tuple[object, str, int | None]]
+    cells: Sequence[Sequence[object]]
+    index: Sequence[object] | None = None
+
+    def text(self, writer: InlineWriter) -> str:
+        lines = [self.head]
+        lines += ["columns:"] if self.listed else []
+        for name, dtype, missing in self.listed:
+            lines.append(f"  {_cell('', name, writer)}: {one_line(dtype, _CELL)}{_missing_words(missing)}")
+        if self.columns > len(self.listed):
+            lines.append(f"  and {self.columns - len(self.listed):,} more")
+        if not self.rows or not self.cells:
+            return "\n".join([*lines, "no rows"])
+        count = len(self.cells[0])
+        lines.append("rows:" if count == self.rows else f"first {count} rows:")
+        return "\n".join([*lines, *self._grid(writer)])
+
+    def _grid(self, writer: InlineWriter) -> list[str]:
+        """The lines of the rows."""
+        named = zip((name for name, _, _ in self.listed), self.cells, strict=False)
+        grid = [[_cell("", name, writer), *(_cell(name, cell, writer) for cell in cells)] for name, cells in named]
+        if self.index is not None:
+            grid.insert(0, ["", *(_cell("", label, writer) for label in self.index)])
+        if self.columns > len(self.cells):
+            grid.append(["…"] * len(grid[0]))
+        widths = [max(map(len, column)) for column in grid]
+        rows = zip(*grid, strict=True)
+        return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _values(head: str, count: int, pairs: Iterable[tuple[object, object]], writer: InlineWriter) -> str:
+    rows = [f"{_cell('', label, writer)}  {_cell('', item, writer)}" for label, item in pairs]
+    more = [f"… {count - len(rows):,} more"] if count > len(rows) else []
+    return "\n".join([head, *rows, *more])
+
+
+def _cell(column: object, value: object, writer: InlineWriter) -> str:
+    """A cell of a table; text without quotation marks."""
+    written = writer.entry(column, value)
+    if type(value) is str and written[:1] in "'\"":
+        written = value[: 2 * _CELL].replace("\n", "\\n")
+    if type(value) is float:
+        written = f"{value:.6g}"
+    elif written.startswith(("np.", "Timestamp(", "Timedelta(", "datetime.", "Decimal(")):
+        written = str(value)
+    return one_line(written, _CELL)
