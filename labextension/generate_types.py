@@ -22,6 +22,7 @@ from planck_nb.agent import events
 from planck_nb.ai import messages
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live.browser_events import DISPLAYS, OMITTED
+from planck_nb.jupyter.live.question_display import QuestionDisplay
 
 HERE = Path(__file__).resolve().parent
 SCHEMA = HERE / "schema" / "events.schema.json"
@@ -72,8 +73,9 @@ def _plain(value: Any, *, named: bool = False) -> Any:  # noqa: ANN401 - JSON da
 def types() -> str:
     """The TypeScript module."""
     definitions: dict[str, JsonObject] = dict(schema()["$defs"])
-    for display in DISPLAYS.values():
-        definitions[display.__name__] = _plain(TypeAdapter(display).json_schema(mode="serialization"))
+    for display in (*DISPLAYS.values(), QuestionDisplay):
+        described = _plain(TypeAdapter(display).json_schema(mode="serialization"))
+        definitions |= {**described.pop("$defs", {}), display.__name__: described}
     names = [kind.__name__ for kind in _EVENTS]
     some = definitions[names[0]]["properties"]
     parts = [_HEADER, _interface("EventBase", [_field(events.EventBase, name, some[name]) for name in _BASE])]

@@ -1,6 +1,6 @@
 /** The browser's side of the connection to the kernel: keeps the run up to date, and resyncs when a frame is missing. */
 
-import type { AgentEvent } from './events.generated.ts';
+import type { AgentEvent, QuestionDisplay } from './events.generated.ts';
 import type { RuleScope } from './agent-state.ts';
 import { cutOffRun, EMPTY, foldAll, runOf } from './run.ts';
 import type { Member, Run } from './run.ts';
@@ -31,7 +31,21 @@ export interface Refusal {
   readonly agent_id?: string | null;
 }
 
-export type Incoming = Frame | Snapshot | Refusal;
+/** All questions of sidecars that wait for an answer; `notice` says what became of an earlier one. */
+export interface Questions {
+  readonly type: 'questions';
+  readonly now: number;
+  readonly questions: readonly QuestionDisplay[];
+  readonly notice: string;
+}
+
+export type Incoming = Frame | Snapshot | Refusal | Questions;
+
+/** A value for each field of a question; null declines it. */
+export interface QuestionAnswer {
+  readonly id: string;
+  readonly values: readonly unknown[] | null;
+}
 
 export interface Decision {
   readonly agent_id: string;
@@ -54,13 +68,15 @@ export type Command =
   | { readonly type: 'queue'; readonly text: string }
   | { readonly type: 'edit'; readonly id: string; readonly text: string; readonly agent_id: string }
   | { readonly type: 'unqueue'; readonly id: string; readonly agent_id: string }
-  | ({ readonly type: 'decide' } & Decision);
+  | ({ readonly type: 'decide' } & Decision)
+  | ({ readonly type: 'answer' } & QuestionAnswer);
 
 /** A snapshot may be lost. If frames arrive and no snapshot does, request it again after this long. */
 const RETRY_MS = 3000;
 
 export class Connection {
   run: Run = EMPTY;
+  questions: Questions = { type: 'questions', now: 0, questions: [], notice: '' };
   /** The run as it was when the kernel ended; null while there is a kernel. */
   private before: Run | null = null;
   private position = 0;
@@ -104,6 +120,12 @@ export class Connection {
   receive(message: Incoming): void {
     if (message.type === 'refused') {
       for (const listener of this.refusalListeners) listener(message);
+      return;
+    }
+    if (message.type === 'questions') {
+      this.questions = message;
+      this.offset = message.now - this.clock() / 1000;
+      for (const listener of this.changeListeners) listener();
       return;
     }
     if (message.type === 'snapshot') {

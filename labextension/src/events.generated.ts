@@ -367,6 +367,25 @@ export interface OutputDisplay {
   readonly earlier_lines: number;
 }
 
+export interface QuestionDisplay {
+  readonly id: string;
+  readonly sidecar: string;
+  readonly message: string;
+  readonly url: string;
+  readonly fields: readonly QuestionField[];
+  readonly problem: string;
+  readonly deadline: number;
+}
+
+export interface QuestionField {
+  readonly label: string;
+  readonly description: string;
+  readonly kind: 'text' | 'number' | 'boolean' | 'choice' | 'choices' | 'json';
+  readonly default: string;
+  readonly choices: readonly string[];
+  readonly required: boolean;
+}
+
 export interface QueuedDisplay {
   readonly complete: boolean;
 }

@@ -8,6 +8,7 @@ import { h, setText } from './dom.ts';
 import { dollars, elapsed } from './format.ts';
 import { FollowedWindow } from './followed-window.ts';
 import type { PendingApproval } from './agent-state.ts';
+import { QuestionsView } from './questions-view.ts';
 import { RunControls, unsentTexts } from './run-controls.ts';
 import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from './run.ts';
 import type { Run } from './run.ts';
@@ -28,6 +29,7 @@ export class RunView {
   private readonly heading = h('h3', { class: 'pk-h', hidden: '' });
   private readonly window = new FollowedWindow(this.transcript.element, 'Agent run');
   private readonly approvals: ApprovalsView;
+  private readonly questions: QuestionsView;
   private readonly controls: RunControls;
   private readonly announcer = new Announcer();
   private readonly cleanups: (() => void)[] = [];
@@ -39,6 +41,7 @@ export class RunView {
   constructor(connection: Connection, agent: string, parent: HTMLElement, clicks = true) {
     this.connection = connection;
     this.approvals = new ApprovalsView((decision) => this.send({ type: 'decide', ...decision }));
+    this.questions = new QuestionsView((answer) => this.send({ type: 'answer', ...answer }));
     this.controls = new RunControls((command) => this.send(command), clicks);
     this.team = new TeamView((command) => this.send(command));
     this.root = h(
@@ -49,6 +52,7 @@ export class RunView {
       this.window.element,
       this.window.latest,
       this.approvals.element,
+      this.questions.element,
       this.controls.element,
       this.announcer.element,
     );
@@ -81,7 +85,7 @@ export class RunView {
     const hadFocus = this.root.contains(document.activeElement);
     this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
     const drafts = [this.controls.draft, ...this.team.drafts];
-    for (const part of [this.heading, this.approvals.element, this.controls.element]) part.remove();
+    for (const part of [this.heading, this.approvals.element, this.questions.element, this.controls.element]) part.remove();
     this.window.dispose();
     this.team.dispose();
     this.root.classList.add('pk-folded');
@@ -117,8 +121,11 @@ export class RunView {
     const fresh = this.approvals.update(approvals, names, tasksOfApprovals(run, approvals));
     // The block that had the focus was removed: keys now go to the transcript.
     if (focused && !this.approvals.element.contains(document.activeElement)) this.window.element.focus({ preventScroll: true });
+    const { questions, notice } = this.connection.questions;
+    const asked = this.questions.update(ended ? [] : questions, notice);
     this.controls.update(run, ended);
     this.announce(fresh, names, news);
+    for (const { sidecar, message } of asked) this.announcer.announceNow(`The sidecar ${sidecar} asks: ${message}`);
     this.tick();
     if (changed) this.window.follow();
   }
@@ -169,6 +176,7 @@ export class RunView {
 
   private showRefusal({ reason, text, agent_id: agent = null }: Refusal): void {
     this.approvals.release();
+    this.questions.release();
     if (!this.team.showRefusal(agent, reason, text)) this.controls.showRefusal(reason, text);
     this.announcer.announceNow(reason);
   }
@@ -179,6 +187,7 @@ export class RunView {
     this.transcript.tick(now);
     this.team.tick(now);
     this.approvals.tick(now);
+    this.questions.tick(now);
     this.controls.tick(this.connection.run, now);
   }
 

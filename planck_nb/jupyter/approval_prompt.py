@@ -144,6 +144,17 @@ async def _line_or_no(read: LineReader, question: str) -> str:
         return "no"
 
 
+def one_at_a_time(read: LineReader) -> LineReader:
+    """Return a reader for several prompts, of which each waits until the line of another one is typed."""
+    lock = asyncio.Lock()
+
+    async def read_alone(question: str) -> str:
+        async with lock:
+            return await read(question)
+
+    return read_alone
+
+
 async def read_terminal(question: str) -> str:
     """Read a line of the terminal while the event loop goes on.
 

@@ -15,6 +15,7 @@ from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.jupyter.expansion import expanded, hint
 from planck_nb.jupyter.mentions import mentions, without_secrets
+from planck_nb.jupyter.open_questions import OpenQuestions
 from planck_nb.jupyter.team_prompts import model_of, name_of_team, require_team_options, team_to_prompt
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
@@ -56,6 +57,10 @@ class Controller:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self.questions = OpenQuestions()
+        """The questions of sidecars that wait for the person."""
+        if workspace.sidecars.ask is None:
+            workspace.sidecars.ask = self.questions.ask
         self.current = DEFAULT_AGENT
         """Name of the agent that was prompted last."""
         self.current_team = ""

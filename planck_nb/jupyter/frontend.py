@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from typing import Protocol
@@ -15,10 +16,12 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
 from planck_nb.base.aio import spawn
-from planck_nb.jupyter.approval_prompt import ApprovalPrompt, LineReader, read_by_input, read_terminal
+from planck_nb.jupyter.approval_prompt import ApprovalPrompt, LineReader, one_at_a_time, read_by_input, read_terminal
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView, RunSummary
+from planck_nb.jupyter.question_prompt import QuestionPrompt
 from planck_nb.jupyter.terminal_view import TerminalPrinter, TerminalView
 
 _CONCURRENT_MESSAGES = 7
@@ -91,19 +94,35 @@ class Frontend:
         """
         approvals = self._controller.workspace.approvals
         if background:
-            return _Shown(None if quiet or self.is_terminal else self._live_view(agent, run, actions))
+            return self._shown(agent, run, actions, hidden=quiet or self.is_terminal)
+        read = None if (reader := self._reader()) is None else one_at_a_time(reader)
         if self.is_terminal:
             printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name))
             write = _print if printer is None else printer.write
-            prompt = ApprovalPrompt(
-                agent, approvals, run.events, read=self._reader(), write=write, agents=actions.agents
-            )
-            return _TerminalDisplay(TerminalView(run.events, prompt, printer), approvals)
+            prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=write, agents=actions.agents)
+            questions = self._question_prompt(actions, read, write)
+            return _TerminalDisplay(TerminalView(run.events, prompt, printer), approvals, questions)
         if not blocking and kernel_handles_clicks():
-            return _Shown(None if quiet else self._live_view(agent, run, actions))
+            return self._shown(agent, run, actions, hidden=quiet)
         view = None if quiet else self._live_view(agent, run, actions, clicks=False)
-        prompt = ApprovalPrompt(agent, approvals, run.events, read=self._reader(), write=_print, agents=actions.agents)
-        return _PromptingDisplay(view, prompt, approvals)
+        prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=_print, agents=actions.agents)
+        return _PromptingDisplay(view, prompt, approvals, self._question_prompt(actions, read, _print))
+
+    def _shown(self, agent: Agent, run: Run, actions: RunActions, *, hidden: bool) -> _Shown:
+        """A live view whose clicks arrive, with the questions of sidecars; nothing if it is hidden."""
+        if hidden:
+            return _Shown(None)
+        view = self._live_view(agent, run, actions)
+        return _Shown(view, QuestionChannel(view, self._controller.questions, actions.agents.take_part))
+
+    def _question_prompt(
+        self, actions: RunActions, read: LineReader | None, write: Callable[[str], None]
+    ) -> asyncio.Task[None] | None:
+        """Ask the questions of sidecars by typed answers; None if nobody types, so that they are declined."""
+        if read is None:
+            return None
+        prompt = QuestionPrompt(self._controller.questions, actions.agents.take_part, read=read, write=write)
+        return spawn(prompt.follow(), name="planck question prompts")
 
     def _live_view(self, agent: Agent, run: Run, actions: RunActions, *, clicks: bool = True) -> LiveView:
         view = LiveView(
@@ -145,10 +164,13 @@ class _Shown:
 
     has_shown_answer = False
 
-    def __init__(self, view: LiveView | None) -> None:
+    def __init__(self, view: LiveView | None, questions: QuestionChannel | None = None) -> None:
         self._view = view
+        self._questions = questions
 
     def finish(self, summary: RunSummary) -> None:
+        if self._questions is not None:
+            self._questions.close()
         if self._view is not None:
             self._view.finish(summary)
 
@@ -156,20 +178,30 @@ class _Shown:
 class _PromptingDisplay(_Shown):
     """A live view whose clicks do not arrive while the cell runs, so that approvals are asked by `input`."""
 
-    def __init__(self, view: LiveView | None, prompt: ApprovalPrompt, approvals: Approvals) -> None:
+    def __init__(
+        self,
+        view: LiveView | None,
+        prompt: ApprovalPrompt,
+        approvals: Approvals,
+        question_prompts: asyncio.Task[None] | None,
+    ) -> None:
         super().__init__(view)
         self._attendance = _Attendance(approvals)
         self._prompts: asyncio.Task[None] = spawn(prompt.follow(), name="planck approval prompts")
+        self._question_prompts = question_prompts
 
     def finish(self, summary: RunSummary) -> None:
         self._prompts.cancel()
+        if self._question_prompts is not None:
+            self._question_prompts.cancel()
         self._attendance.end()
         super().finish(summary)
 
 
 class _TerminalDisplay:
-    def __init__(self, view: TerminalView, approvals: Approvals) -> None:
+    def __init__(self, view: TerminalView, approvals: Approvals, question_prompts: asyncio.Task[None] | None) -> None:
         self._view = view
+        self._question_prompts = question_prompts
         self._attendance = _Attendance(approvals)
 
     @property
@@ -177,6 +209,8 @@ class _TerminalDisplay:
         return self._view.has_shown_answer
 
     def finish(self, _summary: RunSummary) -> None:
+        if self._question_prompts is not None:
+            self._question_prompts.cancel()
         self._attendance.end()
         self._view.finish()
 

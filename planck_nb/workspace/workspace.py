@@ -49,6 +49,8 @@ from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
 if TYPE_CHECKING:
     import pandas as pd
 
+    from planck_nb.sidecars.link.questions import Ask
+
 __all__ = ["INTERRUPTED", "REPLAY", "ToolResolver", "Workspace"]
 
 _RENAMED = {"equipment": "toolbox", "keep_choices": "save_session_settings"}
@@ -65,6 +67,8 @@ class Workspace:
         owner: Identifies this workspace to others that try to open the same session, such as the name of a notebook.
         trust: Whether files of the folder that can run or redirect something are used; by default as the configuration
             was loaded: if the user trusts them, or PLANCK_NB_TRUST is 1. Nothing is remembered; `trust` does that.
+        ask: Shows a question of a sidecar to a person and returns the answer; without it, and outside a notebook, all
+            questions are declined.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Workspace:
         client: Client | None = None,
         owner: str = "",
         trust: bool | None = None,
+        ask: Ask | None = None,
     ) -> None:
         loaded = config or Config.load(trust=trust)
         if trust is not None and config is not None:
@@ -87,6 +92,7 @@ class Workspace:
             cassette = _cassette(loaded)
             client = Client(credentials=self._config.environment, cassette=cassette, retries=_retries(loaded))
         self._current = CurrentSession(self._config, self._store, approvals, client)
+        self._current.sidecars.ask = ask
         self.compactors = Compactors(sidecars=self._current.sidecars)
         """Finds compactors by name, for `add_agent` and `resume`; `compactors.own` has those of the program."""
         self._navigation = SessionNavigation(self._current, self._config, self._store, self.compactors)

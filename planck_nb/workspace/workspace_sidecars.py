@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
     from planck_nb.sidecars.link.definitions import ToolDefinition
     from planck_nb.sidecars.link.manager import Sidecars
+    from planck_nb.sidecars.link.questions import Ask, Question, QuestionAnswer
     from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 START_WAIT = 5.0
@@ -57,6 +58,8 @@ class WorkspaceSidecars:
         self._events = events
         self._taken = taken
         self._session_id = session_id
+        self.ask: Ask | None = None
+        """Shows a question of a sidecar to a person and returns the answer; None declines all questions."""
         self._sidecars: Sidecars | None = None
         self._named: list[Path] = []
         self._pending: dict[str, TrustItem] = {}
@@ -119,6 +122,7 @@ class WorkspaceSidecars:
             self._sidecars = Sidecars(
                 cwd=config.root,
                 environment=config.environment(),
+                ask=self._ask,
                 accept=self._accept,
                 on_tools=self._offer,
                 add_tools=self._add_tools,
@@ -221,6 +225,9 @@ class WorkspaceSidecars:
         self._offer_to(agent, self._offered())
 
     # Private.
+
+    async def _ask(self, question: Question) -> QuestionAnswer | None:
+        return None if self.ask is None else await self.ask(question)
 
     def _is_trusted(self, found: FoundSidecar) -> bool:
         return found.item is None or self._config.folder_trust.accepts(found.item)

@@ -57,6 +57,14 @@ class RunAgents:
             raise UsageError("That agent does not take part in this run, so nothing can be done with it here.")
         return found
 
+    def take_part(self, agent_id: str) -> bool:
+        """Return whether the agent with this id takes part in the run."""
+        try:
+            self.find(agent_id)
+        except UsageError:
+            return False
+        return True
+
     def _team(self) -> list[Agent]:
         """The agents of the team, the orchestrator first; none if this agent does not lead it."""
         team = team_of(self._agent.id) if self._agent.role == "orchestrator" else None

@@ -1,0 +1,197 @@
+"""What the browser shows of a question of a sidecar: its fields as far as its schema describes them, bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from planck_nb.base.errors import UsageError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import encodable, one_line
+from planck_nb.base.visible import literal, visible
+from planck_nb.sidecars.link.questions import Question
+
+FieldKind: TypeAlias = Literal["text", "number", "boolean", "choice", "choices", "json"]
+"""How a field is edited; "json" is every schema that is none of the others."""
+
+_FIELDS = 30
+_CHOICES = 200
+_LABEL_CHARACTERS = 200
+_DESCRIPTION_CHARACTERS = 1_000
+_DEFAULT_CHARACTERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionField:
+    """One field of a question.
+
+    Args:
+        label: Its title or name.
+        description: What it is; may be empty.
+        kind: How it is edited.
+        default: The default as text; empty if there is none. Of choices it is the numbers of the chosen ones as JSON.
+        choices: The labels of the choices.
+        required: Whether it must be filled in.
+    """
+
+    label: str
+    description: str
+    kind: FieldKind
+    default: str
+    choices: tuple[str, ...]
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionDisplay:
+    """A question as a person is shown it. Characters that cannot be seen are spelled out in all texts.
+
+    Args:
+        id: Identifies the question.
+        sidecar: The name of the sidecar that asks.
+        message: The question.
+        url: The whole address that the person is to visit; empty if the question has fields.
+        fields: The fields.
+        problem: Why the question cannot be answered; empty if it can be.
+        deadline: When it is declined, in seconds since the epoch.
+    """
+
+    id: str
+    sidecar: str
+    message: str
+    url: str
+    fields: tuple[QuestionField, ...]
+    problem: str
+    deadline: float
+
+
+def question_display(question_id: str, question: Question, deadline: float) -> QuestionDisplay:
+    """Describe a question for a person."""
+    properties = _properties(question)
+    problem = ""
+    if len(properties) > _FIELDS:
+        problem = f"It has {len(properties):,} fields, more than {_FIELDS}, and so it can only be declined."
+    return QuestionDisplay(
+        id=question_id,
+        sidecar=visible(question.sidecar, lookalikes=True),
+        message=encodable(question.message),
+        url=question.url,
+        fields=() if problem else tuple(_field(name, schema, question) for name, schema in properties.items()),
+        problem=problem,
+        deadline=deadline,
+    )
+
+
+def content_of(question: Question, values: Sequence[object]) -> dict[str, Any]:
+    """Return the fields of an answer.
+
+    Args:
+        question: The question.
+        values: A value for each field, in the order of the display; None for one that was left empty. A choice is its
+            number from 0, several are a list of numbers, and JSON is its text.
+
+    Returns:
+        The values by the names of the schema, without those that were left empty.
+
+    Raises:
+        UsageError: A value does not have the form of its field.
+    """
+    properties = _properties(question)
+    if len(values) != len(properties):
+        raise UsageError("The answer does not have the fields of the question; answer it again.")
+    return {
+        name: _value(one_line(_label(name, schema), _LABEL_CHARACTERS), schema, value)
+        for (name, schema), value in zip(properties.items(), values, strict=True)
+        if value is not None
+    }
+
+
+def _properties(question: Question) -> Mapping[str, JsonObject]:
+    found = question.schema.get("properties")
+    if not isinstance(found, dict):
+        return {}
+    return {str(name): schema if isinstance(schema, dict) else {} for name, schema in found.items()}
+
+
+def _field(name: str, schema: JsonObject, question: Question) -> QuestionField:
+    required = question.schema.get("required")
+    kind = _kind(schema)
+    return QuestionField(
+        label=visible(one_line(_label(name, schema), _LABEL_CHARACTERS), lookalikes=True),
+        description=visible(str(schema.get("description") or "")[:_DESCRIPTION_CHARACTERS]),
+        kind=kind,
+        default=_default(kind, schema),
+        choices=tuple(visible(one_line(str(label), _LABEL_CHARACTERS)) for _, label in _choices(schema)),
+        required=isinstance(required, list) and name in required,
+    )
+
+
+def _label(name: str, schema: JsonObject) -> str:
+    title = schema.get("title")
+    return title if isinstance(title, str) and title.strip() else name
+
+
+def _kind(schema: JsonObject) -> FieldKind:
+    if 0 < len(_choices(schema)) <= _CHOICES:
+        return "choices" if schema.get("type") == "array" else "choice"
+    match schema.get("type"):
+        case "string" if "enum" not in schema and "oneOf" not in schema:
+            return "text"
+        case "number" | "integer":
+            return "number"
+        case "boolean":
+            return "boolean"
+        case _:
+            return "json"
+
+
+def _choices(schema: JsonObject) -> list[tuple[object, object]]:
+    """The values and the labels of the choices of a schema, or of the items of a list; empty if it has none."""
+    items = schema.get("items")
+    found = items if schema.get("type") == "array" and isinstance(items, dict) else schema
+    if isinstance(values := found.get("enum"), list):
+        names = found.get("enumNames")
+        labels = names if isinstance(names, list) and len(names) == len(values) else values
+        return list(zip(values, labels, strict=True))
+    options = found.get("oneOf") or found.get("anyOf")
+    if isinstance(options, list) and all(isinstance(option, dict) and "const" in option for option in options):
+        return [(option["const"], option.get("title") or option["const"]) for option in options]
+    return []
+
+
+def _default(kind: FieldKind, schema: JsonObject) -> str:
+    if "default" not in schema:
+        return ""
+    default, values = schema["default"], [value for value, _ in _choices(schema)]
+    if kind == "choice":
+        return str(values.index(default)) if default in values else ""
+    if kind == "choices":
+        chosen = default if isinstance(default, list) else []
+        return json.dumps([values.index(value) for value in chosen if value in values])
+    text = default if kind == "text" and isinstance(default, str) else json.dumps(default, ensure_ascii=False)
+    return visible(text[:_DEFAULT_CHARACTERS])
+
+
+def _value(label: str, schema: JsonObject, value: object) -> object:
+    match _kind(schema), value:
+        case "text", str(text):
+            return encodable(literal(text))
+        case "boolean", bool():
+            return value
+        case "number", int() | float() if not isinstance(value, bool):
+            whole = isinstance(value, float) and value.is_integer() and schema.get("type") == "integer"
+            return int(value) if whole else value
+        case "choice", int(number) if not isinstance(value, bool) and 0 <= number < len(_choices(schema)):
+            return _choices(schema)[number][0]
+        case "choices", list(numbers):
+            known = dict(enumerate(choice for choice, _ in _choices(schema)))
+            if all(isinstance(number, int) and number in known for number in numbers):
+                return [known[number] for number in numbers]
+        case "json", str(text):
+            try:
+                return json.loads(literal(text))
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"{visible(label)} is not JSON: {error}.") from None
+    raise UsageError(f"{visible(label)} does not have a value that fits the question; correct it.")
