@@ -10,7 +10,7 @@ from typing import Any
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.text import printable
-from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.link.sidecar_spec import OAuthClient, SidecarSpec
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -129,6 +129,23 @@ def _spec(name: str, key: str, entry: object, source: Path | None, environment: 
         source=source,
         sampling=entry.get("sampling") is True,
         roots=entry.get("roots") is True,
+        oauth=_oauth(name, entry.get("oauth"), expand),
+    )
+
+
+def _oauth(name: str, value: object, expand: Callable[[str], str]) -> OAuthClient:
+    if value is None or value is False or value is True:
+        return OAuthClient()
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"The sidecar {name} has an `oauth` that is not an object; write `clientId` into one.")
+    port = value.get("callbackPort", 0)
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise ConfigError(f"The sidecar {name} has a `callbackPort` that is not a number; write one without quotes.")
+    return OAuthClient(
+        client_id=expand(_text(name, "clientId", value.get("clientId", ""))),
+        client_secret=expand(_text(name, "clientSecret", value.get("clientSecret", ""))),
+        metadata_url=expand(_text(name, "clientMetadataUrl", value.get("clientMetadataUrl", ""))),
+        callback_port=port,
     )
 
 

@@ -16,6 +16,23 @@ _SCHEMES = ("http", "https")
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """How planck_nb is known to a server that wants a sign-in. By default it registers itself.
+
+    Args:
+        client_id: The id of a client that was registered by hand.
+        client_secret: Its secret, if it has one.
+        metadata_url: The address of a client metadata document, which some servers accept as an id.
+        callback_port: The port of the loopback address that the browser comes back to, if it was registered; 0 for any.
+    """
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    metadata_url: str = ""
+    callback_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SidecarSpec:
     """How a sidecar is started, or where it is reached. It has either a command or an address.
 
@@ -33,6 +50,7 @@ class SidecarSpec:
         source: The file that the sidecar is configured in, None if a program made this.
         sampling: Whether the sidecar may ask for replies of the user's models.
         roots: Whether the sidecar is told the folder of the session.
+        oauth: How planck_nb is known to a server that wants a sign-in.
 
     Raises:
         ConfigError: If a field is not valid, or there is neither a command nor an address, or both.
@@ -54,6 +72,7 @@ class SidecarSpec:
     source: Path | None = None
     sampling: bool = False
     roots: bool = False
+    oauth: OAuthClient = field(default_factory=OAuthClient)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -77,6 +96,13 @@ class SidecarSpec:
             raise ConfigError(f"The headers of the sidecar {self.name} contain line breaks or controls; remove them.")
         if self.url and (problem := _problem_of_address(self.url)):
             raise ConfigError(f"The address of the sidecar {self.name} {problem}.")
+        if (document := self.oauth.metadata_url) and not re.fullmatch(r"https://[^/\s]+/\S+", document):
+            raise ConfigError(
+                f"The client metadata document of the sidecar {self.name} needs an address such as "
+                "https://example.org/client.json."
+            )
+        if not 0 <= self.oauth.callback_port < 2**16:
+            raise ConfigError(f"The callback port of the sidecar {self.name} must be a number from 0 to 65535.")
 
     @property
     def transport(self) -> str:
@@ -101,6 +127,7 @@ class SidecarSpec:
             yield name, value
             yield name, value.rpartition(" ")[2]  # without "Bearer", which a server may leave out when it quotes it
         yield self.token_variable or "the token", self.token
+        yield "the client secret", self.oauth.client_secret
 
 
 def _problem_of_address(url: str) -> str:
