@@ -16,6 +16,7 @@ from planck_nb.base.errors import TrustError, UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.config import TrustItem
 from planck_nb.sidecars.link.fingerprint import fingerprint
+from planck_nb.sidecars.link.sign_in import sign_in
 from planck_nb.sidecars.link.status import SidecarStatus
 from planck_nb.workspace.sidecar_files import (
     FoundSidecar,
@@ -31,9 +32,14 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.link.manager import Sidecars
     from planck_nb.sidecars.link.questions import Ask, Question, QuestionAnswer
     from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
+    from planck_nb.sidecars.link.sign_in import Authorize
 
 START_WAIT = 5.0
 """Seconds that the first prompt waits for sidecars that are starting; later ones get their tools when they come."""
+
+
+SIGN_IN_FOLDER = "sign-in"
+"""The folder in the user's own folder with the tokens of servers that want a sign-in."""
 
 
 class WorkspaceSidecars:
@@ -128,6 +134,7 @@ class WorkspaceSidecars:
                 add_tools=self._add_tools,
                 taken=self._taken,
                 session_id=self._session_id,
+                auth=self._sign_in,
             )
         return self._sidecars
 
@@ -276,6 +283,10 @@ class WorkspaceSidecars:
             return True
         self._pending[spec.name] = item
         return False
+
+    def _sign_in(self, spec: SidecarSpec) -> Authorize | None:
+        folder = self._config.config.user_folder
+        return None if folder is None else sign_in(spec, folder / SIGN_IN_FOLDER)
 
     def _offered(self) -> dict[str, Tool]:
         return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.tools()}

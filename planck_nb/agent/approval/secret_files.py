@@ -37,7 +37,7 @@ _FOLDERS = (
     ".subversion/auth .local/share/keyrings .local/share/kwalletd .local/share/jupyter/runtime "
     "library/keychains library/jupyter/runtime application?support/google/chrome application?support/firefox "
     "application?support/bravesoftware google/chrome/user?data mozilla/firefox microsoft/credentials "
-    ".planck/key* .planck/trust* run/secrets"
+    ".planck/key* .planck/trust* .planck/sign-in run/secrets"
 ).split()
 """Consecutive names anywhere in a path; everything below is meant, too."""
 

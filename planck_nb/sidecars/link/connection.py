@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,19 @@ from planck_nb.base.errors import SidecarError
 from planck_nb.sidecars.link.call_origin import CallOrigin, current_origin
 from planck_nb.sidecars.link.definitions import ToolDefinition, tool_definition
 from planck_nb.sidecars.link.log_lines import LogLines
-from planck_nb.sidecars.link.questions import Ask, answer_of, question_of
+from planck_nb.sidecars.link.questions import Ask, Question, QuestionAnswer, answer_of, question_of
 from planck_nb.sidecars.link.result_check import ResultCheck
 from planck_nb.sidecars.link.sampling import Sample, sampling_request
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.link.sign_in import SignInError
 
 _MAX_PAGES = 1_000
 _MAX_ITEMS = 10_000
 _MAX_QUESTIONS = 8
 """Questions that may be open at the same time; a person is not flooded with more."""
+
+_QUESTION_CHECK = 0.2
+"""Seconds after which it is looked whether a question is still open."""
 
 _SUBSCRIBE_AGAIN = 1.0
 """Seconds until changes are subscribed to again after the server ended the subscription."""
@@ -68,6 +72,8 @@ class Connection:
         self.ready: asyncio.Future[None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
         """Done with a reason as soon as no call can be answered any more."""
+        self.failure: SignInError | None = None
+        """Why it makes no sense to connect again."""
         self.tools: dict[str, ToolDefinition] = {}
         self.sidecar = spec.name
         self.server = ""
@@ -98,6 +104,43 @@ class Connection:
             logging_callback=self._note,
             message_handler=self._handle,
         )
+
+    async def ask(self, question: Question) -> QuestionAnswer | None:
+        """Show a question of planck_nb about the sidecar to the person; None if no person can be asked."""
+        return None if self._ask is None else await self._ask(question)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Return a context in which time limits wait for the person."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        self.open_questions += 1
+        try:
+            yield
+        finally:
+            self.open_questions -= 1
+            self.waited += loop.time() - begun
+
+    def failed(self, error: SignInError) -> None:
+        """Give up the connection for good, because the person did not sign in."""
+        self.failure = error
+        self.lose(str(error).rstrip("."))
+
+    async def first_of(self, *futures: asyncio.Future[Any], seconds: float) -> bool:
+        """Wait for one of these up to this long, not counting the time in which people have questions open.
+
+        Returns:
+            Whether one of them is done.
+        """
+        loop = asyncio.get_running_loop()
+        waited, deadline = self.waited, loop.time() + seconds
+        while True:
+            left = _QUESTION_CHECK if self.open_questions else max(deadline + self.waited - waited - loop.time(), 0)
+            await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if any(future.done() for future in futures):
+                return True
+            if not self.open_questions and loop.time() >= deadline + self.waited - waited:
+                return False
 
     def lose(self, reason: str) -> None:
         """Give up all calls in flight. The first reason counts."""
@@ -208,14 +251,8 @@ class Connection:
         if self.open_questions >= _MAX_QUESTIONS:
             self._log.add(f"A question was declined, because {_MAX_QUESTIONS} others are open.")
             return types.ElicitResult(action="decline")
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        self.open_questions += 1
-        try:
+        with self.waiting():
             answer, problem = await answer_of(question, self._ask)
-        finally:
-            self.open_questions -= 1
-            self.waited += loop.time() - begun
         if problem:
             self._log.add(f"{question.message}\n{problem}")
         content: Any = dict(answer.content) if answer.action == "accept" and not question.url else None

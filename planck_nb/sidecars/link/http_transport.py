@@ -19,13 +19,13 @@ _FIRST_ERROR = 400
 
 @asynccontextmanager
 async def connect_http(
-    spec: SidecarSpec, *, auth: httpx2.Auth | None, on_status: Callable[[int], None]
+    spec: SidecarSpec, *, sign_in: Callable[[], httpx2.Auth | None], on_status: Callable[[int], None]
 ) -> AsyncIterator[Any]:
     """Open a connection, as a pair of streams of messages.
 
     Args:
         spec: The sidecar.
-        auth: Signs in to it, None for a token or nothing.
+        sign_in: Makes what signs in to it, None for a token or nothing.
         on_status: Called with each HTTP status that is an error.
     """
 
@@ -37,7 +37,7 @@ async def connect_http(
     async with (
         httpx2.AsyncClient(
             headers=_headers(spec.headers, spec.token),
-            auth=auth,
+            auth=sign_in(),
             # Calls have time limits of their own, so a read may wait. A pool with a limit would fail all calls when one
             # cannot get a connection in time.
             timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None, pool=None),

@@ -26,6 +26,7 @@ from planck_nb.sidecars.link.remote_compactors import remote_compactor, sidecar_
 from planck_nb.sidecars.link.search import SEARCH_NAME, search_tool
 from planck_nb.sidecars.link.sidecar_link import SidecarLink
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.link.sign_in import Authorize
 from planck_nb.sidecars.link.status import SidecarEvent, SidecarStatus
 from planck_nb.tools.reserved_names import is_reserved
 
@@ -81,7 +82,8 @@ class Sidecars:
         session_id: Returns the id of the current session, which sidecars are told.
         timing: Times of the links.
         search_threshold: With more tools than this, `tools` returns the search tool instead.
-        auth: Returns what signs in to the server of a spec: an `httpx2.Auth` or None.
+        auth: Returns what signs in to the server of a spec, such as `sign_in(spec, folder)`; without it no sign-in is
+            offered.
 
     Example:
         >>> sidecars = Sidecars()
@@ -105,7 +107,7 @@ class Sidecars:
         session_id: Callable[[], str] = _no_session,
         timing: LinkTiming | None = None,
         search_threshold: int = SEARCH_THRESHOLD,
-        auth: Callable[[SidecarSpec], Any] | None = None,
+        auth: Callable[[SidecarSpec], Authorize | None] | None = None,
     ) -> None:
         self._cwd = cwd
         self._environment = environment

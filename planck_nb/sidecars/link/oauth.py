@@ -28,7 +28,7 @@ from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.link.questions import Question, QuestionAnswer
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
-from planck_nb.sidecars.link.sign_in import Person
+from planck_nb.sidecars.link.sign_in import Person, SignInError
 from planck_nb.sidecars.link.sign_in_callback import address, free_port, listening, parameters
 from planck_nb.sidecars.link.token_file import TokenFile
 
@@ -81,7 +81,7 @@ class OAuthSignIn(httpx2.Auth):
         """Send a request with the token; sign in first if the server asks for that.
 
         Raises:
-            SidecarError: The sign-in failed.
+            SignInError: The sign-in failed.
         """
         flow = self._provider.async_auth_flow(request)
         try:
@@ -91,15 +91,16 @@ class OAuthSignIn(httpx2.Auth):
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
-        except SidecarError:
-            self._forget()
+        except SignInError as error:
+            self._give_up(error)
             raise
         except (OAuthFlowError, ValueError) as error:  # ValueError is pydantic's, about an answer
-            self._forget()
             reason = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
-            raise SidecarError(
-                f"The sidecar {self._spec.name} wants a sign-in, which failed: {reason}. Start it again to sign in anew."
-            ) from error
+            failure = SignInError(
+                f"The sidecar {self._spec.name} wants a sign-in, which failed: {reason}. Start it again."
+            )
+            self._give_up(failure)
+            raise failure from error
         finally:
             await flow.aclose()
 
@@ -164,8 +165,9 @@ class OAuthSignIn(httpx2.Auth):
             client_id=given.client_id, client_secret=given.client_secret or None, token_endpoint_auth_method=method
         )
 
-    def _forget(self) -> None:
-        """Forget a registration with which nobody could sign in: the server may not know it any more."""
+    def _give_up(self, error: SignInError) -> None:
+        """Report it, and forget the registration with which no one could sign in: the server may have forgotten it."""
+        self._person.failed(error)
         with suppress(SidecarError):
             if self._file.read().get("client") is not None:
                 self._file.update(client=None, tokens=None)
@@ -199,31 +201,31 @@ class OAuthSignIn(httpx2.Auth):
                         found = arrived.result() if arrived.done() else self._pasted(asked.result(), state)
                         found = found or await arrived
                 except TimeoutError:
-                    raise SidecarError(
-                        f"The sign-in to the sidecar {name} was not finished within {self._seconds:g} s; start it again."
+                    raise SignInError(
+                        f"The sign-in to the sidecar {name} took more than {self._seconds:g} s; start it again."
                     ) from None
                 finally:
                     await cancel_and_wait(asked)
         if "code" not in found:
             told = " ".join(filter(None, (found.get("error"), found.get("error_description"))))
             reason = one_line(visible(told), _REASON_CHARACTERS).rstrip(".")
-            raise SidecarError(f"The server of the sidecar {name} refused the sign-in: {reason}. Start it again.")
+            raise SignInError(f"The server of the sidecar {name} refused the sign-in: {reason}. Start it again.")
         return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
 
     def _pasted(self, answer: QuestionAnswer | None, state: str) -> Mapping[str, str]:
         """What the pasted address contains; nothing if the person has none and the browser is waited for."""
         name = self._spec.name
         if answer is None:
-            raise SidecarError(
+            raise SignInError(
                 f"The sidecar {name} wants a person to sign in, and there is none; start it in a notebook with "
                 f"`%planck sidecar start {name}`."
             )
         if answer.action != "accept":
-            raise SidecarError(f"The sign-in to the sidecar {name} was declined; start it again to sign in.")
+            raise SignInError(f"The sign-in to the sidecar {name} was declined; start it again to sign in.")
         pasted = str(answer.content.get("address") or "").strip()
         found = parameters(pasted, state) if pasted else {}
         if found is None:
-            raise SidecarError(
+            raise SignInError(
                 f"The address that was pasted does not belong to this sign-in to the sidecar {name}; start it again, "
                 "and paste the whole address at which the browser ends."
             )
@@ -233,9 +235,9 @@ class OAuthSignIn(httpx2.Auth):
 async def _asked(person: Person, question: Question) -> QuestionAnswer | None:
     try:
         return await person.ask(question)
-    except Exception as error:  # noqa: BLE001 - of the view
-        raise SidecarError(
-            f"The sidecar {question.sidecar} wants a sign-in, which could not be shown: {type(error).__name__}: {error}."
+    except Exception as error:
+        raise SignInError(
+            f"The sidecar {question.sidecar} wants a sign-in, which cannot be shown: {type(error).__name__}: {error}."
         ) from error
 
 

@@ -33,7 +33,7 @@ async def answer_to(connection: Connection, request: asyncio.Task[T], seconds: f
     """
     request.add_done_callback(_note)
     try:
-        await _finished_or_lost(connection, request, seconds)
+        await connection.first_of(request, connection.lost, seconds=seconds)
     except asyncio.CancelledError:
         request.cancel()
         await asyncio.wait([request], timeout=_CANCEL_SECONDS)  # the notice to the sidecar is sent meanwhile
@@ -53,24 +53,6 @@ async def answer_to(connection: Connection, request: asyncio.Task[T], seconds: f
         f"{what} of the sidecar {connection.sidecar} did not answer within {round(seconds, 2):g} s, and the call was "
         "cancelled; ask for less, or allow more time with timeout_ms."
     )
-
-
-async def _finished_or_lost(connection: Connection, request: asyncio.Task[T], seconds: float) -> None:
-    """Wait up to this long, not counting the time in which people have questions open."""
-    loop = asyncio.get_running_loop()
-    waited, deadline = connection.waited, loop.time() + seconds
-    while True:
-        await asyncio.wait(
-            (request, connection.lost),
-            timeout=max(deadline + connection.waited - waited - loop.time(), 0),
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        if request.done() or connection.lost.done():
-            return
-        if not connection.open_questions and loop.time() >= deadline + connection.waited - waited:
-            return
-        if connection.open_questions:
-            await asyncio.wait((request, connection.lost), timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _lost(connection: Connection, what: str) -> SidecarLostError:

@@ -22,6 +22,7 @@ from planck_nb.sidecars.link.link_settings import Build, LinkCallbacks, LinkTimi
 from planck_nb.sidecars.link.link_state import LinkState
 from planck_nb.sidecars.link.results import output_of
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.link.sign_in import Authorize
 from planck_nb.sidecars.link.status import SidecarStatus
 from planck_nb.sidecars.link.supervisor import Supervisor
 
@@ -43,7 +44,7 @@ class SidecarLink:
         environment: The kernel's environment, from which a few harmless variables are passed on; `os.environ` by
             default.
         timing: Times.
-        auth: Signs in to a server over HTTP: an `httpx2.Auth`.
+        auth: Makes what signs in to a server over HTTP, such as `sign_in(spec, folder)`.
         build: Builds what the sidecar needs, before each start by a user; called with a function that shows a line.
 
     Example:
@@ -60,7 +61,7 @@ class SidecarLink:
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         timing: LinkTiming | None = None,
-        auth: Any = None,  # noqa: ANN401 - httpx2 is loaded with the first sidecar
+        auth: Authorize | None = None,
         build: Build | None = None,
     ) -> None:
         self.spec = spec

