@@ -14,17 +14,22 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "planck_nb" / "jupyter" / "static"
-BUILT = ("live.js", "live.css", "licenses.txt")
+PARTS = tuple(sorted(path.stem for path in HERE.glob("src/parts/*.ts")))
+"""What `loadPart` in `src/parts.ts` loads."""
+BUILT = ("loader.js", "live.js", *(f"{name}.js" for name in PARTS), "licenses.txt")
+EXTENSION = "@planck-nb/lab"
+"""The JupyterLab extension that may contain the same files."""
 BUNDLED = ("markdown-it", "entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")
 
 
 def sources() -> list[Path]:
     """The files that decide what is built."""
-    return sorted([*HERE.glob("src/*.ts"), *HERE.glob("style/*.css"), HERE / "package.json", HERE / "tsconfig.json"])
+    return sorted([*HERE.glob("src/**/*.ts"), *HERE.glob("style/*.css"), HERE / "package.json", HERE / "tsconfig.json"])
 
 
 def digest(built: Path) -> dict[str, dict[str, str]]:
@@ -58,6 +63,14 @@ def npm(*arguments: str) -> None:
     subprocess.run([sys.executable, "-c", program, *arguments], cwd=HERE, env=environment, check=True)
 
 
+def bundle(target: Path, source: str, *options: str) -> str:
+    """Bundle a module of `src` into `target`. Returns the name by which the browser requests it, with its digest."""
+    name = source.rpartition("/")[2]
+    built = target / f"{name}.js"
+    npm("run", "--silent", "build:js", "--", f"src/{source}.ts", f"--outfile={built}", *options)
+    return f"{name}-{_sha256(built)[:12]}"
+
+
 def build(target: Path) -> None:
     """Generate the types of events, check all types, bundle into `target` and record the digest there."""
     here = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
@@ -65,8 +78,12 @@ def build(target: Path) -> None:
     if not (HERE / "node_modules").is_dir():
         npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
     npm("run", "--silent", "check")
-    for kind, name in (("js", "live.js"), ("css", "live.css")):
-        npm("run", "--silent", f"build:{kind}", "--", f"--outfile={target / name}")
+    parts = {name: bundle(target, f"parts/{name}") for name in PARTS}
+    with tempfile.TemporaryDirectory() as folder:
+        style = Path(folder) / "style.css"
+        npm("run", "--silent", "build:css", "--", f"--outfile={style}")
+        live = bundle(target, "live", f"--alias:planck-style={style}", f"--define:PARTS={json.dumps(parts)}")
+    bundle(target, "loader", f"--define:FILE={json.dumps(live)}", f"--define:EXTENSION={json.dumps(EXTENSION)}")
     (target / "licenses.txt").write_text(licenses(), encoding="utf-8")
     (target / "digest.json").write_text(json.dumps(digest(target), indent=2) + "\n", encoding="utf-8")
 

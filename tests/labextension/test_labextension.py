@@ -106,12 +106,16 @@ def test_typescript_spells_out_the_characters_that_python_spells_out() -> None:
 
 
 def test_the_built_files_request_nothing_from_the_network() -> None:
-    javascript = (STATIC / "live.js").read_text(encoding="utf-8")
-    style = (STATIC / "live.css").read_text(encoding="utf-8")
-    for request in ("import(", "fetch(", "XMLHttpRequest", "WebSocket", "import ", "eval("):
-        assert request not in javascript
-    for request in ("url(", "@import"):
-        assert request not in style
+    """The loader imports only what came from a kernel, or from the server of the page."""
+    for built in STATIC.glob("*.js"):
+        javascript = built.read_text(encoding="utf-8")
+        for request in ("fetch(", "XMLHttpRequest", "WebSocket", "import ", "eval(", "url(", "@import"):
+            assert request not in javascript, (built.name, request)
+        assert javascript.count("import(") == (built.name == "loader.js"), built.name
+
+
+def test_what_every_view_carries_is_at_most_a_kilobyte() -> None:
+    assert len((STATIC / "loader.js").read_bytes()) <= 1024
 
 
 @pytest.mark.timeout(300)
@@ -125,5 +129,5 @@ def test_the_typescript_tests_pass_and_a_rebuild_gives_the_same_bytes(build: Mod
             unavailable("npm cannot fetch the packages of labextension/package.json; check the network")
     build.npm("test", "--silent")
     subprocess.run([sys.executable, str(LABEXTENSION / "build.py"), "--to", str(tmp_path)], check=True)
-    for name in ("live.js", "live.css", "licenses.txt", "digest.json"):
+    for name in (*build.BUILT, "digest.json"):
         assert (tmp_path / name).read_bytes() == (STATIC / name).read_bytes(), name

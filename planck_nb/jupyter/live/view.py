@@ -7,7 +7,6 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import anywidget
@@ -23,11 +22,12 @@ from planck_nb.jupyter.live.browser_commands import Actions, agent_of_command, r
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
 from planck_nb.jupyter.live.run_actions import RUN_IS_OVER
+from planck_nb.jupyter.live.view_code import LOADER, FirstCode, code_of
 
-_STATIC = Path(__file__).parents[1] / "static"
 _FIRST_PAUSE = 0.5
 _UNCONFIRMED_BYTES = 64_000
 _COPIED_CHARACTERS = 100_000
+_FIRST_CODE = FirstCode()
 
 
 class RunSummary(TypedDict):
@@ -60,8 +60,9 @@ class LiveView(anywidget.AnyWidget):
         throttle: Limits how often the view sends; None for the one that all views of the kernel share.
     """
 
-    _esm = _STATIC / "live.js"
-    _css = _STATIC / "live.css"
+    _esm = LOADER
+    code = traitlets.Bytes().tag(sync=True)
+    """The code of the view in the first one of the kernel, until a browser has connected. Others request it."""
     agent = traitlets.Unicode().tag(sync=True)
     model = traitlets.Unicode().tag(sync=True)
     phase = traitlets.Unicode("live").tag(sync=True)
@@ -93,7 +94,7 @@ class LiveView(anywidget.AnyWidget):
         self._resync: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        super().__init__(agent=agent, model=model, clicks=clicks)
+        super().__init__(agent=agent, model=model, clicks=clicks, code=_FIRST_CODE.take())
         with contextlib.suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
         if self._loop is not None:
@@ -123,6 +124,7 @@ class LiveView(anywidget.AnyWidget):
         else:
             self._send_small_snapshot()
         with self.hold_sync():
+            self.code = b""
             self.summary = {**summary, "text": bounded(summary["text"], _COPIED_CHARACTERS)}
             self.phase = "done"
         self._log = EventLog()  # ipywidgets keeps every widget until the kernel ends; the run need not stay with it
@@ -184,6 +186,13 @@ class LiveView(anywidget.AnyWidget):
                 self._loop.call_soon_threadsafe(self._handle, content)
 
     def _handle(self, message: object) -> None:
+        match message:
+            case {"type": "load", "file": str(file)}:
+                if (code := code_of(file)) is not None:
+                    self.send({"type": "code", "file": file}, [code])
+                return
+            case {"type": "resync"}:
+                self.code = b""
         if self._actions is None:
             if text := text_of_command(message):
                 self._refuse(message, RUN_IS_OVER, text)

@@ -1,0 +1,102 @@
+/**
+ * The anywidget module of every view. It is sent with each of them, so it contains only what gets the code of the views:
+ * from what the page has already, from a JupyterLab extension that is installed, or from the kernel of a view.
+ */
+
+/** The name and the digest of the code of the views, which `build.py` fills in. */
+declare const FILE: string;
+/** The JupyterLab extension that may contain the same files, so that no kernel has to send them. */
+declare const EXTENSION: string;
+
+const LATE_MS = 10_000;
+const LATE = 'This view loads when the kernel is free. Or run %planck answer.';
+
+export interface Model {
+  get(name: 'code'): DataView<ArrayBuffer> | null;
+  on(event: 'msg:custom', callback: (message: { file?: string }, buffers: DataView<ArrayBuffer>[]) => void): void;
+  send(message: { type: 'load'; file: string }): void;
+}
+
+export interface Context {
+  readonly model: Model;
+  readonly el: HTMLElement;
+}
+
+type Render = (context: Context) => () => void;
+
+/**
+ * Get a file of this package, an ES module, for a view. Returns the module, and a function to call when the view ends.
+ * A page loads a file only once.
+ */
+export type Load = (file: string, model: Model) => readonly [Promise<never>, () => void];
+
+/** By file: has a view wait for it. */
+type Page = Record<string, (model: Model) => ReturnType<Load>>;
+
+const page: Page = ((globalThis as { planckNb?: Page }).planckNb ??= {});
+
+const load: Load = (file, model) => (page[file] ??= share(file))(model);
+
+function share(file: string) {
+  const views = new Set<Model>();
+  let asking: Model | undefined;
+  let timer = 0;
+  let pause = 1000;
+  /** One view requests the file. If it gets no answer for a while, or ends, the next one does. */
+  const ask = (): void => {
+    clearTimeout(timer);
+    [asking] = pause ? views : [];
+    if (!asking) return;
+    views.delete(asking);
+    views.add(asking);
+    asking.send({ type: 'load', file });
+    timer = setTimeout(ask, (pause *= 2));
+  };
+  let use!: (url: string) => unknown;
+  const loaded = new Promise<never>((resolve) => {
+    use = async (url) => {
+      resolve((await import(url)) as never);
+      pause = 0; // from now on no view requests it
+      ask();
+    };
+  });
+  const offer = (code: DataView<ArrayBuffer> | null | undefined): unknown =>
+    code?.byteLength && use(URL.createObjectURL(new Blob([code], { type: 'text/javascript' })));
+  const extension = (async () => {
+    const config = document.getElementById('jupyter-config-data')!.textContent;
+    if (config.includes(EXTENSION))
+      await use(JSON.parse(config).fullLabextensionsUrl + `/${EXTENSION}/static/${file}.js`);
+  })().catch(() => 0);
+  return (model: Model) => {
+    views.add(model);
+    model.on('msg:custom', (message, [code]) => message.file === file && offer(code));
+    offer(model.get('code'));
+    extension.then(() => asking ?? ask());
+    return [
+      loaded,
+      (): void => {
+        views.delete(model);
+        if (asking === model) ask();
+      },
+    ] as const;
+  };
+}
+
+export default () => {
+  let render: Promise<Render>;
+  return {
+    initialize(context: Context) {
+      const [loaded, leave] = load(FILE, context.model);
+      render = loaded.then((module: { default(context: Context, load: Load): Render }) => module.default(context, load));
+      return leave;
+    },
+    async render(context: Context) {
+      const { el } = context;
+      const timer = setTimeout(() => (el.textContent = LATE), LATE_MS);
+      const draw = await render;
+      clearTimeout(timer);
+      el.textContent = '';
+      return draw(context);
+    },
+  };
+};
