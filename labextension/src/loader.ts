@@ -9,7 +9,7 @@ declare const FILE: string;
 declare const EXTENSION: string;
 
 const LATE_MS = 10_000;
-const LATE = 'This view loads when the kernel is free. Or run %planck answer.';
+const LATE = 'Loads when the kernel is free. Or run %planck answer.';
 
 export interface Model {
   get(name: 'code'): DataView<ArrayBuffer> | null;
@@ -42,7 +42,7 @@ function share(file: string) {
   let asking: Model | undefined;
   let timer = 0;
   let pause = 1000;
-  /** One view requests the file. If it gets no answer for a while, or ends, the next one does. */
+  /** One view requests the file. If it gets no answer for a while, or ends, the next one does. None does if `pause` is 0. */
   const ask = (): void => {
     clearTimeout(timer);
     [asking] = pause ? views : [];
@@ -56,12 +56,11 @@ function share(file: string) {
   const loaded = new Promise<never>((resolve) => {
     use = async (url) => {
       resolve((await import(url)) as never);
-      pause = 0; // from now on no view requests it
-      ask();
+      pause = 0;
     };
   });
   const offer = (code: DataView<ArrayBuffer> | null | undefined): unknown =>
-    code?.byteLength && use(URL.createObjectURL(new Blob([code], { type: 'text/javascript' })));
+    code?.byteLength && (pause = 0, use(URL.createObjectURL(new Blob([code], { type: 'text/javascript' }))));
   const extension = (async () => {
     const config = document.getElementById('jupyter-config-data')!.textContent;
     if (config.includes(EXTENSION))

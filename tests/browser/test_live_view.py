@@ -137,7 +137,7 @@ def test_fifty_thousand_deltas_all_show_in_order(
 view = run.view()
 sent = []
 send = view.send
-view.send = lambda content: (sent.append(asyncio.get_running_loop().time()), send(content))
+view.send = lambda *sending: (sent.append(asyncio.get_running_loop().time()), send(*sending))
 display(view)
 await run.stopped.wait()
 run.stopped.clear()

@@ -18,8 +18,8 @@ def code_of(file: str) -> bytes | None:
     """Return the file that the loader, or the code itself, requests.
 
     Args:
-        file: The name of the file and the digest of its contents, as `labextension/build.py` writes them into those that
-            request it.
+        file: The name of the file and the digest of its contents, as `labextension/build.py` writes them into the
+            files that request it.
 
     Returns:
         An ES module; None if there is no such file, or another version of it.
@@ -33,7 +33,7 @@ def code_of(file: str) -> bytes | None:
 
 
 class FirstCode:
-    """The code of the views, once: the first view of a kernel brings it along, in case the kernel is too busy to answer."""
+    """The code of the views, once: the first view of a kernel brings it along, because the kernel may soon be busy."""
 
     def __init__(self) -> None:
         self._taken = False
