@@ -31,7 +31,7 @@ def test_the_code_is_brought_along_once() -> None:
 
 
 async def test_a_view_sends_its_code_when_asked_even_after_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from test_live import SUMMARY, Recorder
+    from jupyter.live.test_live import SUMMARY, Recorder
 
     view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
     sent: list[Any] = []
@@ -46,7 +46,7 @@ async def test_a_view_sends_its_code_when_asked_even_after_the_run(monkeypatch: 
 
 
 async def test_the_state_of_a_view_is_small() -> None:
-    from test_live import Recorder
+    from jupyter.live.test_live import Recorder
 
     LiveView(EventLog(), agent="a", model="m", actions=Recorder()).close()
     view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
