@@ -12,6 +12,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.live import view as live
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle
 from planck_nb.jupyter.live.view import LiveView, RunSummary
+from planck_nb.jupyter.live.view_code import LOADER
 
 SUMMARY: RunSummary = {"outcome": "done", "seconds": 1.0, "tokens": 3, "cost": None, "model": "m", "text": "answer"}
 
@@ -239,4 +240,27 @@ def test_frontends_without_widgets_show_nothing() -> None:
     data, _ = view._repr_mimebundle_()
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
     assert (data["text/plain"], data["text/html"]) == ("", "")
+    view.close()
+
+
+async def test_a_view_sends_its_code_when_asked_even_after_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = next(word for word in LOADER.read_text(encoding="utf-8").split('"') if word.startswith("live-"))
+    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
+    sent: list[Any] = []
+    monkeypatch.setattr(view, "send", lambda content, buffers=None: sent.append((content, buffers)))
+    view.finish(SUMMARY)
+    sent.clear()
+    view._receive(view, {"type": "load", "file": file}, [])
+    view._receive(view, {"type": "load", "file": "live-0"}, [])
+    await asyncio.sleep(0)
+    assert sent == [({"type": "code", "file": file}, [(LOADER.parent / "live.js").read_bytes()])]
+    view.close()
+
+
+async def test_the_state_of_a_view_is_small() -> None:
+    LiveView(EventLog(), agent="a", model="m", actions=Recorder()).close()
+    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
+    state = view.get_state()
+    assert len(str(state["_esm"])) + len(str(state.get("_css", ""))) <= 1024
+    assert not state["code"]
     view.close()
