@@ -71,7 +71,7 @@ def test_one_message_is_counted_in_the_singular() -> None:
 
 @pytest.mark.parametrize("tokens", [0, 50, 200, 1_000, 4_000])
 def test_the_newest_prompt_stays_and_calls_keep_their_results(tokens: int) -> None:
-    prompt = UserMessage("Do it. " * 20)
+    prompt = UserMessage("Do it. " * 200)  # longer than the excerpts of earlier prompts
     turn = [each for number in range(5) for each in called(f"c{number}", LONG)]
     short = fitted([SummaryMessage(LONG, ()), UserMessage(LONG), said(LONG), prompt, *turn], tokens)
     assert prompt in short
