@@ -31,7 +31,7 @@ REQUIREMENTS = ("mcp>=2.3,<3",)
 PACKAGE = Path(__file__).parents[2]
 """The folder of planck_nb."""
 
-_FORMAT = "1"
+_FORMAT = "2"
 """Part of the digest; counted up when environments are built in another way."""
 
 _MAX_PROJECT_BYTES = 1_048_576
@@ -51,7 +51,8 @@ class SidecarEnvironment:
     """The environment of a sidecar: `.venv` in its folder, with its requirements, `mcp` and the kernel's planck_nb.
 
     The project is installed so that a changed source file is used without building again. It is built again only if its
-    pyproject.toml, its lock file or planck_nb has changed. planck_nb is copied from the kernel's own files, without its
+    pyproject.toml, its lock file or planck_nb has changed. With uv, the versions of `uv.lock` are installed, if there is
+    one. planck_nb is copied from the kernel's own files, without its
     dependencies: so it is exactly the kernel's version, no index needs to have it, and the sidecar's other packages are
     the project's own. Commands under `setup` in `[tool.planck_nb.sidecar]`, such as `[["npm", "ci"]]`, run last.
 
@@ -80,6 +81,7 @@ class SidecarEnvironment:
         self._requirements = tuple(requirements)
         self._uv = (shutil.which("uv", path=self._environment.get("PATH")) or "") if uv is None else uv
         self._venv = self.folder / ".venv"
+        self._lock = self.folder / "uv.lock"
         self._mark = self._venv / "planck_nb.digest"
 
     @property
@@ -115,8 +117,7 @@ class SidecarEnvironment:
             SidecarError: If the folder has no pyproject.toml that can be read.
         """
         content = [_FORMAT, sys.executable, *self._requirements, self._read_project()]
-        lock = self.folder / "uv.lock"
-        content.append(lock.read_text("utf-8", "replace") if lock.is_file() else "")
+        content.append(self._lock.read_text("utf-8", "replace") if self._lock.is_file() else "")
         content.extend(f"{path} {status}" for path, status in _package_files())
         return hashlib.sha256("\0".join(content).encode("utf-8", "replace")).hexdigest()
 
@@ -147,7 +148,16 @@ class SidecarEnvironment:
         await run_in_thread(lambda: _copy_package(self._venv))
 
     async def _install(self, progress: Callable[[str], None]) -> None:
-        what = ["-e", ".", *self._requirements]
+        if self._lock.is_file() and self._uv:
+            # Without --inexact uv would remove the copy of planck_nb, which no project names.
+            await self._run([self._uv, "sync", "--locked", "--inexact", "--no-dev", "--no-progress"], progress)
+            what = list(self._requirements)
+        else:
+            if self._lock.is_file():
+                progress("uv.lock is not used, because uv is not installed; the newest versions are installed")
+            what = ["-e", ".", *self._requirements]
+        if not what:
+            return
         if self._uv:
             command = [self._uv, "pip", "install", "--no-progress", "--python", str(self.python), *what]
         else:

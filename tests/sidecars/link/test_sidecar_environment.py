@@ -83,7 +83,9 @@ async def test_a_project_is_built_started_and_built_again_only_if_it_changed(fol
     sidecars = Sidecars(timing=FAST, on_event=events, environment=kernel())
     sidecars.add(environment.spec(), environment=environment)
 
-    build = asyncio.create_task(environment.build())
+    (folder / "uv.lock").write_text("version = 1\n")
+    lines: list[str] = []
+    build = asyncio.create_task(environment.build(lines.append))
     await until((folder / ".venv" / "bin" / "python").exists)
     start = asyncio.create_task(sidecars.start())  # waits for the other build
     await events.until("progress")
@@ -100,6 +102,7 @@ async def test_a_project_is_built_started_and_built_again_only_if_it_changed(fol
     where = (await sidecars.link("sidecar").call("where", {})).text
     assert where == f"{folder}/.venv {site}/planck_nb/__init__.py {planck_nb.__version__}"
     assert (folder / "set-up").read_text() == "ready\n"
+    assert "uv.lock is not used, because uv is not installed; the newest versions are installed" in lines
     assert builds(folder) == 1
     await sidecars.restart()
     assert builds(folder) == 1

@@ -23,14 +23,13 @@ def runs(process: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_no_sidecar_is_left_after_the_kernel_was_killed(tmp_path: Path, number: signal.Signals) -> None:
+def killed(folder: Path, number: signal.Signals, *options: str) -> list[int]:
+    """Kill a process that holds sidecars, and return the processes that it had started, which have ended."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
-    command = [sys.executable, str(SERVERS / "link_holder.py"), str(tmp_path)]
+    command = [sys.executable, str(SERVERS / "link_holder.py"), str(folder), *options]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as kernel:
         assert kernel.stdout is not None
         processes = [int(word) for word in kernel.stdout.readline().split()]
-        assert len(processes) == 3  # one ends with its input, one ignores that and SIGTERM, and a child of the first
         assert all(map(runs, processes))
         begun = time.monotonic()
         kernel.send_signal(number)
@@ -39,6 +38,17 @@ def test_no_sidecar_is_left_after_the_kernel_was_killed(tmp_path: Path, number: 
             time.sleep(0.02)  # other processes have no way to tell us
     left = [process for process in processes if runs(process)]
     seconds = time.monotonic() - begun
-    print(f"no sidecar was left {seconds:.2f} s after {number.name}")
+    print(f"nothing was left {seconds:.2f} s after {number.name}")
     assert not left
     assert seconds < 10
+    return processes
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_sidecar_is_left_after_the_kernel_was_killed(tmp_path: Path, number: signal.Signals) -> None:
+    # One ends with its input, one ignores that and SIGTERM, and a child of the first.
+    assert len(killed(tmp_path, number)) == 3
+
+
+def test_no_build_is_left_after_the_kernel_was_killed(tmp_path: Path) -> None:
+    assert len(killed(tmp_path, signal.SIGKILL, "build")) == 2  # what installs, and what that started
