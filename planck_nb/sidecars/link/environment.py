@@ -51,10 +51,10 @@ class SidecarEnvironment:
     """The environment of a sidecar: `.venv` in its folder, with its requirements, `mcp` and the kernel's planck_nb.
 
     The project is installed so that a changed source file is used without building again. It is built again only if its
-    pyproject.toml, its lock file or planck_nb has changed. With uv, the versions of `uv.lock` are installed, if there is
-    one. planck_nb is copied from the kernel's own files, without its
-    dependencies: so it is exactly the kernel's version, no index needs to have it, and the sidecar's other packages are
-    the project's own. Commands under `setup` in `[tool.planck_nb.sidecar]`, such as `[["npm", "ci"]]`, run last.
+    pyproject.toml, its lock file or planck_nb has changed. uv installs the versions of `uv.lock`, if there is one.
+    planck_nb is copied from the kernel's own files, without its dependencies: so it is exactly the kernel's version, no
+    index needs to have it, and the sidecar's other packages are the project's own. Commands under `setup` in
+    `[tool.planck_nb.sidecar]`, such as `[["npm", "ci"]]`, run last.
 
     Args:
         folder: The folder of the sidecar.

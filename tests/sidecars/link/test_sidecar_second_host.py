@@ -59,7 +59,9 @@ def test_a_sidecar_on_a_second_host_needs_the_token_and_its_own_name(tmp_path: P
         assert results["with the token"] == "lo sidecar0"  # the devices of the other host: nothing else is in reach
     else:
         assert "lo" in results["with the token"].split()
-    assert "so the sidecar needs a token: set the variable PLANCK_NB_SIDECAR_TOKEN" in results["sidecar without a token"]
+    assert (
+        "so the sidecar needs a token: set the variable PLANCK_NB_SIDECAR_TOKEN" in results["sidecar without a token"]
+    )
     for which in ("without", "wrong token"):
         assert results[which] == "The sidecar there refused to let us in (HTTP 401); give it the right token."
     assert "does not accept this host name (HTTP 421)" in results["wrong host"]

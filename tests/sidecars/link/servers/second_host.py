@@ -1,4 +1,4 @@
-"""A kernel and a sidecar on two hosts, which are network namespaces made here. `python second_host.py PYTHON [ADDRESS]`.
+"""A kernel and a sidecar on two hosts, which are network namespaces: `python second_host.py PYTHON [ADDRESS]`.
 
 To be run in a network namespace of its own, which is the kernel's host. The sidecar's is another one, and a pair of
 virtual devices connects the two; nothing else is in reach. With an address, no namespaces are made and the sidecar
