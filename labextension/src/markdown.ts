@@ -3,6 +3,11 @@
 import MarkdownIt from 'markdown-it';
 import type { Token } from 'markdown-it';
 
+import { highlighted } from './highlight.ts';
+import { isSafeTex, lineOfOpenFormula, withRules } from './markdown-rules.ts';
+import type { Environment } from './markdown-rules.ts';
+import { typeset } from './mathematics.ts';
+
 /** An open block longer than this is not rendered again until it closes: its text is only appended to. */
 const RENDERED_WHILE_OPEN = 4096;
 
@@ -12,18 +17,47 @@ const FORMATTED = 100_000;
 /** Such a text is laid out in pieces of this length, so that the cost of appending does not grow with the text. */
 const PIECE = 8192;
 
-const markdown = new MarkdownIt('default', { html: false, linkify: false, typographer: false });
+const markdown = withRules(new MarkdownIt('commonmark', { html: false })).enable(['table', 'strikethrough']);
 markdown.validateLink = (url) => /^(https?|mailto):/i.test(url.trim());
 
 const { escapeHtml } = markdown.utils;
-const codeBlock = (tokens: Token[], at: number): string =>
-  `<pre class="pk-well" data-kind="code"><code>${escapeHtml(tokens[at]?.content.trimEnd() ?? '')}</code></pre>`;
 const newTab = 'target="_blank" rel="noopener noreferrer nofollow"';
+
+function codeBlock(tokens: Token[], at: number): string {
+  const token = tokens[at];
+  const code = token?.content.trimEnd() ?? '';
+  const language = /^[\w+#.-]{1,30}/.exec(token?.info.trim() ?? '')?.[0] ?? '';
+  return (
+    `<div class="pk-code"><div class="pk-tools"><span>${escapeHtml(language)}</span>` +
+    '<button class="pk-btn" type="button" data-kind="bare" data-does="wrap" aria-pressed="false">Wrap</button>' +
+    '<button class="pk-btn" type="button" data-kind="bare" data-does="copy">Copy</button></div>' +
+    `<pre class="pk-well" data-kind="code"><code>${highlighted(code, language) ?? escapeHtml(code)}</code></pre></div>`
+  );
+}
+
+function formula(tokens: Token[], at: number): string {
+  const { content = '', type = '', markup = '' } = tokens[at] ?? {};
+  const code = `<code>${escapeHtml(content)}</code>`;
+  if (!isSafeTex(content)) return type === 'math_block' ? `<p>${code}</p>` : code;
+  const display = type === 'math_block' || markup === 'display' ? ' data-display="true"' : '';
+  const tag = type === 'math_block' ? 'div' : 'span';
+  return `<${tag} class="pk-math"${display} dir="ltr">${code}</${tag}>`;
+}
+
 Object.assign(markdown.renderer.rules, {
   fence: codeBlock,
   code_block: codeBlock,
+  math_block: formula,
+  math_inline: formula,
   table_open: () => '<div class="pk-scroll"><table class="pk-table">',
   table_close: () => '</table></div>',
+  list_item_open: (tokens: Token[], at: number) => (tokens[at]?.meta?.task === true ? '<li class="pk-task">' : '<li>'),
+  task: (tokens: Token[], at: number) => {
+    const done = tokens[at]?.meta?.done === true;
+    return `<span class="pk-box" role="img" aria-label="${done ? 'done' : 'to do'}">${done ? '☑' : '☐'}</span> `;
+  },
+  footnote_mark: (tokens: Token[], at: number) => `<sup>${escapeHtml(tokens[at]?.content ?? '')}</sup>`,
+  footnotes_open: () => '<section class="pk-footnotes" aria-label="Footnotes">',
   link_open: (tokens: Token[], at: number) =>
     `<a href="${escapeHtml(String(tokens[at]?.attrGet('href') ?? ''))}" ${newTab}>`,
   image: (tokens: Token[], at: number) => {
@@ -31,6 +65,11 @@ Object.assign(markdown.renderer.rules, {
     return `<a href="${escapeHtml(source)}" ${newTab}>${escapeHtml(tokens[at]?.content || source)}</a>`;
   },
 });
+
+/** Markdown as HTML, with its footnotes. */
+export function toHtml(text: string): string {
+  return markdown.render(text, {});
+}
 
 /**
  * A Markdown text that grows. A block is rendered once when the next one has begun; the last block is rendered again
@@ -44,8 +83,8 @@ export class GrowingMarkdown {
   /** The text node that a long open block is appended to. */
   private plain: Text | null = null;
   private checkedLength = 0;
-  /** Link definitions, for the blocks after them. */
-  private references: Record<string, unknown> = {};
+  /** Definitions of links and footnotes, for the blocks after them. */
+  private environment: Environment = { growing: true };
   private readonly element: HTMLElement;
   private readonly caret: HTMLElement;
 
@@ -79,7 +118,7 @@ export class GrowingMarkdown {
     this.finished = 0;
     this.open = [];
     this.plain = null;
-    this.references = {};
+    this.environment = { growing: true };
   }
 
   /** Parsing costs time in proportion to the block, so it is repeated when the block has grown by a quarter. */
@@ -88,16 +127,30 @@ export class GrowingMarkdown {
   }
 
   private finish(rest: string): void {
-    const nodes = this.nodes(markdown.parse(rest, this.references));
-    this.replaceOpen(nodes);
+    const tokens = markdown.parse(rest, this.environment);
+    if (this.hasDefinitions && this.text.length <= FORMATTED) {
+      // A definition also applies to what is before it, and footnotes are at the end.
+      this.environment = {};
+      this.element.replaceChildren(...this.nodes(markdown.parse(this.text, this.environment)));
+    } else {
+      this.replaceOpen(this.nodes(tokens));
+    }
     this.open = [];
     this.finished = this.text.length;
     this.caret.remove();
   }
 
+  private get hasDefinitions(): boolean {
+    const { references = {}, footnotes } = this.environment;
+    return Object.keys(references).length > 0 || (footnotes?.texts.size ?? 0) > 0;
+  }
+
   private render(rest: string): void {
-    const tokens = markdown.parse(rest, this.references);
-    const last = tokens.findLastIndex((token) => token.level === 0 && token.nesting >= 0 && token.map !== null);
+    const tokens = markdown.parse(rest, this.environment);
+    const open = lineOfOpenFormula(rest);
+    const last = tokens.findLastIndex(
+      ({ level, nesting, map }) => level === 0 && nesting >= 0 && map !== null && (open < 0 || map[0] <= open),
+    );
     const line = tokens[last]?.map?.[0] ?? 0;
     let tail = rest;
     if (last > 0 && line > 0) {
@@ -155,8 +208,9 @@ export class GrowingMarkdown {
 
   private nodes(tokens: Token[]): ChildNode[] {
     const template = document.createElement('template');
-    template.innerHTML = markdown.renderer.render(tokens, markdown.options, this.references);
-    for (const block of template.content.children) (block as HTMLElement).dir = 'auto';
+    template.innerHTML = markdown.renderer.render(tokens, markdown.options, this.environment);
+    for (const block of template.content.children) if (!block.hasAttribute('dir')) (block as HTMLElement).dir = 'auto';
+    for (const element of template.content.querySelectorAll<HTMLElement>('.pk-math')) typeset(element);
     return [...template.content.childNodes];
   }
 
@@ -187,5 +241,5 @@ function placeCaret(element: HTMLElement, caret: HTMLElement, nodes: ChildNode[]
 }
 
 function isInline(element: HTMLElement): boolean {
-  return /^(A|BR|CODE|EM|S|STRONG|HR)$/.test(element.tagName) && element.parentElement?.tagName !== 'PRE';
+  return /^(A|BR|CODE|EM|HR|S|SPAN|STRONG|SUP|MATH)$/i.test(element.tagName) && element.parentElement?.tagName !== 'PRE';
 }

@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
 FORMATTED_CHARACTERS = 100_000
 """The longest text that is parsed. A longer one is shown as preformatted text, below a sentence that says so."""
 
 _PARAGRAPH_CHARACTERS = 10_000
-"""In a longer paragraph, emphasis, links and inline code are not recognised: parsing them is the slowest part."""
+"""As `markdown_rules.PARAGRAPH_CHARACTERS`: that module is loaded with the parser."""
 
 MONO = "font-family:menlo,consolas,'DejaVu Sans Mono',monospace"
 RULE = "1px solid rgba(128,128,128,0.35)"
 TEXT_BOX = (
     "padding:8px 12px;background-color:rgba(128,128,128,0.1);border-radius:4px;"
-    f"{MONO};font-size:12px;line-height:20px;white-space:pre-wrap"
+    f"{MONO};font-size:12px;line-height:20px;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
 )
+CODE_BOX = TEXT_BOX.replace("pre-wrap;word-break:normal;overflow-wrap:anywhere", "pre;word-break:normal;overflow-x:auto")
+"""Code scrolls, as in the live view: its lines are wrapped by choice."""
 
 QUOTE = f"margin:8px 0;padding:0 0 0 12px;border-left:{RULE.replace('1px', '2px')};opacity:0.8"
 
@@ -43,6 +44,7 @@ _STYLES = {
     "ul": "margin:8px 0;padding:0 0 0 20px",
     "ol": "margin:8px 0;padding:0 0 0 20px",
     "li": "margin:4px 0",
+    "section": f"margin:16px 0 0 0;padding:4px 0 0 0;border-top:{RULE};font-size:12px;line-height:20px",
     "blockquote": QUOTE,
     "hr": f"margin:12px 0;border:0;border-top:{RULE}",
     "table": "border-collapse:collapse;margin:12px 0;font-size:12px;line-height:20px;width:auto",
@@ -51,17 +53,40 @@ _STYLES = {
     "td": _CELL,
     "code": f"{MONO};font-size:0.9em;padding:1px 4px;background-color:rgba(128,128,128,0.1);border-radius:4px",
 }
+_CODE_IN_BOX = "font:inherit;padding:0;background-color:transparent"
 _LINKS = re.compile(r"(https?|mailto):", re.IGNORECASE)
+_MATH_MARKS = re.compile(r"\$+|\\+[()\[\]]|\\{2,}|\\(?:begin|end|ref|eqref)(?![A-Za-z])")
+"""What opens a formula, or escapes what would, where formulas are typeset after the page was made."""
 
 
 def to_html(text: str) -> str:
-    """Render Markdown as HTML with inline styles. HTML in it is shown as text; images become links."""
+    """Render Markdown as HTML with inline styles.
+
+    HTML in it is shown as text, and images become links. Formulas are TeX between the delimiters that notebooks typeset;
+    whatever they would mistake for a formula, such as an amount of money, is marked to be left alone.
+
+    Args:
+        text: The Markdown.
+
+    Returns:
+        HTML that runs and loads nothing.
+    """
     if len(text) > FORMATTED_CHARACTERS:
         return f'<p style="{_STYLES["p"]}"><em>{_too_long(text)}</em></p>\n{_preformatted(text)}'
-    parser = _parser()
-    tokens = parser.parse(text)
+    parser = _html_parser()
+    environment: dict[str, object] = {}
+    tokens = parser.parse(text, environment)
     _add_styles(tokens)
-    return str(parser.renderer.render(tokens, parser.options, {})).rstrip("\n")
+    return str(parser.renderer.render(tokens, parser.options, environment)).rstrip("\n")
+
+
+def escaped(text: str) -> str:
+    """Return a text as HTML in which nothing is taken for a formula by what typesets the page."""
+    return _MATH_MARKS.sub(_left_alone, html.escape(text))
+
+
+def _left_alone(found: re.Match[str]) -> str:
+    return f'<span class="tex2jax_ignore mathjax_ignore">{found[0]}</span>'
 
 
 def _too_long(text: str) -> str:
@@ -73,35 +98,40 @@ def _is_link(url: str) -> bool:
     return _LINKS.match(url.strip()) is not None
 
 
-@cache
-def _parser() -> MarkdownIt:
+def _commonmark() -> MarkdownIt:
     from markdown_it import MarkdownIt  # noqa: PLC0415 - only a run that is over needs it
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    parser.core.ruler.at("inline", _parse_inline)
     parser.validateLink = _is_link  # type: ignore[method-assign]
-    parser.add_render_rule("fence", _code_block)
-    parser.add_render_rule("code_block", _code_block)
-    parser.add_render_rule("image", _image_link)
     return parser
 
 
-def _parse_inline(state: StateCore) -> None:
-    """Parse the text inside blocks, except in very long ones. Replaces the parser's own rule of this name."""
-    from markdown_it.token import Token  # noqa: PLC0415 - loaded with the parser
+@cache
+def _parser() -> MarkdownIt:
+    """The parser for what is written as Markdown again: it knows only what all renderers agree on."""
+    from planck_nb.base.markdown_rules import with_inline_limit  # noqa: PLC0415 - loads the parser
 
-    for token in state.tokens:
-        if token.type != "inline":
-            continue
-        if len(token.content) > _PARAGRAPH_CHARACTERS:
-            token.children = [Token("text", "", 0, content=token.content)]
-        else:
-            token.children = []
-            state.md.inline.parse(token.content, state.md, state.env, token.children)
+    return with_inline_limit(_commonmark())
+
+
+@cache
+def _html_parser() -> MarkdownIt:
+    from planck_nb.base.markdown_rules import with_rules  # noqa: PLC0415 - loads the parser
+
+    parser = with_rules(_commonmark())
+    for name, rule in _RENDERED.items():
+        parser.add_render_rule(name, rule)
+    return parser
 
 
 def _code_block(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
-    return f"{_preformatted(tokens[index].content)}\n"
+    from planck_nb.base.highlight import highlighted  # noqa: PLC0415 - loads Pygments
+
+    token = tokens[index]
+    code = token.content.rstrip()
+    language = _LANGUAGE.match(token.info.strip())
+    inner = highlighted(code, language[0] if language else "") or html.escape(code)
+    return f'<pre style="margin:8px 0 12px 0;{CODE_BOX}"><code style="{_CODE_IN_BOX}">{inner}</code></pre>\n'
 
 
 def _preformatted(text: str) -> str:
@@ -111,12 +141,52 @@ def _preformatted(text: str) -> str:
 def _image_link(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
     token = tokens[index]
     source = str(token.attrGet("src") or "")
-    return f'<a href="{html.escape(source)}" rel="noopener noreferrer">{html.escape(token.content or source)}</a>'
+    return f'<a href="{html.escape(source)}" rel="noopener noreferrer">{escaped(token.content or source)}</a>'
+
+
+def _text(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
+    return escaped(tokens[index].content)
+
+
+def _formula(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
+    from planck_nb.base.markdown_rules import is_safe_tex  # noqa: PLC0415 - loaded with the parser
+
+    token = tokens[index]
+    tex, is_block = html.escape(token.content), token.type == "math_block"
+    if not is_safe_tex(token.content):
+        code = f'<code style="{_STYLES["code"]}">{tex}</code>'
+        return f'<p style="{_STYLES["p"]}">{code}</p>\n' if is_block else code
+    if is_block:
+        return f'<div style="margin:8px 0">\\[{tex}\\]</div>\n'
+    return f"<span>\\[{tex}\\]</span>" if token.markup == "display" else f"<span>\\({tex}\\)</span>"
+
+
+def _task(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
+    done = bool(tokens[index].meta.get("done"))
+    return f'<span role="img" aria-label="{"done" if done else "to do"}">{"☑" if done else "☐"}</span> '
+
+
+def _footnote_mark(_renderer: object, tokens: Sequence[Token], index: int, _options: object, _env: object) -> str:
+    return f'<sup style="font-size:0.75em;line-height:0">{html.escape(tokens[index].content)}</sup>'
+
+
+_RENDERED = {
+    "text": _text,
+    "fence": _code_block,
+    "code_block": _code_block,
+    "image": _image_link,
+    "math_block": _formula,
+    "math_inline": _formula,
+    "task": _task,
+    "footnote_mark": _footnote_mark,
+}
 
 
 def _add_styles(tokens: Iterable[Token]) -> None:
     for token in tokens:
         style = _STYLES.get(token.tag)
+        if token.type == "list_item_open" and token.meta.get("task"):
+            style = "margin:4px 0;list-style-type:none"
         if style is not None and token.nesting >= 0:
             own = token.attrGet("style")
             align = str(own) if own else "text-align:left" if token.tag in {"th", "td"} else ""

@@ -11,6 +11,7 @@ from html import escape
 
 from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
 from planck_nb.base import markdown
+from planck_nb.base.markdown import escaped
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import bounded, bounded_text
 from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall, blocks
@@ -33,24 +34,24 @@ def header(agent: str, figures: str) -> str:
     """The first line: the agent, and the outcome, tokens, cost and model as `figures`."""
     return (
         f'<p style="margin:0 0 8px 0;padding:0 0 4px 0;border-bottom:{markdown.RULE};font-size:12px;'
-        f'line-height:20px;text-align:left"><b>{escape(encodable(agent))}</b> '
-        f'<span style="opacity:0.7">&nbsp;{escape(figures)}</span></p>'
+        f'line-height:20px;text-align:left"><b>{escaped(encodable(agent))}</b> '
+        f'<span style="opacity:0.7">&nbsp;{escaped(figures)}</span></p>'
     )
 
 
 def ending(title: str, sentence: str, *, bad: bool) -> str:
     """The last lines of a run that was stopped, failed, or has no complete answer."""
-    line = f"<br>{escape(sentence)}" if sentence else ""
+    line = f"<br>{escaped(sentence)}" if sentence else ""
     edge = "2px solid #d32f2f" if bad else "2px solid rgba(128,128,128,0.5)"
     return (
         f'<div style="margin:12px 0 0 0;padding:4px 0 4px 12px;border-left:{edge}"><p style="margin:0;'
-        f'font-size:13px;line-height:20px;text-align:left"><b>{escape(title)}</b>{line}</p></div>'
+        f'font-size:13px;line-height:20px;text-align:left"><b>{escaped(title)}</b>{line}</p></div>'
     )
 
 
 def notice(text: str) -> str:
     """A sentence on a line of its own."""
-    return f'<p style="{_MUTED}">{escape(one_line(encodable(text), 500))}</p>'
+    return f'<p style="{_MUTED}">{escaped(one_line(encodable(text), 500))}</p>'
 
 
 def block(part: Block) -> str:
@@ -61,7 +62,7 @@ def block(part: Block) -> str:
         case CallGroup():
             return _call_group(part)
         case Interjection():
-            sender = f"<b>{escape(one_line(part.sender))}:</b> " if part.sender else ""
+            sender = f"<b>{escaped(one_line(part.sender))}:</b> " if part.sender else ""
             return f"{_quote(bounded(part.text.strip()), sender)}"
         case Notice():
             return notice(part.text)
@@ -72,14 +73,14 @@ def block(part: Block) -> str:
                 f'<details style="margin:0"><summary style="{_SUMMARY}">'
                 '<span style="opacity:0.7">Thinking</span></summary><div style="margin:0 0 8px 16px;font-size:13px;'
                 'line-height:20px;opacity:0.75;text-align:left;white-space:pre-wrap">'
-                f"{escape(bounded(part.text.strip()))}</div></details>"
+                f"{escaped(bounded(part.text.strip()))}</div></details>"
             )
 
 
 def _quote(text: str, sender: str = "") -> str:
     """A text that somebody sent, behind who sent it as HTML."""
     style = f"{markdown.QUOTE};white-space:pre-wrap;text-align:left"
-    return f'<blockquote style="{style}">{sender}{escape(text)}</blockquote>'
+    return f'<blockquote style="{style}">{sender}{escaped(text)}</blockquote>'
 
 
 def story(team: TeamStory, leader: str) -> Iterator[str]:
@@ -89,7 +90,7 @@ def story(team: TeamStory, leader: str) -> Iterator[str]:
     share = AGENTS_CHARACTERS // max(len(team.agents), 1)
     for agent in team.agents:
         yield _agent(agent, share)
-    yield f'<p style="margin:12px 0 4px 0;font-size:12px;text-align:left"><b>{escape(encodable(leader))}</b></p>'
+    yield f'<p style="margin:12px 0 4px 0;font-size:12px;text-align:left"><b>{escaped(encodable(leader))}</b></p>'
 
 
 def _step(step: StoryStep) -> str:
@@ -98,7 +99,7 @@ def _step(step: StoryStep) -> str:
     if step.kind == "left out":
         return notice(step.label)
     line = one_line(step.text, _STEP_CHARACTERS)
-    label = f'<b>{escape(step.label)}:</b> <span style="opacity:0.8">{escape(line)}</span>'
+    label = f'<b>{escaped(step.label)}:</b> <span style="opacity:0.8">{escaped(line)}</span>'
     if line == step.text:
         return f'<p style="{indent};font-size:12px;line-height:24px;text-align:left">{label}</p>'
     return f'<details style="{indent}"><summary style="{_SUMMARY}">{label}</summary>{_quote(step.text)}</details>'
@@ -122,8 +123,8 @@ def _agent(agent: TeamAgent, characters: int) -> str:
         parts.append(notice(agent.error))
     inner = "\n".join(parts)
     return (
-        f'<details style="margin:4px 0 0 0"><summary style="{_SUMMARY}"><b>{escape(agent.name)}</b> '
-        f'<span style="opacity:0.7">&nbsp;{escape(agent.figures)}</span></summary>'
+        f'<details style="margin:4px 0 0 0"><summary style="{_SUMMARY}"><b>{escaped(agent.name)}</b> '
+        f'<span style="opacity:0.7">&nbsp;{escaped(agent.figures)}</span></summary>'
         f'<div style="margin:0 0 8px 16px">{inner}</div></details>'
     )
 
@@ -154,7 +155,7 @@ def _line(name: str, key: str, state: str, inner: str) -> str:
 
 def _text_box(name: str, text: str) -> str:
     label = (
-        f'<p style="margin:4px 0 0 16px;font-size:12px;line-height:16px;opacity:0.7;text-align:left">{escape(name)}</p>'
+        f'<p style="margin:4px 0 0 16px;font-size:12px;line-height:16px;opacity:0.7;text-align:left">{escaped(name)}</p>'
     )
     return f'{label if name else ""}<pre style="margin:4px 0 12px 16px;{markdown.TEXT_BOX}">{escape(text)}</pre>'
 

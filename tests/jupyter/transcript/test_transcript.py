@@ -41,8 +41,11 @@ HOSTILE = """<script>alert(1)</script> <img src=x onerror=alert(1)> `<b>code</b>
 """
 ALLOWED = {
     *("div p b span details summary pre code table thead tbody tr th td ul ol li a strong em s br hr".split()),
-    *("blockquote h1 h2 h3 h4 h5 h6 img".split()),
+    *("blockquote h1 h2 h3 h4 h5 h6 img sup section".split()),
 }
+
+LEFT_ALONE = "tex2jax_ignore mathjax_ignore"
+"""The class of text that must not be typeset as a formula."""
 
 
 class Tags(HTMLParser):
@@ -70,10 +73,11 @@ class Tags(HTMLParser):
 def check_safe(html: str) -> None:
     for tag, attributes in Tags(html).found:
         assert tag in ALLOWED
-        assert set(attributes) <= {"style", "href", "rel", "title", "start"} | (
+        assert set(attributes) <= {"style", "href", "rel", "title", "start", "class", "role", "aria-label"} | (
             {"src", "alt"} if tag == "img" else set()
         )
         assert re.match(r"data:image/(png|jpeg|gif|webp);base64,", attributes.get("src") or "data:image/png;base64,")
+        assert attributes.get("class", LEFT_ALONE) == LEFT_ALONE
         style = attributes.get("style") or ""
         assert "var(" not in style
         assert not re.search(r"(?<!-)\bcolor:", style)

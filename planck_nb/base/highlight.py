@@ -1,0 +1,80 @@
+"""Marks code by weight, slant and opacity, without colours: it is legible on light and dark backgrounds.
+
+The live view, which knows the theme, has colours; `labextension/src/highlight.ts` knows the same languages.
+"""
+
+from __future__ import annotations
+
+import html
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+MARKED_CHARACTERS = 20_000
+"""Longer code is not marked, which would take long."""
+
+LANGUAGES = {
+    **dict.fromkeys(("python", "py", "python3", "ipython", "ipython3", "gyp"), "python"),
+    **dict.fromkeys(("bash", "sh", "zsh", "shell", "console"), "bash"),
+    **dict.fromkeys(("typescript", "ts", "tsx", "javascript", "js", "jsx"), "typescript"),
+    **dict.fromkeys(("sql", "duckdb", "postgresql", "sqlite"), "sql"),
+    **dict.fromkeys(("xml", "html", "xhtml", "svg"), "html"),
+    **dict.fromkeys(("ini", "toml"), "ini"),
+    **dict.fromkeys(("diff", "patch"), "diff"),
+    **dict.fromkeys(("yaml", "yml"), "yaml"),
+    **dict.fromkeys(("rust", "rs"), "rust"),
+    **dict.fromkeys(("go", "golang"), "go"),
+    **dict.fromkeys(("json", "jsonc"), "json"),
+    "java": "java",
+    "r": "r",
+}
+"""The name of the lexer by the name of the language in lower case."""
+
+_STYLES = (
+    ("Comment", "opacity:0.7;font-style:italic"),
+    ("Keyword", "font-weight:600"),
+    ("Name.Function", "font-weight:600"),
+    ("Name.Class", "font-weight:600"),
+    ("Name.Tag", "font-weight:600"),
+    ("Literal.String", "opacity:0.8"),
+    ("Generic.Inserted", "background-color:rgba(56,142,60,0.14)"),
+    ("Generic.Deleted", "background-color:rgba(211,47,47,0.12)"),
+    ("Generic.Heading", "font-weight:600"),
+    ("Generic.Subheading", "opacity:0.7"),
+)
+
+
+@cache
+def _lexer(language: str) -> Lexer:
+    from pygments.lexers import get_lexer_by_name  # noqa: PLC0415 - only code needs it
+
+    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+
+
+def highlighted(code: str, language: str) -> str:
+    """Return code as HTML with inline styles; empty if the language is not known, or the code is too long.
+
+    Args:
+        code: The code.
+        language: The name of its language.
+    """
+    name = LANGUAGES.get(language.lower())
+    if name is None or len(code) > MARKED_CHARACTERS:
+        return ""
+    parts: list[str] = []
+    before, collected = "", ""
+    for token, text in _lexer(name).get_tokens(code):
+        kind = str(token).removeprefix("Token.")
+        style = next((style for prefix, style in _STYLES if kind.startswith(prefix)), "")
+        if style != before:
+            parts.append(_piece(before, collected))
+            before, collected = style, ""
+        collected += text
+    return "".join((*parts, _piece(before, collected)))
+
+
+def _piece(style: str, text: str) -> str:
+    escaped = html.escape(text)
+    return f'<span style="{style}">{escaped}</span>' if style and text else escaped
