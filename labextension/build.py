@@ -24,7 +24,7 @@ PARTS = tuple(sorted(path.stem for path in HERE.glob("src/parts/*.ts")))
 BUILT = ("loader.js", "live.js", *(f"{name}.js" for name in PARTS), "licenses.txt")
 EXTENSION = "@planck-nb/lab"
 """The JupyterLab extension that may contain the same files."""
-BUNDLED = ("markdown-it", "entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")
+BUNDLED = ("highlight.js", "markdown-it", "temml", "entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")
 
 
 def sources() -> list[Path]:
@@ -63,6 +63,16 @@ def npm(*arguments: str) -> None:
     subprocess.run([sys.executable, "-c", program, *arguments], cwd=HERE, env=environment, check=True)
 
 
+def is_installed() -> bool:
+    """Whether the packages are there in the versions that `package.json` names."""
+    wanted = json.loads((HERE / "package.json").read_text(encoding="utf-8"))
+    for name, version in {**wanted["dependencies"], **wanted["devDependencies"]}.items():
+        manifest = HERE / "node_modules" / name / "package.json"
+        if not manifest.is_file() or json.loads(manifest.read_text(encoding="utf-8"))["version"] != version:
+            return False
+    return True
+
+
 def bundle(target: Path, source: str, *options: str) -> str:
     """Bundle a module of `src` into `target`. Returns the name by which the browser requests it, with its digest."""
     name = source.rpartition("/")[2]
@@ -75,7 +85,7 @@ def build(target: Path) -> None:
     """Generate the types of events, check all types, bundle into `target` and record the digest there."""
     here = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     subprocess.run([sys.executable, HERE / "generate_types.py"], env=here, check=True)
-    if not (HERE / "node_modules").is_dir():
+    if not is_installed():
         npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
     npm("run", "--silent", "check")
     parts = {name: bundle(target, f"parts/{name}") for name in PARTS}

@@ -20,7 +20,7 @@ const COLOURED_CHARACTERS = 20_000;
 
 const LANGUAGES = { bash, diff, go, ini, java, json, python, r, rust, sql, typescript, xml, yaml };
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
-hljs.configure({ classPrefix: 'pk-' });
+hljs.configure({ classPrefix: 'hl-' });
 const ALIASES: Readonly<Record<string, string>> = {
   python3: 'python',
   ipython: 'python',

@@ -3,6 +3,7 @@
 import { Announcer } from './announcer.ts';
 import { intention } from './approval-text.ts';
 import { ApprovalsView } from './approvals-view.ts';
+import { addCodeTools } from './code-tools.ts';
 import type { Command, Connection, Refusal } from './connection.ts';
 import { h, setText } from './dom.ts';
 import { dollars, elapsed } from './format.ts';
@@ -58,6 +59,7 @@ export class RunView {
     );
     if (!clicks) this.approvals.element.remove(); // the cell asks in its own way
     parent.append(this.root);
+    addCodeTools(this.root, this.announcer);
     this.root.addEventListener('keydown', (event) => this.key(event));
     this.cleanups.push(connection.onChange(() => this.schedule()));
     this.cleanups.push(connection.onRefusal((refusal) => this.showRefusal(refusal)));
