@@ -60,9 +60,10 @@ export function isSafeTex(tex: string): boolean {
 export function lineOfOpenFormula(text: string): number {
   let opened = -1;
   let closing = '';
-  text.split('\n').forEach((line, at) => {
+  const lines = text.split('\n');
+  lines.forEach((line, at) => {
     const row = line.trim();
-    if (row === '') opened = -1;
+    if (row === '') opened = at === lines.length - 1 ? opened : -1;
     else if (opened < 0) {
       const end = BLOCK_ENDS[row.slice(0, 2) as keyof typeof BLOCK_ENDS];
       if (end === undefined || row.includes(end, 2)) return;

@@ -17,6 +17,9 @@ const FORMATTED = 100_000;
 /** Such a text is laid out in pieces of this length, so that the cost of appending does not grow with the text. */
 const PIECE = 8192;
 
+/** The beginning of a line that does not show yet whether it continues the block before it. */
+const MARKER = /^\s*(?:\d{1,9}[.)]?|[-+*>|`~$=#\\[]{0,3})\s*$/;
+
 const markdown = withRules(new MarkdownIt('commonmark', { html: false })).enable(['table', 'strikethrough']);
 markdown.validateLink = (url) => /^(https?|mailto):/i.test(url.trim());
 
@@ -148,8 +151,10 @@ export class GrowingMarkdown {
   private render(rest: string): void {
     const tokens = markdown.parse(rest, this.environment);
     const open = lineOfOpenFormula(rest);
+    const lines = rest.split('\n').length - 1;
+    const end = open >= 0 ? open : MARKER.test(rest.slice(rest.lastIndexOf('\n') + 1)) ? lines - 1 : lines;
     const last = tokens.findLastIndex(
-      ({ level, nesting, map }) => level === 0 && nesting >= 0 && map !== null && (open < 0 || map[0] <= open),
+      ({ level, nesting, map }) => level === 0 && nesting >= 0 && map !== null && map[0] <= end,
     );
     const line = tokens[last]?.map?.[0] ?? 0;
     let tail = rest;
