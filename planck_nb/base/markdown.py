@@ -29,7 +29,9 @@ TEXT_BOX = (
     "padding:8px 12px;background-color:rgba(128,128,128,0.1);border-radius:4px;"
     f"{MONO};font-size:12px;line-height:20px;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
 )
-CODE_BOX = TEXT_BOX.replace("pre-wrap;word-break:normal;overflow-wrap:anywhere", "pre;word-break:normal;overflow-x:auto")
+CODE_BOX = TEXT_BOX.replace(
+    "pre-wrap;word-break:normal;overflow-wrap:anywhere", "pre;word-break:normal;overflow-x:auto"
+)
 """Code scrolls, as in the live view: its lines are wrapped by choice."""
 
 QUOTE = f"margin:8px 0;padding:0 0 0 12px;border-left:{RULE.replace('1px', '2px')};opacity:0.8"
@@ -53,7 +55,7 @@ _STYLES = {
     "td": _CELL,
     "code": f"{MONO};font-size:0.9em;padding:1px 4px;background-color:rgba(128,128,128,0.1);border-radius:4px",
 }
-_CODE_IN_BOX = "font:inherit;padding:0;background-color:transparent"
+_CODE_IN_BOX = f"{MONO};font-size:12px;line-height:20px;padding:0;background-color:transparent"
 _LINKS = re.compile(r"(https?|mailto):", re.IGNORECASE)
 _MATH_MARKS = re.compile(r"\$+|\\+[()\[\]]|\\{2,}|\\(?:begin|end|ref|eqref)(?![A-Za-z])")
 """What opens a formula, or escapes what would, where formulas are typeset after the page was made."""
@@ -62,8 +64,8 @@ _MATH_MARKS = re.compile(r"\$+|\\+[()\[\]]|\\{2,}|\\(?:begin|end|ref|eqref)(?![A
 def to_html(text: str) -> str:
     """Render Markdown as HTML with inline styles.
 
-    HTML in it is shown as text, and images become links. Formulas are TeX between the delimiters that notebooks typeset;
-    whatever they would mistake for a formula, such as an amount of money, is marked to be left alone.
+    HTML in it is shown as text, and images become links. Formulas are TeX between the delimiters that notebooks
+    typeset; whatever they would mistake for a formula, such as an amount of money, is marked to be left alone.
 
     Args:
         text: The Markdown.

@@ -1,7 +1,7 @@
 """What models write beyond CommonMark: web addresses, task lists, footnotes and mathematics.
 
-`labextension/src/markdown-rules.ts` contains the same rules for the live view. `tests/fixtures/markdown` holds texts that
-both must render the same. Every rule takes time in proportion to the length of a paragraph.
+`labextension/src/markdown-rules.ts` contains the same rules for the live view. `tests/fixtures/markdown` holds texts
+that both must render the same. Every rule takes time in proportion to the length of a paragraph.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ _DELIMITER = re.compile(r"\\[()\[\]]")
 
 def is_safe_tex(tex: str) -> bool:
     """Whether a formula may be typeset. Otherwise it is shown as it was written."""
-    delimiters = _DELIMITER.search(tex.replace("\\\\", "")) is not None  # in the saved output they would end the formula
+    delimiters = (
+        _DELIMITER.search(tex.replace("\\\\", "")) is not None
+    )  # in the saved output they would end the formula
     return len(tex) <= _FORMULA_CHARACTERS and _UNSAFE_TEX.search(tex) is None and not delimiters
 
 
@@ -104,7 +106,7 @@ def _line(state: StateBlock, line: int) -> str:
     return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
 
 
-def _math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:  # noqa: FBT001 - the parser's
+def _math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
     r"""`$$…$$` or `\[…\]` that begins and ends with a line and has no empty line."""
     start = _line(state, start_line)
     closing = _BLOCK_ENDS.get(start[:2])
@@ -137,7 +139,7 @@ def _math_block(state: StateBlock, start_line: int, end_line: int, silent: bool)
     return False
 
 
-def _inline_math(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the parser's
+def _inline_math(state: StateInline, silent: bool) -> bool:
     r"""`$…$`, `$$…$$`, `\(…\)` and `\[…\]`.
 
     An amount of money is no formula: after `$` and before the next one there must be no space, and no digit after that.
@@ -178,7 +180,7 @@ def _end_of_math(source: str, start: int) -> int:
     return -1 if following.isascii() and following.isdigit() else end
 
 
-def _footnote_text(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:  # noqa: FBT001 - the parser's
+def _footnote_text(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
     """A paragraph that begins with `[^label]:`, with the indented paragraphs after it, is set aside."""
     first = _line(state, start_line)
     found = _FOOTNOTE.match(first)
@@ -205,7 +207,7 @@ def _footnote_text(state: StateBlock, start_line: int, end_line: int, silent: bo
     return True
 
 
-def _footnote_mark(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the parser's
+def _footnote_mark(state: StateInline, silent: bool) -> bool:
     found = _FOOTNOTE_MARK.match(state.src, state.pos)
     footnotes = _footnotes(state.env)
     if found is None or (label := found[1].lower()) not in footnotes.texts:

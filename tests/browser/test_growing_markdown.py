@@ -1,4 +1,4 @@
-"""In Chromium: a text that grows ends as the whole text is rendered, and no part of it on the way runs or loads anything."""
+"""In Chromium: a text that grows ends as the whole text is rendered, and nothing in it is run or loaded meanwhile."""
 
 from __future__ import annotations
 

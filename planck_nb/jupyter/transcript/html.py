@@ -24,6 +24,9 @@ AGENTS_CHARACTERS = 1_000_000
 """The most characters of HTML for the transcripts of all agents of a team but the one that leads it."""
 
 _STEP_CHARACTERS = 200
+_EDGE = "20px"
+"""Where texts begin, as in the live view: what the reader looks at does not move when the run ends."""
+
 _MUTED = "margin:0 0 8px 0;font-size:12px;line-height:20px;opacity:0.7;text-align:left"
 _SUMMARY = "font-size:12px;line-height:24px;cursor:pointer"
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -67,11 +70,11 @@ def block(part: Block) -> str:
         case Notice():
             return notice(part.text)
         case TextPart():
-            return markdown.to_html(bounded_text(part.text))
+            return f'<div style="padding:0 0 0 {_EDGE}">{markdown.to_html(bounded_text(part.text))}</div>'
         case ThinkingPart():
             return (
                 f'<details style="margin:0"><summary style="{_SUMMARY}">'
-                '<span style="opacity:0.7">Thinking</span></summary><div style="margin:0 0 8px 16px;font-size:13px;'
+                '<span style="opacity:0.7">Thinking</span></summary><div style="margin:0 0 8px 20px;font-size:13px;'
                 'line-height:20px;opacity:0.75;text-align:left;white-space:pre-wrap">'
                 f"{escaped(bounded(part.text.strip()))}</div></details>"
             )
@@ -125,7 +128,7 @@ def _agent(agent: TeamAgent, characters: int) -> str:
     return (
         f'<details style="margin:4px 0 0 0"><summary style="{_SUMMARY}"><b>{escaped(agent.name)}</b> '
         f'<span style="opacity:0.7">&nbsp;{escaped(agent.figures)}</span></summary>'
-        f'<div style="margin:0 0 8px 16px">{inner}</div></details>'
+        f'<div style="margin:0 0 8px 20px">{inner}</div></details>'
     )
 
 
@@ -139,7 +142,7 @@ def _call(call: ToolCall) -> str:
 
 def _call_group(group: CallGroup) -> str:
     lines = "".join(map(_call, group.calls))
-    inner = f'<div style="margin:0 0 0 16px">{lines}</div>'
+    inner = f'<div style="margin:0 0 0 20px">{lines}</div>'
     return _line(f"{len(group.calls)} calls", group.names, group.trouble, inner)
 
 
@@ -154,10 +157,9 @@ def _line(name: str, key: str, state: str, inner: str) -> str:
 
 
 def _text_box(name: str, text: str) -> str:
-    label = (
-        f'<p style="margin:4px 0 0 16px;font-size:12px;line-height:16px;opacity:0.7;text-align:left">{escaped(name)}</p>'
-    )
-    return f'{label if name else ""}<pre style="margin:4px 0 12px 16px;{markdown.TEXT_BOX}">{escape(text)}</pre>'
+    style = "margin:4px 0 0 20px;font-size:12px;line-height:16px;opacity:0.7;text-align:left"
+    label = f'<p style="{style}">{escaped(name)}</p>'
+    return f'{label if name else ""}<pre style="margin:4px 0 12px 20px;{markdown.TEXT_BOX}">{escape(text)}</pre>'
 
 
 def _image(image: ImagePart, tool: str) -> str:
@@ -166,7 +168,7 @@ def _image(image: ImagePart, tool: str) -> str:
     if image.mime in _IMAGE_TYPES and len(data) <= IMAGE_CHARACTERS and _BASE64.fullmatch(data):
         source = f"data:{image.mime};base64,{data}"
         return (
-            f'<p style="margin:4px 0 12px 16px"><img src="{source}" alt="Image from {escape(tool)}" '
+            f'<p style="margin:4px 0 12px 20px"><img src="{source}" alt="Image from {escape(tool)}" '
             'style="max-width:100%;height:auto"></p>'
         )
     size = f", {len(data) * 3 // 4_000_000:,} MB, too large to be kept here" if len(data) > IMAGE_CHARACTERS else ""

@@ -144,7 +144,7 @@ class Transcript:
             parts.append(html.ending(*self._ending, bad=self.error is not None or self.outcome == "failed"))
         parts += map(html.notice, self._not_sent)
         body = "\n".join(parts)
-        style = "font-size:14px;line-height:1.6;text-align:left;max-width:720px;padding:0 0 0 6px"  # as Markdown cells
+        style = "font-size:14px;line-height:1.6;text-align:left;max-width:740px;padding:0 0 0 6px"  # as the live view
         return f'<div style="{style}">\n{body}\n</div>'
 
     def _markdown(self) -> str:
