@@ -96,7 +96,16 @@ def _verb(words: Sequence[str], *, header: bool) -> Verb | None:
 
 
 def _mentions(word: str, notebook: Notebook) -> Suggestions:
-    return {f"@{name}": "" for name in notebook.names if name[0] != "_"} if word.startswith("@") else {}
+    if not word.startswith("@"):
+        return {}
+    listed = notebook.workspace.sidecars.offers.listed
+    resources = {
+        f"@{sidecar}:{resource.uri}": resource.name
+        for sidecar, offers in listed.items()
+        for resource in offers.resources
+        if ":" in word or not resource.is_template
+    }
+    return {**{f"@{name}": "" for name in notebook.names if name[0] != "_"}, **resources}
 
 
 def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool) -> Suggestions:
@@ -122,7 +131,12 @@ def _first(words: Sequence[str], notebook: Notebook, *, header: bool) -> Suggest
     verbs = {each.name: each.summary for each in VERBS.values() if each.cell or not header}
     if header:
         return {**agents, **verbs}
-    return agents if words else {**verbs, **agents, **verbs}  # an agent named like a verb is not reached so
+    prompts = {
+        f"{sidecar}:{prompt.name}": prompt.description
+        for sidecar, offers in notebook.workspace.sidecars.offers.listed.items()
+        for prompt in offers.prompts
+    }
+    return agents if words else {**verbs, **agents, **verbs, **prompts}  # an agent named like a verb is not reached so
 
 
 def _positional(verb: Verb, place: int, notebook: Notebook) -> Suggestions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
@@ -11,11 +11,13 @@ from typing import Any, Protocol, TypeAlias
 from planck_nb.agent.agent import Agent, compactor_of, use_compactor
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import within_group
+from planck_nb.ai.messages import TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.jupyter.expansion import expanded, hint
 from planck_nb.jupyter.mentions import mentions, without_secrets
 from planck_nb.jupyter.open_questions import OpenQuestions
+from planck_nb.jupyter.resource_mentions import read_resources, resource_mentions, without_resources
 from planck_nb.jupyter.team_prompts import model_of, name_of_team, require_team_options, team_to_prompt
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
@@ -71,15 +73,24 @@ class Controller:
         self._making = asyncio.Lock()
         self._cells: list[tuple[Agent, list[Run]]] = []
 
-    async def start(self, prompt: str, options: Mapping[str, Any], namespace: Namespace) -> Started:
+    async def start(
+        self,
+        prompt: str,
+        options: Mapping[str, Any],
+        namespace: Namespace,
+        *,
+        parts: Sequence[UserPart] = (),
+    ) -> Started:
         """Prompt an agent or a team: the one that the options name, else the one that was prompted last.
 
         A team that `team` names is started if it is not running; the run is then that of the whole team.
 
         Args:
-            prompt: The text of the prompt. `@name` in it hands over a function of the notebook, or shows a value.
+            prompt: The text of the prompt. `@name` in it hands over a function of the notebook, or shows a value, and
+                `@sidecar:uri` shows a resource of a sidecar.
             options: Values of `planck_nb.jupyter.options.OPTIONS` by name.
             namespace: The variables of the notebook.
+            parts: The parts of a prompt that nobody typed, and so mentions nothing; they follow `prompt`.
 
         Returns:
             The run with its agent.
@@ -87,12 +98,14 @@ class Controller:
         Raises:
             PlanckError: There is no prompt, or an option cannot be used. Nothing was sent.
         """
-        if not prompt.strip():
+        if not prompt.strip() and not parts:
             raise UsageError("There is no prompt; write it after %planck, or on the lines below %%planck.")
         team_name = self._team_name(options)
         if options.get("tools") or not (team_name or self._name(options) in named_agents(self.workspace)):
             self.workspace.require_trust()
-        handed_over = mentions(prompt, namespace, options.get("with", ()))
+        sidecars = self.workspace.sidecars
+        resources = resource_mentions(prompt, sidecars.known_names() if "@" in prompt else ())
+        handed_over = mentions(without_resources(prompt, resources), namespace, options.get("with", ()))
         text, explanations = prompt.strip(), handed_over.notices  # mentions are those that were typed, not in a value
         if options.get("expand"):
             text, found = expanded(text, namespace, options.get("with", ()))
@@ -109,6 +122,7 @@ class Controller:
         compactors.own = namespace
         if "compactor" in options:
             compactors.named(options["compactor"])  # before anything else changes
+        shown = await read_resources(resources, sidecars.offers)
         for rule in (*options.get("allow", ()), *options.get("deny", ())):
             self.workspace.approvals.remember(rule)
         team: Team | None = None
@@ -119,12 +133,12 @@ class Controller:
             else:
                 agent, notice = await self._agent(options)
                 self.current_team = ""
-        notices = [*self.workspace.notices(), notice, *explanations]
+        notices = [*self.workspace.notices(), notice, *explanations, shown.notice]
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)
         await self.workspace.save_session_settings()
-        content = "\n\n".join([text, *values])
+        content = _content("\n\n".join(filter(None, [text, *values, *shown.texts])), [*shown.images, *parts])
         run = agent.prompt(content, join=True) if team is None else team.prompt(content)
         return Started(agent, run, "\n".join(filter(None, notices)))
 
@@ -295,6 +309,11 @@ class Controller:
             description=before.description,
             on_compact=compactor_of(before),
         )
+
+
+def _content(text: str, parts: Sequence[UserPart]) -> str | list[UserPart]:
+    """The content of a prompt, as plain text if it is only that."""
+    return [*([TextPart(text)] if text else []), *parts] if parts else text
 
 
 def _configure(agent: Agent, options: Mapping[str, Any]) -> None:

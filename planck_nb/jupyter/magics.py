@@ -20,7 +20,7 @@ from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.options import read_header, read_line
+from planck_nb.jupyter.options import read_header, read_line, read_prompt_arguments
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.jupyter.verbs import VERBS, Verb
@@ -84,11 +84,28 @@ class PlanckMagics:
             options, prompt = read_header(line), cell
         elif line.strip() in {"", "--", "--help"}:
             return await VERBS["help"].run(notebook)
+        elif (named := self._prompt_of_sidecar(word)) is not None:
+            return await self._send_prompt_of_sidecar(*named, argument, notebook, blocking=blocking)
         else:
             _refuse_misspelt(line.strip())
             read = read_line(line, self._controller.recipients)
             options, prompt = read.options, read.text
         started = await self._controller.start(prompt, options, namespace)
+        return await self._follow(started, options, blocking=blocking)
+
+    def _prompt_of_sidecar(self, word: str) -> tuple[str, str] | None:
+        """The sidecar and the prompt that `SIDECAR:PROMPT` names; None if there is no sidecar of this name."""
+        name, colon, prompt = word.partition(":")
+        if not (colon and name and prompt) or name not in self._controller.workspace.sidecars.known_names():
+            return None
+        return name, prompt
+
+    async def _send_prompt_of_sidecar(
+        self, sidecar: str, name: str, argument: str, notebook: Notebook, *, blocking: bool
+    ) -> object:
+        options, arguments = read_prompt_arguments(argument, f"{sidecar}:{name}")
+        parts = await self._controller.workspace.sidecars.offers.render(sidecar, name, arguments)
+        started = await self._controller.start("", options, notebook.names, parts=parts)
         return await self._follow(started, options, blocking=blocking)
 
     async def _run_verb(self, verb: Verb, argument: str, notebook: Notebook, *, blocking: bool) -> object:
@@ -110,7 +127,10 @@ class PlanckMagics:
         if background:
             spawn(showing, name="planck-background")
             return started.run
-        return await showing
+        answer = await showing
+        for notice in self._controller.workspace.sidecars.progress.take():
+            print(notice)  # noqa: T201 - a line in the cell's output
+        return answer
 
     async def _show_all(self, started: Started, show: Callable[..., RunDisplay]) -> Answer:
         """Show the run and, below it, the runs of prompts that were sent while it was shown.

@@ -134,13 +134,16 @@ def mentioned(prompt: str) -> list[str]:
     """
     if "@" not in prompt:
         return []
-    names: dict[str, None] = {}
+    return list(dict.fromkeys(name for text in typed_parts(prompt) for name in _MENTION.findall(text)))
+
+
+def typed_parts(prompt: str) -> Iterator[str]:
+    """Yield the parts of a prompt in which mentions count: no code, no quotation, no address, no decorator."""
     for paragraph in typed_text(prompt[:FORMATTED_CHARACTERS].replace("\\@", "  ")):
         text = "\n".join(_without_decorators(paragraph))
         for ignored in (_QUOTED, _ADDRESS, _STYLE_RULE):
             text = ignored.sub(" ", text)
-        names |= dict.fromkeys(_MENTION.findall(text))
-    return list(names)
+        yield text
 
 
 def _without_decorators(paragraph: str) -> Iterator[str]:

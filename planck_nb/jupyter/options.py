@@ -118,5 +118,36 @@ def read_header(line: str) -> dict[str, Any]:
     return {**options, "agent": name} if name else options
 
 
+def read_prompt_arguments(line: str, prompt: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Read what follows `%planck SIDECAR:PROMPT`: options of a prompt, then its arguments as `key=value`.
+
+    Args:
+        line: What follows the name of the prompt.
+        prompt: The name, for errors.
+
+    Returns:
+        The options, and the arguments.
+
+    Raises:
+        UsageError: Something else was written, or an option cannot be used.
+    """
+    read = parse_options(line, OPTIONS, of=f"%planck {prompt}")
+    options, rest = read.options, read.rest
+    arguments: dict[str, str] = {}
+    while rest:
+        if not read.ended and rest.startswith("-") and _begins_with_option(rest):
+            more = parse_options(rest, OPTIONS, of=f"%planck {prompt}")
+            options, rest = {**options, **more.options}, more.rest
+            continue
+        word, rest = next_word(rest)
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(
+                f"The prompt {prompt} needs arguments like NAME=VALUE, not {word!r}; quote values with blanks."
+            )
+        arguments[name] = value
+    return options, arguments
+
+
 def _begins_with_option(text: str) -> bool:
     return text.split(None, 1)[0].partition("=")[0] in flags(OPTIONS)

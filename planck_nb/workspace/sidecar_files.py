@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +57,7 @@ def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[Foun
     """
     found: dict[str, FoundSidecar] = {}
     problems: list[str] = []
+    sources: dict[str, tuple[Path, bool]] = {}
     folder = config.root
     user_folder = config.user_folder
     files = [(path, False) for path in named]
@@ -68,8 +69,9 @@ def find_sidecars(config: Config, named: Iterable[Path] = ()) -> tuple[list[Foun
         problems += report.problems
         for spec in report.specs:
             if spec.name in found:
-                problems.append(f"The sidecar {spec.name} in {path} is not used, because there is another one.")
+                problems.append(_hidden(spec.name, path, *sources[spec.name], is_own=not needs_trust))
             else:
+                sources[spec.name] = (path, needs_trust)
                 found[spec.name] = FoundSidecar(spec, _item(spec, path) if needs_trust else None)
     if (project := _project(config)) is not None and PROJECT_NAME not in found:
         found[PROJECT_NAME] = project
@@ -90,7 +92,7 @@ def read_sidecar_file(path: Path, config: Config) -> SpecReport:
     return report
 
 
-def tools_item(spec: SidecarSpec, digest: str) -> TrustItem:
+def tools_item(spec: SidecarSpec, digest: str, tools: Sequence[str] = ()) -> TrustItem:
     """What is remembered of the tools of a sidecar, so that a change of them asks again.
 
     If its command changes too, that was asked for already, and its tools are new.
@@ -98,10 +100,11 @@ def tools_item(spec: SidecarSpec, digest: str) -> TrustItem:
     Args:
         spec: The sidecar.
         digest: The fingerprint with its tools.
+        tools: The names of its tools, to be shown.
     """
     source = spec.source or Path(spec.name)
     path = source.with_name(f"{source.name}#{spec.name}:tools:{fingerprint(spec)[:16]}")
-    return TrustItem.of("sidecar", path, digest.encode(), f"{spec.name}: the tools that it offers")
+    return TrustItem.of("sidecar", path, digest.encode(), f"{spec.name}: the tools that it offers: {', '.join(tools)}")
 
 
 def _read(path: Path, config: Config) -> SpecReport:
@@ -114,6 +117,16 @@ def _read(path: Path, config: Config) -> SpecReport:
     except (OSError, ValueError, RecursionError) as error:
         return SpecReport(problems=(f"{path} cannot be read: {error}.",))
     return read_mcp_servers(data, source=path, environment=config.environment())
+
+
+def _hidden(name: str, path: Path, first: Path, of_project: bool, *, is_own: bool) -> str:
+    """A sentence on a sidecar whose name another one, of `first`, has already."""
+    if of_project and is_own:
+        return (
+            f"The project's sidecar {name} in {first} takes the name of your own in {path}, which is not used here; "
+            f"rename one of them, or use yours with `%planck sidecar add {path}`."
+        )
+    return f"The sidecar {name} in {path} is not used, because there is another one in {first}; rename one of them."
 
 
 def _item(spec: SidecarSpec, source: Path) -> TrustItem:

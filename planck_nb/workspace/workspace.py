@@ -242,9 +242,12 @@ class Workspace:
         """Return what the user should know about the folder and has not been told yet.
 
         Returns:
-            A sentence about each text of another user that is not used, and about a directory that others can write.
+            A sentence about each text of another user that is not used, about a directory that others can write, about
+            sidecars that are not trusted or cannot be used, and about what happened to sidecars since the last time.
         """
         found = [*self.toolbox.foreign_texts(), directory_notice(self.sessions_dir)]
+        events = self.sidecars.progress.take()  # which may happen again, unlike the rest
+        found += self.sidecars.notices()
         if self._store.is_temporary:
             found.append(
                 f"{self.config.sessions_dir} cannot be written, so this session ends with the kernel; "
@@ -252,7 +255,7 @@ class Workspace:
             )
         new = [sentence for sentence in found if sentence and sentence not in self._notices]
         self._notices.update(new)
-        return new
+        return [*new, *events]
 
     def _configure(self, config: Config) -> None:
         """Use other settings of the same folder from now on."""

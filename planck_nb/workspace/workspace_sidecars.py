@@ -15,15 +15,18 @@ from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import TrustError, UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.config import TrustItem
+from planck_nb.sidecars.conventions import ROLE_TOOL
 from planck_nb.sidecars.link.fingerprint import fingerprint
 from planck_nb.sidecars.link.sign_in import sign_in
-from planck_nb.sidecars.link.status import SidecarStatus
+from planck_nb.sidecars.link.status import SidecarEvent, SidecarStatus
 from planck_nb.workspace.sidecar_files import (
     FoundSidecar,
     find_sidecars,
     read_sidecar_file,
     tools_item,
 )
+from planck_nb.workspace.sidecar_notices import SidecarNotices, untrusted_notice
+from planck_nb.workspace.sidecar_offers import SidecarOffers, described_offers
 from planck_nb.workspace.trusted_config import TrustedConfig
 
 if TYPE_CHECKING:
@@ -31,8 +34,12 @@ if TYPE_CHECKING:
     from planck_nb.sidecars.link.definitions import ToolDefinition
     from planck_nb.sidecars.link.manager import Sidecars
     from planck_nb.sidecars.link.questions import Ask, Question, QuestionAnswer
+    from planck_nb.sidecars.link.sidecar_link import SidecarLink
     from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
     from planck_nb.sidecars.link.sign_in import Authorize
+
+_PROBLEMS = 5
+"""Sentences about sidecars that cannot be used, in one notice."""
 
 START_WAIT = 5.0
 """Seconds that the first prompt waits for sidecars that are starting; later ones get their tools when they come."""
@@ -66,6 +73,10 @@ class WorkspaceSidecars:
         self._session_id = session_id
         self.ask: Ask | None = None
         """Shows a question of a sidecar to a person and returns the answer; None declines all questions."""
+        self.offers = SidecarOffers(self.connected)
+        """The resources and prompts of the sidecars."""
+        self.progress = SidecarNotices()
+        """What happened to sidecars and was not shown yet."""
         self._sidecars: Sidecars | None = None
         self._named: list[Path] = []
         self._pending: dict[str, TrustItem] = {}
@@ -104,6 +115,17 @@ class WorkspaceSidecars:
             self._named.insert(0, file)
         return [spec.name for spec in report.specs], list(report.problems)
 
+    def known_names(self) -> list[str]:
+        """Return the names of all sidecars that files describe, whether trusted or not."""
+        running = [] if self._sidecars is None else self._sidecars.names()
+        return list(dict.fromkeys([*running, *(each.spec.name for each in self.found()[0])]))
+
+    def notices(self) -> list[str]:
+        """Return a sentence about sidecars that are not trusted, and one about each that cannot be used."""
+        found, problems = self.found()
+        untrusted = [each.spec.name for each in found if not self._is_trusted(each)]
+        return [untrusted_notice(untrusted), *problems[:_PROBLEMS]]
+
     def rows(self) -> list[dict[str, object]]:
         """Describe all sidecars, started or not: name, state, transport, number of tools, source and a remark."""
         known = {} if self._sidecars is None else {status.name: status for status in self._sidecars.status()}
@@ -130,6 +152,7 @@ class WorkspaceSidecars:
                 environment=config.environment(),
                 ask=self._ask,
                 accept=self._accept,
+                on_event=self._on_event,
                 on_tools=self._offer,
                 add_tools=self._add_tools,
                 taken=self._taken,
@@ -157,6 +180,26 @@ class WorkspaceSidecars:
             await self._add(each)
         self._observe()
         return await manager.start([each.spec.name for each in chosen])
+
+    async def connected(self, name: str) -> SidecarLink:
+        """Return the link to a sidecar, which is started if it does not run.
+
+        Args:
+            name: The sidecar.
+
+        Returns:
+            The link, connected.
+
+        Raises:
+            SidecarError: It cannot be started.
+            TrustError: It is not trusted.
+            UsageError: There is no sidecar of this name.
+        """
+        if self._sidecars is None or name not in self._sidecars.names():
+            await self.start([name])
+        link = self.manager.link(name)
+        await link.start()
+        return link
 
     async def start_configured(self) -> None:
         """Start all sidecars that are trusted, once, in the background; wait for them for some seconds at most."""
@@ -199,6 +242,7 @@ class WorkspaceSidecars:
         tasks = [task for task in (self._starting, self._observing) if task is not None]
         self._starting = self._observing = None
         await cancel_and_wait(*tasks)
+        await self.offers.aclose()
         if self._sidecars is not None:
             await self._sidecars.aclose()
             self._sidecars = None
@@ -208,6 +252,36 @@ class WorkspaceSidecars:
     def tools(self) -> Mapping[str, Tool]:
         """The tools of all connected sidecars by name."""
         return {} if self._sidecars is None else {tool.name: tool for tool in self._sidecars.all_tools()}
+
+    def tool_names(self, name: str) -> list[str]:
+        """Return the names that a sidecar gives its tools; none if it was never connected."""
+        if self._sidecars is None or name not in self._sidecars.names():
+            return []
+        return [tool.name for tool in self._sidecars.link(name).definitions() if tool.role == ROLE_TOOL]
+
+    async def described(self, name: str) -> list[dict[str, str]]:
+        """Describe what a sidecar offers: tools, compactors and observers, prompts and resources.
+
+        Args:
+            name: The sidecar, which must be connected.
+
+        Returns:
+            For each its kind, its name or address, how it runs if the sidecar says so, and its description.
+
+        Raises:
+            UsageError: There is no sidecar of this name, or it is not connected.
+        """
+        state = "idle"
+        if self._sidecars is not None and name in self._sidecars.names():
+            state = self._sidecars.link(name).status().state
+        else:
+            self._described(name)
+        if self._sidecars is None or state != "connected":
+            raise UsageError(
+                f"The sidecar {name} is {state}, so what it offers is not known; start it with "
+                f"`%planck sidecar start {name}`."
+            )
+        return described_offers(self._sidecars.link(name).definitions(), await self.offers.current(name))
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The names of the tools of each sidecar."""
@@ -232,6 +306,11 @@ class WorkspaceSidecars:
         self._offer_to(agent, self._offered())
 
     # Private.
+
+    def _on_event(self, event: SidecarEvent) -> None:
+        if event.kind in ("connected", "tools_changed"):
+            self.offers.refresh(self.manager.link(event.sidecar))
+        self.progress.add(event, self.tool_names(event.sidecar))
 
     async def _ask(self, question: Question) -> QuestionAnswer | None:
         return None if self.ask is None else await self.ask(question)
@@ -274,7 +353,7 @@ class WorkspaceSidecars:
     def _accept(self, spec: SidecarSpec, _digest: str, tools: tuple[ToolDefinition, ...]) -> bool:
         """Whether a sidecar with these tools may be used: those that it had when it was trusted, or its first ones."""
         trust = self._config.folder_trust
-        item = tools_item(spec, fingerprint(spec, tools))
+        item = tools_item(spec, fingerprint(spec, tools), [tool.name for tool in tools if tool.role == ROLE_TOOL])
         if trust.accepts(item):
             self._pending.pop(spec.name, None)
             return True

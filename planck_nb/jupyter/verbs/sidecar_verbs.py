@@ -12,11 +12,12 @@ from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import INTEGER, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sidecars.link.status import SidecarStatus
+from planck_nb.workspace.sidecar_notices import listed_tools
 
 SUBJECT = "Sidecars"
 
 _ACTIONS = {
-    "list": "list the sidecars and their states",
+    "list": "list the sidecars and their states, or what one of them offers",
     "start": "start sidecars, by default all that are trusted",
     "stop": "stop sidecars, by default all",
     "restart": "stop sidecars and start them again",
@@ -43,7 +44,7 @@ async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] |
     if lines is not None and action != "logs":
         raise UsageError("--lines is for `%planck sidecar logs`.")
     if action == "list":
-        return _listed(notebook)
+        return await _offered(notebook, chosen) if chosen else _listed(notebook)
     if action == "add":
         return _added(notebook, chosen)
     if action == "logs":
@@ -56,10 +57,12 @@ async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] |
         return Text(f"Stopped: {', '.join(chosen) or 'all sidecars'}.")
     if action == "restart":
         await sidecars.stop(chosen)
-    statuses = await sidecars.start(chosen)
+    with sidecars.progress.showing(_print, chosen):
+        statuses = await sidecars.start(chosen)
     if not statuses:
         return Text("There is no sidecar to start. `%planck sidecar` lists those that are known and not trusted yet.")
-    return Text("\n".join([*map(_started, statuses), *sidecars.manager.notes()]))
+    started = [_started(status, sidecars.tool_names(status.name)) for status in statuses]
+    return Text("\n".join([*started, *sidecars.manager.notes()]))
 
 
 def _listed(notebook: Notebook) -> object:
@@ -85,9 +88,18 @@ def _added(notebook: Notebook, chosen: Sequence[str]) -> Text:
     return Text("\n".join([f"Added: {', '.join(names)}. `%planck sidecar start` starts them.", *problems]))
 
 
-def _started(status: SidecarStatus) -> str:
+async def _offered(notebook: Notebook, chosen: Sequence[str]) -> object:
+    if len(chosen) != 1:
+        raise UsageError("`%planck sidecar list` describes one sidecar at a time; `%planck sidecar` lists them.")
+    return table(await notebook.workspace.sidecars.described(chosen[0]), ["kind", "name", "runs", "description"])
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - a line in the cell's output
+
+
+def _started(status: SidecarStatus, tools: Sequence[str]) -> str:
     if status.state != "connected":
         return f"{status.name}: {status.state}. {one_line(status.reason)}".rstrip()
-    count = f"{status.tools} {'tool' if status.tools == 1 else 'tools'}"
     compactors = f", compactors: {', '.join(status.compactors)}" if status.compactors else ""
-    return f"{status.name}: connected, {count}{compactors}."
+    return f"{status.name}: connected, {listed_tools(tools)}{compactors}."

@@ -72,7 +72,7 @@ async def test_a_sidecar_is_listed_trusted_started_used_and_stopped(notebook: No
         await said(notebook, "sidecar start weather")
     await said(notebook, "trust")
     started = await said(notebook, "sidecar start")
-    assert started == "weather: connected, 1 tool, compactors: short."
+    assert started == "weather: connected, 1 tool (forecast), compactors: short."
     run = await notebook.controller.start('forecast "Paris"', {"compactor": "short", "tools": ["weather"]}, {})
     assert [tool.name for tool in run.agent.tools] == ["forecast"]
     run.run.abort()

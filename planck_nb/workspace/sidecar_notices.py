@@ -1,0 +1,135 @@
+"""What the user should know of what happens to sidecars: a sentence each, kept until it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
+from planck_nb.sidecars.link.status import SidecarEvent
+
+MAX_NOTICES = 20
+"""Sentences that are kept until they are shown; of more, only the number is said."""
+
+MAX_LINES = 40
+"""Lines of the progress of a start that are shown."""
+
+_CHARACTERS = 1_000
+_NAME_CHARACTERS = 64
+_NAMES = 12
+"""Names in one sentence."""
+
+Show = Callable[[str], None]
+"""Shows a line."""
+
+
+class SidecarNotices:
+    """Turns the events of sidecars into sentences."""
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[str, str]] = []
+        """Names of sidecars, and sentences."""
+        self._left_out = 0
+        self._lost: set[str] = set()
+        self._show: Show | None = None
+        self._shown = 0
+
+    def add(self, event: SidecarEvent, tools: Sequence[str] = ()) -> None:
+        """Note an event.
+
+        Args:
+            event: The event.
+            tools: The names of the tools that the sidecar offers.
+        """
+        if self._show is not None and (line := self._progress(event)):
+            self._shown += 1
+            if self._shown <= MAX_LINES:
+                self._show(line)
+            elif self._shown == MAX_LINES + 1:
+                self._show(f"Further lines are in `%planck sidecar logs {event.sidecar}`.")
+        if sentence := self._sentence(event, tools):
+            self._keep(event.sidecar, one_line(visible(sentence), _CHARACTERS))
+
+    def take(self) -> list[str]:
+        """Return the sentences that were not shown yet, which are forgotten."""
+        taken, self._pending = [sentence for _, sentence in self._pending], []
+        if self._left_out:
+            taken.append(f"{self._left_out:,} more messages about sidecars are left out; see `%planck sidecar`.")
+        self._left_out = 0
+        return taken
+
+    @contextmanager
+    def showing(self, show: Show, names: Collection[str] = ()) -> Iterator[None]:
+        """Show the progress of starts as it happens, within the context.
+
+        Args:
+            show: Shows a line.
+            names: The sidecars whose states are shown at the end, so that they are not told again; all if empty.
+        """
+        before = self._show
+        self._show, self._shown = show, 0
+        try:
+            yield
+        finally:
+            self._show = before
+            self._pending = [] if not names else [each for each in self._pending if each[0] not in names]
+
+    def _keep(self, name: str, sentence: str) -> None:
+        if (name, sentence) in self._pending:
+            return
+        if len(self._pending) >= MAX_NOTICES:
+            self._left_out += 1
+        else:
+            self._pending.append((name, sentence))
+
+    def _sentence(self, event: SidecarEvent, tools: Sequence[str]) -> str:
+        name, again = event.sidecar, event.sidecar in self._lost
+        match event.kind:
+            case "building":
+                logs = f"`%planck sidecar logs {name}` shows how far it is"
+                sentence = f"The sidecar {name} is being built, and its tools come when it is ready; {logs}."
+            case "connected":
+                self._lost.discard(name)
+                sentence = f"The sidecar {name} is connected{' again' if again else ''}, with {listed_tools(tools)}."
+            case "exited" | "disconnected":
+                self._lost.add(name)
+                sentence = f"The sidecar {name} was lost ({event.text}); it is started again."
+            case "failed" | "compactor_failed":
+                sentence = event.text
+            case _:
+                sentence = ""
+        return sentence
+
+    @staticmethod
+    def _progress(event: SidecarEvent) -> str:
+        match event.kind:
+            case "building":
+                return f"{event.sidecar}: its environment is being built."
+            case "progress":
+                return f"{event.sidecar}: {one_line(visible(event.text), _CHARACTERS)}"
+            case _:
+                return ""
+
+
+def listed_tools(names: Sequence[str]) -> str:
+    """Return how many tools these are, and their names."""
+    count = f"{len(names)} {'tool' if len(names) == 1 else 'tools'}"
+    return f"{count} ({_listed(names)})" if names else count
+
+
+def untrusted_notice(names: Sequence[str]) -> str:
+    """Return a sentence on how to trust these sidecars; empty if there are none."""
+    if not names:
+        return ""
+    one = len(names) == 1
+    return (
+        f"The {'sidecar' if one else 'sidecars'} {_listed(names)} of this folder {'is' if one else 'are'} not started, "
+        f"because {'it is' if one else 'they are'} not trusted; look with `%planck trust --list`, then run "
+        "`%planck trust`."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(visible(one_line(name, _NAME_CHARACTERS)) for name in names[:_NAMES])
+    return f"{shown} and {len(names) - _NAMES:,} more" if len(names) > _NAMES else shown
