@@ -187,7 +187,9 @@ def test_a_restricted_connection_reads_its_files_only(tmp_path: Path, files: dic
     with duckdb.connect(str(mine)) as made:
         made.execute("CREATE TABLE t AS SELECT 1 AS n")
     with duckdb.connect() as connection:
+        connection.execute("SET threads = 5")
         restrict(connection, [mine])
+        assert connection.execute("SELECT current_setting('threads')").fetchall() == [(2,)]
         connection.execute(f"ATTACH {sql_literal(str(mine))} AS mine (READ_ONLY)")
         assert connection.execute("FROM mine.t").fetchall() == [(1,)]
         for sql in (

@@ -13,8 +13,9 @@ from support.agents import calling
 from support.sidecar_links import SERVERS
 
 from planck_nb import Config, Workspace
-from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent import Agent, compactor_of
 from planck_nb.agent.approval import Rule
+from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.ai.messages import ToolResultMessage
 from planck_nb.base.errors import ConfigError, TrustError, UsageError
 from planck_nb.jupyter.controller import Controller
@@ -199,3 +200,45 @@ async def test_a_resumed_agent_of_the_notebook_gets_the_tools_again(project: Pat
         assert len(started.agent.state.messages) == 4
         await workspace.sidecars.stop()
         assert tools(started.agent) == set()
+
+
+async def test_tools_come_to_agents_that_were_there_before_and_stay_when_settings_are_read_again(
+    project: Path, tmp_path: Path
+) -> None:
+    async with Workspace(Config.load()) as workspace:
+        workspace.set_default_model(scripted_model(["hello", "again"]))
+        started = await Controller(workspace).start("go", {}, {})
+        await started.run
+        assert "echo" not in tools(started.agent)
+        write(tmp_path / ".planck/mcp.json", sdk=SERVER)
+        await workspace.sidecars.start()
+        kept = workspace.sidecars.tools()["echo"]
+        assert "echo" in tools(started.agent)
+        workspace.trust()  # reads all settings again
+        assert workspace.sidecars.tools()["echo"] is kept
+        assert "echo" in tools(started.agent)
+        assert (await kept.run({"text": "hi"})).text == "hi"
+
+
+async def test_a_template_names_the_compactor_of_a_sidecar(project: Path, tmp_path: Path) -> None:
+    server = {
+        "command": sys.executable,
+        "args": ["-I", "-S", str(SERVERS / "hostile_sidecar.py")],
+        "env": {"STATE": str(tmp_path)},
+    }
+    write(tmp_path / ".planck/mcp.json", odd=server)
+    members = [
+        {"type": "orchestrator", "provider": "demo", "model_id": "demo", "compactor": "short"},
+        {"type": "worker", "provider": "demo", "model_id": "demo", "compactor": "shrt"},
+    ]
+    place = project / ".planck/teams/crew"
+    place.mkdir(parents=True)
+    (place / "TEAM.json").write_text(json.dumps({"members": members}))
+    async with Workspace(Config.load(), trust=True) as workspace:
+        await workspace.sidecars.start()
+        team = await workspace.start_team("crew")
+        leader, worker = compactor_of(team.orchestrator), compactor_of(team.agent("worker"))
+        assert leader is not None
+        assert "'short'" in str(stored_compactor(leader))
+        assert worker is None or "shrt" not in str(stored_compactor(worker))
+        assert any("shrt" in str(problem) for problem in team.report)
