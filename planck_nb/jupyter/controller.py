@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
@@ -70,6 +70,7 @@ class Controller:
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
         self._live_table: LiveTable | None = None
+        self._closing: list[Callable[[], Awaitable[None]]] = []
         self._making = asyncio.Lock()
         self._cells: list[tuple[Agent, list[Run]]] = []
 
@@ -236,10 +237,16 @@ class Controller:
         self.current_team = "" if agents else next(iter(teams), "")
         self.current = next(iter(agents), self.current)
 
+    def on_close(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Await a callback before the workspace is closed; it must not fail."""
+        self._closing.append(callback)
+
     async def close(self) -> None:
         """Close the workspace, which stops all agents."""
         if self._live_table is not None:
             self._live_table.finish()
+        while self._closing:
+            await self._closing.pop()()
         await self.workspace.close()
 
     async def _agent(self, options: Mapping[str, Any]) -> tuple[Agent, str]:

@@ -52,7 +52,7 @@ class Audience:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _WaitingQuestion:
     shown: OpenQuestion
     answer: asyncio.Future[QuestionAnswer | None]
 
@@ -66,7 +66,7 @@ class OpenQuestions:
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _WaitingQuestion] = {}
         self._audiences: list[Audience] = []
         self._ids = itertools.count(1)
 
@@ -105,7 +105,7 @@ class OpenQuestions:
         if not audiences:
             return None
         shown = OpenQuestion(f"q{next(self._ids)}", question, time.time() + question.seconds)
-        waiting = _Waiting(shown, asyncio.get_running_loop().create_future())
+        waiting = _WaitingQuestion(shown, asyncio.get_running_loop().create_future())
         self._waiting[shown.id] = waiting
         self._announce(audiences)
         why = "it was not answered in time"

@@ -73,6 +73,11 @@ class KernelSocket:
         return self._address.socket
 
     @property
+    def process(self) -> int:
+        """The process id of the kernel, by which `planck-nb mcp --kernel` finds it."""
+        return self._address.pid
+
+    @property
     def is_open(self) -> bool:
         """Whether clients can connect."""
         return not self._closed

@@ -13,7 +13,7 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.events import AgentEvent
 from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import TrustError, UsageError
-from planck_nb.base.event_log import EventLog
+from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.config import TrustItem
 from planck_nb.sidecars.conventions import ROLE_TOOL
 from planck_nb.sidecars.link.fingerprint import fingerprint
@@ -178,7 +178,6 @@ class WorkspaceSidecars:
         manager = self.manager
         for each in chosen:
             await self._add(each)
-        self._observe()
         return await manager.start([each.spec.name for each in chosen])
 
     async def connected(self, name: str) -> SidecarLink:
@@ -310,6 +309,7 @@ class WorkspaceSidecars:
     def _on_event(self, event: SidecarEvent) -> None:
         if event.kind in ("connected", "tools_changed"):
             self.offers.refresh(self.manager.link(event.sidecar))
+        self._observe()
         self.progress.add(event, self.tool_names(event.sidecar))
 
     async def _ask(self, question: Question) -> QuestionAnswer | None:
@@ -398,13 +398,20 @@ class WorkspaceSidecars:
         self._followers[agent] = dict(offered)
 
     def _observe(self) -> None:
-        if self._observing is None:
-            self._observing = spawn(self._pass_on(), name="planck-sidecars-observe")
+        """Pass the events of all agents on while a sidecar has an observer; otherwise nothing looks at them."""
+        sidecars = self._sidecars
+        wanted = sidecars is not None and sidecars.has_observers()
+        if self._observing is not None and not wanted:
+            self._observing.cancel()
+            self._observing = None
+        elif sidecars is not None and wanted and (self._observing is None or self._observing.done()):
+            passing_on = self._pass_on(sidecars, self._events.subscribe())
+            self._observing = spawn(passing_on, name="planck-sidecars-observe")
 
-    async def _pass_on(self) -> None:
-        async for event in self._events.subscribe():
-            if self._sidecars is not None:
-                self._sidecars.observe(event)
+    @staticmethod
+    async def _pass_on(sidecars: Sidecars, events: Subscription[AgentEvent]) -> None:
+        async for event in events:
+            sidecars.observe(event)
 
 
 def _row(status: SidecarStatus, spec: SidecarSpec | None, remark: str) -> dict[str, object]:

@@ -242,3 +242,50 @@ async def test_a_template_names_the_compactor_of_a_sidecar(project: Path, tmp_pa
         assert "'short'" in str(stored_compactor(leader))
         assert worker is None or "shrt" not in str(stored_compactor(worker))
         assert any("shrt" in str(problem) for problem in team.report)
+
+
+OBSERVER = """
+import json, os
+from pathlib import Path
+from planck_nb.sidecars import Sidecar
+
+sidecar = Sidecar("watcher")
+
+@sidecar.observer
+async def watch(events, session_id):
+    with open(Path(os.environ["SEEN"]), "a") as file:
+        file.writelines(event.type + "\\n" for event in events)
+"""
+
+
+def observing() -> int:
+    """How many tasks look at the events of agents for sidecars."""
+    return sum(task.get_name() == "planck-sidecars-observe" and not task.done() for task in asyncio.all_tasks())
+
+
+async def test_events_are_looked_at_only_while_a_sidecar_observes(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "watcher.py").write_text(OBSERVER)
+    env = {"PYTHONPATH": f"{Path(__file__).parents[2]}:{tmp_path}", "SEEN": str(tmp_path / "seen")}
+    watcher = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "watcher"], "env": env}
+    write(tmp_path / ".planck/mcp.json", sdk=SERVER, watcher=watcher)
+    async with Workspace(Config.load()) as workspace:
+        agent = workspace.add_agent("a", model=scripted_model(["one", "two"]))
+        await workspace.sidecars.start(["sdk"])
+        assert observing() == 0
+        await agent.prompt("hello")
+        assert not (tmp_path / "seen").exists()
+        await workspace.sidecars.start(["watcher"])
+        assert observing() == 1
+        await agent.prompt("again")
+        await asyncio.sleep(0)
+        await workspace.sidecars.manager.flush()
+        seen = (tmp_path / "seen").read_text().split()
+        assert seen.count("turn_start") == 1, "only the turn after it was started"
+        assert "turn_end" in seen
+        await workspace.sidecars.stop(["watcher"])
+        await asyncio.sleep(0)
+        assert observing() == 0
+        await workspace.sidecars.start(["watcher"])
+        assert observing() == 1
+    await asyncio.sleep(0)
+    assert observing() == 0

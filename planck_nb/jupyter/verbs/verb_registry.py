@@ -14,12 +14,15 @@ from planck_nb.jupyter.verbs.help_verb import help_verb
 
 GROUP = "planck_nb.verbs"
 
+OWN = (EntryPoint("serve", "planck_nb.serve_verb:serve", GROUP),)
+"""Verbs of planck_nb that need what this layer must not import; they are loaded like those of other packages."""
+
 
 class VerbRegistry(Mapping[str, Verb]):
     """Verbs by name.
 
     Other packages are looked at when a name is asked for that is not built in, and imported when a verb of theirs is
-    used or described. A built-in verb cannot be replaced.
+    used or described. A verb of planck_nb cannot be replaced.
 
     Args:
         built_in: The verbs of planck_nb, in the order of help, except `help` itself.
@@ -49,7 +52,7 @@ class VerbRegistry(Mapping[str, Verb]):
 
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=GROUP)}
+        return {point.name: point for point in (*entry_points(group=GROUP), *OWN)}
 
 
 def _load(point: EntryPoint) -> Verb:

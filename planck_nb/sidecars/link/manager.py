@@ -354,6 +354,14 @@ class Sidecars:
         """Make a compactor like `compactor` without the built-in one, such as for restoring one from a session."""
         return remote_compactor(name, self._call_compactor, on_failure=partial(self._compactor_failed, name))
 
+    def has_observers(self) -> bool:
+        """Return whether a sidecar that runs, or is started again, has an observer; else `observe` does nothing."""
+        return any(
+            link.status().state not in ("idle", "failed")
+            and any(definition.role == ROLE_OBSERVER for definition in link.definitions())
+            for link in self._links.values()
+        )
+
     def observe(self, event: AgentEvent) -> None:
         """Pass an event of a session on to all observers, in batches. Never waits; can be called from any thread.
 
