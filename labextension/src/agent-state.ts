@@ -242,6 +242,7 @@ const NO_DISPLAY: ev.ApprovalDisplay = {
   rule: '',
   whole: true,
   sandboxed: null,
+  overwrites: false,
 };
 
 export function newAgent(id: string): AgentState {

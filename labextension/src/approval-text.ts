@@ -14,6 +14,7 @@ export function intention(request: ApprovalDisplay): { readonly verb: string; re
   const targets = targetsOf(request, 'write');
   if (has(request, 'execute')) return { verb: 'wants to run a command', target: '' };
   if (targets.length > 1) return { verb: `wants to change ${targets.length} files`, target: '' };
+  if (request.overwrites) return { verb: 'wants to overwrite', target: targets[0] ?? '' };
   if (has(request, 'write')) return { verb: targets[0] ? 'wants to change' : 'wants to write files', target: targets[0] ?? '' };
   if (has(request, 'network')) return { verb: 'wants to use the network', target: '' };
   if (has(request, 'read')) {

@@ -311,6 +311,7 @@ export interface ApprovalDisplay {
   readonly rule: string;
   readonly whole: boolean;
   readonly sandboxed: boolean | null;
+  readonly overwrites: boolean;
 }
 
 export interface ArgumentsDisplay {

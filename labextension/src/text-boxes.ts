@@ -14,6 +14,37 @@ export function textBox(label: string, text: string, kind: BoxKind): HTMLElement
   return pre;
 }
 
+export interface Diff {
+  /** The text before the diff. */
+  readonly text: string;
+  /** Pairs of mark and line; `@` is the mark of headings. */
+  readonly lines: readonly (readonly [mark: string, line: string])[];
+}
+
+/** The diff in unified format that a result ends with, null if there is none. `diff_lines.py` does the same. */
+export function diffIn(result: string): Diff | null {
+  const headers = /^--- [^\n]*\n\+\+\+ [^\n]*\n(?=@@ )/m.exec(result);
+  if (headers === null) return null;
+  const rows = result.slice(headers.index + headers[0].length).replace(/\n+$/, '').split('\n');
+  const lines = rows.map((row) => (/^[ +-]/.test(row) ? ([row.charAt(0), row.slice(1)] as const) : (['@', row] as const)));
+  return { text: result.slice(0, headers.index).trim(), lines };
+}
+
+/** Arguments whose text is in the diff. */
+export const DIFFED_ARGUMENTS = new Set('content old_string new_string old_text new_text old_str new_str'.split(' '));
+
+export function diffBox({ lines }: Diff): HTMLElement {
+  const box = h('div', { class: 'pk-diff', role: 'group', 'aria-label': 'Change', 'data-name': 'change' });
+  for (const [mark, line] of lines) {
+    if (mark === '@') box.append(h('div', { class: 'pk-hunk' }, line));
+    else {
+      const kind = mark === '+' ? 'pk-add' : mark === '-' ? 'pk-del' : '';
+      box.append(h('div', { class: kind }, h('u', {}, mark === '-' ? '−' : mark), h('span', {}, line)));
+    }
+  }
+  return box;
+}
+
 /** A box that shows the end of a text, and all of it after a click. */
 export function tailBox(label: string, text: string, kind: BoxKind): HTMLElement {
   const lines = text.trimEnd().split('\n');

@@ -8,7 +8,7 @@ import type { Shape } from './icons.ts';
 import { isLive } from './agent-state.ts';
 import type { Call, CallState } from './agent-state.ts';
 import { keyOf, stringMembers } from './partial-json.ts';
-import { ArgumentBox, labelOverflowing, OutputBox, tailBox, textBox } from './text-boxes.ts';
+import { ArgumentBox, diffBox, DIFFED_ARGUMENTS, diffIn, labelOverflowing, OutputBox, tailBox, textBox } from './text-boxes.ts';
 
 /** A finished call stays open for this long, so that its end can be seen. */
 const CLOSE_AFTER_MS = 600;
@@ -42,6 +42,8 @@ export class CallView {
   private readonly mark = h('span', { class: 'pk-mark' });
   private readonly key = h('span');
   private readonly label = h('b');
+  /** How many lines were added and removed. */
+  private readonly size = h('span', { class: 'pk-num' });
   private readonly time = h('span', { class: 'pk-num' });
   private readonly body = h('div', { class: 'pk-body' });
   private readonly argument = new ArgumentBox();
@@ -54,7 +56,7 @@ export class CallView {
   constructor(item: Call) {
     this.item = item;
     const what = h('span', { class: 'pk-what' }, h('b', {}, item.name), this.key);
-    const meta = h('span', { class: 'pk-meta' }, this.label, ' ', this.time);
+    const meta = h('span', { class: 'pk-meta' }, this.label, ' ', this.size, this.time);
     const line = h('summary', { class: 'pk-line' }, this.mark, what, meta, icon('chevron', 'pk-chev'));
     line.addEventListener('click', () => {
       this.touched = true;
@@ -114,8 +116,23 @@ export class CallView {
   private fill(item: Call): void {
     if (item.key !== '') setText(this.key, item.key);
     const boxes: HTMLElement[] = [];
-    for (const [name, text] of item.args) if (text !== item.key) boxes.push(textBox(name, text, 'code'));
-    if (item.result !== '') {
+    const diff = item.state === 'done' ? diffIn(item.result) : null;
+    for (const [name, text] of item.args) {
+      if (text !== item.key && !(diff !== null && DIFFED_ARGUMENTS.has(name))) boxes.push(textBox(name, text, 'code'));
+    }
+    if (item.result !== '' && item.output.trim() !== '' && !item.result.includes(item.output.trim())) {
+      const earlier = item.earlierLines > 0 ? '[earlier lines are not shown]\n' : '';
+      boxes.push(textBox('printed', `${earlier}${item.output.trimEnd()}`, ''));
+    }
+    if (diff !== null) {
+      const count = (mark: string): number => diff.lines.filter(([other]) => other === mark).length;
+      setText(this.size, `+${count('+')} −${count('-')} `);
+      if (item.name === 'write') {
+        this.label.className = '';
+        setText(this.label, 'overwrote the file');
+      }
+      boxes.push(diffBox(diff));
+    } else if (item.result !== '') {
       const label = boxes.length > 0 ? 'result' : '';
       const make = item.state === 'bad' || item.output !== '' ? tailBox : textBox;
       boxes.push(make(label, item.result, item.state === 'bad' ? 'bad' : ''));

@@ -131,9 +131,10 @@ class _RunningCall:
         approved = await turn.approve(tool, call)
         progress = ProgressReporter(self._show_progress)
         try:
-            return await tool.run(
-                approved.args, agent_id=turn.agent_id, call_id=call.id, progress=progress, approved=approved
-            )
+            with progress.in_context():
+                return await tool.run(
+                    approved.args, agent_id=turn.agent_id, call_id=call.id, progress=progress, approved=approved
+                )
         finally:
             progress.close()
 

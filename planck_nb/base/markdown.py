@@ -25,8 +25,9 @@ _PARAGRAPH_CHARACTERS = 10_000
 
 MONO = "font-family:menlo,consolas,'DejaVu Sans Mono',monospace"
 RULE = "1px solid rgba(128,128,128,0.35)"
+TINT = "rgba(128,128,128,0.1)"
 TEXT_BOX = (
-    "padding:8px 12px;background-color:rgba(128,128,128,0.1);border-radius:4px;"
+    f"padding:8px 12px;background-color:{TINT};border-radius:4px;"
     f"{MONO};font-size:12px;line-height:20px;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
 )
 CODE_BOX = TEXT_BOX.replace(

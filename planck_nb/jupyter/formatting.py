@@ -89,3 +89,9 @@ def dollars(cost: float) -> str:
     if cost < 0.001:  # noqa: PLR2004 - the last figure shown
         return "<$0.001"
     return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"
+
+
+def elapsed(seconds: float) -> str:
+    """Return a duration: whole seconds below a minute, otherwise minutes and seconds."""
+    whole = max(0, int(seconds))
+    return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02}"  # noqa: PLR2004 - seconds of a minute

@@ -14,6 +14,8 @@ from IPython.display import publish_display_data
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.run import Run
+from planck_nb.ai.providers import base_url_of
+from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
@@ -21,6 +23,7 @@ from planck_nb.jupyter.frontend import Frontend, RunDisplay
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import read_header, read_line, read_prompt_arguments
+from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.jupyter.verbs import VERBS, Verb
@@ -137,6 +140,12 @@ class PlanckMagics:
 
         Returns the newest answer. Raises the first failure after all runs are shown.
         """
+        if self._frontend.is_terminal:
+            return await self._show_each(started, show)
+        with prints_in_calls():
+            return await self._show_each(started, show)
+
+    async def _show_each(self, started: Started, show: Callable[..., RunDisplay]) -> Answer:
         runs, turns = [started.run, *started.later], set[int]()
         answers: list[Answer] = []
         failures: list[PlanckError] = []
@@ -164,17 +173,18 @@ class PlanckMagics:
         later = run is not runs[0]
         view = show(agent, run, actions, prompts=later)
         finish = partial(self._finish, agent, run, view)
+        timed = self._is_timed(agent)
         try:
             await self._until_ended(run, actions)
         except PlanckError as error:
-            answer = finish(await self._transcript(agent, run, prompts=later), raising=True)
+            answer = finish(await self._transcript(agent, run, prompts=later, timed=timed), raising=True)
             if answer.messages and not view.has_shown_answer:
                 in_one_line(error, _SHOWN_ABOVE)
             raise
         except BaseException:
-            finish(_transcript_of(agent, run, prompts=later))
+            finish(_transcript_of(agent, run, prompts=later, timed=timed))
             raise
-        return finish(await self._transcript(agent, run, prompts=later))
+        return finish(await self._transcript(agent, run, prompts=later, timed=timed))
 
     @staticmethod
     async def _until_ended(run: Run, actions: RunActions) -> None:
@@ -187,10 +197,23 @@ class PlanckMagics:
                 await run  # until what was written is stored
             raise
 
+    def _is_timed(self, agent: Agent) -> bool:
+        """Whether saved transcripts show durations: not if the answer may be the same each time, as tests require.
+
+        That is so for the demo model, for recorded answers and for servers on this machine.
+        """
+        cassette = self._controller.workspace.cassette
+        if agent.model.provider == "demo" or (cassette is not None and cassette.mode == "replay"):
+            return False
+        try:
+            return not is_loopback(base_url_of(agent.model))
+        except PlanckError:
+            return False
+
     @staticmethod
-    async def _transcript(agent: Agent, run: Run, *, prompts: bool) -> Transcript:
+    async def _transcript(agent: Agent, run: Run, *, prompts: bool, timed: bool) -> Transcript:
         """The transcript of a run that is over. A large one is rendered in a thread: other agents may be running."""
-        transcript = _transcript_of(agent, run, prompts=prompts)
+        transcript = _transcript_of(agent, run, prompts=prompts, timed=timed)
         if transcript.is_large:
             rendering = spawn(run_in_thread(transcript.bundle), name="planck transcript")
             await uninterrupted(rendering)  # an interrupt in this moment must not lose the answer
@@ -219,8 +242,10 @@ class PlanckMagics:
         return answer
 
 
-def _transcript_of(agent: Agent, run: Run, *, prompts: bool) -> Transcript:
-    return transcript_of(agent.name, str(agent.model), run.events.since(0), prompts=prompts, agent_id=agent.id)
+def _transcript_of(agent: Agent, run: Run, *, prompts: bool, timed: bool) -> Transcript:
+    return transcript_of(
+        agent.name, str(agent.model), run.events.since(0), prompts=prompts, agent_id=agent.id, timed=timed
+    )
 
 
 def _refuse_misspelt(line: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from planck_nb.base.secrets import LONGEST, process_secrets, redact, unfinished_secret
 
@@ -13,6 +15,15 @@ INTERVAL = 0.05
 
 REPORT_CHARACTERS = 4_000
 """The maximum length of a report; if there is more, only the newest text is shown."""
+
+
+_running: ContextVar[ProgressReporter | None] = ContextVar("planck_nb_running_call", default=None)
+
+
+def running_call() -> ProgressReporter | None:
+    """Return the reporter of the call that the present code belongs to, None if it belongs to none that is running."""
+    reporter = _running.get()
+    return None if reporter is None or reporter.is_closed else reporter
 
 
 class ProgressReporter:
@@ -51,6 +62,20 @@ class ProgressReporter:
             self._loop.call_soon_threadsafe(self._schedule)
         except RuntimeError:
             return  # the loop is closed, so nothing can be shown any more
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the tool has ended."""
+        return self._closed
+
+    @contextmanager
+    def in_context(self) -> Iterator[None]:
+        """Let `running_call` return this reporter in the block, and in the tasks and threads that it starts."""
+        token = _running.set(self)
+        try:
+            yield
+        finally:
+            _running.reset(token)
 
     def close(self) -> None:
         """Show what has not been shown yet. Called on the event loop, when the tool has ended."""

@@ -45,6 +45,7 @@ class ApprovalDisplay:
         rule: What is allowed if such calls are always allowed, as the end of a sentence; empty if that is not known.
         whole: Whether nothing is left out; what is not whole cannot be approved.
         sandboxed: Whether the commands would run in a sandbox; None if that is not known.
+        overwrites: Whether a file would be replaced as a whole; `change` then has its old and its new lines.
     """
 
     key: str
@@ -58,12 +59,16 @@ class ApprovalDisplay:
     rule: str = ""
     whole: bool = True
     sandboxed: bool | None = None
+    overwrites: bool = False
 
 
 def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
     """Describe the request for the browser."""
     whole = call_size(request.args, request.touches).characters <= MAX_CHARACTERS
+    before = _replaced_file(request)
     replaced, change = _change(request.args) if whole else ((), None)
+    if whole and before:
+        replaced, change = ("content",), _lines_of_change(before, str(request.args["content"]))
     arguments = [_argument(name, value, request.touches) for name, value in request.args.items()]
     if not whole:
         arguments = [_cut(argument, MAX_CHARACTERS // max(len(arguments), 1)) for argument in arguments]
@@ -79,7 +84,26 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
         rule=rule_sentence(request.rule),
         whole=whole,
         sandboxed=request.sandboxed,
+        overwrites=before is not None,
     )
+
+
+def _replaced_file(request: ApprovalRequest) -> str | None:
+    """The text of the file that the call would replace as a whole; empty if it is no text or too long to be compared.
+
+    None if there is no such file.
+    """
+    written = [effect.target for effect in request.touches if effect.kind == "write"]
+    if len(written) != 1 or not isinstance(request.args.get("content"), str) or "path" not in request.args:
+        return None
+    try:
+        file = Path(written[0])
+        if not file.is_file():
+            return None
+        data = file.read_bytes() if file.stat().st_size <= MAX_CHARACTERS else b""
+    except OSError:
+        return None
+    return "" if b"\0" in data else data.decode("utf-8", "replace")
 
 
 def _reason(request: ApprovalRequest) -> str:
@@ -118,9 +142,12 @@ def _change(args: JsonObject) -> tuple[tuple[str, ...], tuple[DiffLine, ...] | N
     for old, new in _REPLACEMENTS:
         match args.get(old), args.get(new):
             case str(before), str(after):
-                lines = _diff(before.split("\n"), after.split("\n"))
-                return (old, new), tuple((sign, visible(line)) for sign, line in lines)
+                return (old, new), _lines_of_change(before, after)
     return (), None
+
+
+def _lines_of_change(before: str, after: str) -> tuple[DiffLine, ...]:
+    return tuple((sign, visible(line)) for sign, line in _diff(before.split("\n"), after.split("\n")))
 
 
 def _diff(old: list[str], new: list[str]) -> list[DiffLine]:

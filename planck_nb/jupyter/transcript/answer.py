@@ -7,15 +7,27 @@ from dataclasses import dataclass
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.answers import Shortcoming, shortcoming
-from planck_nb.agent.events import AgentEvent, Compacted, Fallback, LimitReached
+from planck_nb.agent.events import (
+    AgentEvent,
+    Compacted,
+    Fallback,
+    LimitReached,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+)
 from planck_nb.agent.run import Run
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import count
-from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Notice, TranscriptEntry
+from planck_nb.jupyter.terminal import Tail
+from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_team, names_of, steps_of
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of
+
+_PRINTED_CHARACTERS = 3_000
+"""So much of the end of a tool's output does not depend on how it was divided into events."""
 
 OUTCOMES: Mapping[Shortcoming, Outcome] = {
     "": "done",
@@ -33,6 +45,7 @@ def transcript_of(
     *,
     prompts: bool = False,
     agent_id: str | None = None,
+    timed: bool = False,
 ) -> Transcript:
     """Build the transcript of a run that is over.
 
@@ -42,9 +55,10 @@ def transcript_of(
         events: All events of the run, of this agent and of those that it made work.
         prompts: Whether to include the prompts, for runs whose prompt is not the text of the cell.
         agent_id: The id of the agent; by default that of the first event.
+        timed: Whether the transcript shows durations, which differ from one execution to the next.
     """
     leader = agent_id or (events[0].agent_id if events else "")
-    own = _of_agent([event for event in events if event.agent_id == leader], prompts=prompts)
+    own = _of_agent([event for event in events if event.agent_id == leader], prompts=prompts, timed=timed)
     total = _of_agent(events)
     team = _story(events, leader, agent, own.entries) if is_team(events) else None
     ending = own.ending
@@ -62,6 +76,7 @@ def transcript_of(
         tuple(_returned(events)),
         total.estimated,
         team,
+        timed,
     )
 
 
@@ -76,7 +91,9 @@ class _Course:
     estimated: bool
 
 
-def _of_agent(events: Sequence[AgentEvent], *, prompts: bool = False, everything: bool = False) -> _Course:
+def _of_agent(
+    events: Sequence[AgentEvent], *, prompts: bool = False, everything: bool = False, timed: bool = False
+) -> _Course:
     ending = _Ending()
     usage: Usage | None = None
     cost: float | None = None
@@ -87,7 +104,7 @@ def _of_agent(events: Sequence[AgentEvent], *, prompts: bool = False, everything
             usage = (usage or Usage()) + event.delta
             cost = cost if event.cost is None else (cost or 0.0) + event.cost
             estimated = estimated or event.estimated
-    entries = tuple(_entries(events, prompts=prompts, everything=everything))
+    entries = tuple(_entries(events, prompts=prompts, everything=everything, timed=timed))
     return _Course(entries, ending, usage, cost, estimated)
 
 
@@ -168,7 +185,9 @@ def _returned(events: Sequence[AgentEvent]) -> Iterator[str]:
             yield texts[event.prompt_id]
 
 
-def _entries(events: Sequence[AgentEvent], *, prompts: bool, everything: bool = False) -> Iterator[TranscriptEntry]:
+def _entries(
+    events: Sequence[AgentEvent], *, prompts: bool, everything: bool = False, timed: bool = False
+) -> Iterator[TranscriptEntry]:
     """The entries in order. Of the user's messages only those that came later than the first prompt are included.
 
     With `prompts` the first one is included, too.
@@ -176,6 +195,7 @@ def _entries(events: Sequence[AgentEvent], *, prompts: bool, everything: bool = 
     With `everything` all prompts are included, whoever sent them.
     """
     steered, turns = False, 0
+    executions = _Executions(timed=timed)
     for event in events:
         match event.type:
             case "turn_start":
@@ -191,10 +211,40 @@ def _entries(events: Sequence[AgentEvent], *, prompts: bool, everything: bool = 
                 steered = True
             case "approval_decision" if event.by != "stop" and (not event.allowed or event.args is not None):
                 yield Decision(event.id, not event.allowed, event.args)
+            case "tool_start" | "tool_progress":
+                executions.follow(event)
+            case "tool_end":
+                yield from executions.end(event)
             case "compacted" | "limit_reached" | "fallback":
                 yield Notice(sentence_of(event))
             case _:
                 pass
+
+
+class _Executions:
+    """What running calls have printed, and how long they take."""
+
+    def __init__(self, *, timed: bool) -> None:
+        self._timed = timed
+        self._started: dict[str, float] = {}
+        self._printed: dict[str, str] = {}
+
+    def follow(self, event: ToolStart | ToolProgress) -> None:
+        """Apply the next event of a call."""
+        if event.type == "tool_start":
+            self._started[event.id] = event.time
+            self._printed[event.id] = ""
+        else:
+            self._printed[event.id] = f"{self._printed.get(event.id, '')}{event.text}"[-_PRINTED_CHARACTERS:]
+
+    def end(self, event: ToolEnd) -> Iterator[Execution]:
+        """Yield what is known of a call that has ended, if that is anything."""
+        started = self._started.pop(event.id, event.time)
+        tail = Tail()
+        tail.feed(self._printed.pop(event.id, ""))
+        text, earlier = tail.shown()
+        if self._timed or text:
+            yield Execution(event.id, event.time - started if self._timed else None, encodable(text), bool(earlier))
 
 
 def sentence_of(event: Compacted | LimitReached | Fallback) -> str:

@@ -23,6 +23,7 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.server_calls import ServerCall, server_calls
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
+from planck_nb.jupyter.diff_lines import DIFFED_ARGUMENTS, ShownDiff, diff_in
 from planck_nb.jupyter.formatting import bounded, key_argument, shown_arguments
 from planck_nb.jupyter.terminal import plain
 
@@ -49,7 +50,24 @@ class Decision:
     args: JsonObject | None = None
 
 
-TranscriptEntry: TypeAlias = Message | Notice | Decision
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What is known of the execution of the call `id` beside its result.
+
+    Args:
+        id: The call.
+        seconds: How long it took, None if that is not shown.
+        printed: The last lines that the tool printed.
+        is_cut: Whether it printed more.
+    """
+
+    id: str
+    seconds: float | None = None
+    printed: str = ""
+    is_cut: bool = False
+
+
+TranscriptEntry: TypeAlias = Message | Notice | Decision | Execution
 """An element of a transcript, in chronological order."""
 
 
@@ -69,6 +87,25 @@ class ToolCall:
     result: ToolResultPart | None
     decision: Decision | None
     unfinished: str
+    execution: Execution | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took, None if that is not shown."""
+        return None if self.execution is None else self.execution.seconds
+
+    @property
+    def printed(self) -> str:
+        """The last lines that the tool printed, unless the result contains them."""
+        execution = self.execution
+        if execution is None or not execution.printed.strip() or execution.printed.strip() in self.output:
+            return ""
+        return f"{'[earlier lines are not shown]' + chr(10) if execution.is_cut else ''}{execution.printed.rstrip()}"
+
+    @property
+    def diff(self) -> ShownDiff | None:
+        """The diff that the result ends with."""
+        return diff_in(self.output)
 
     @property
     def name(self) -> str:
@@ -95,7 +132,8 @@ class ToolCall:
     def state(self) -> str:
         """The state that is shown beside the call; empty for an ordinary successful one."""
         edited = "edited by you" if self.decision is not None and self.decision.args is not None else ""
-        return ", ".join(word for word in (edited, self.trouble) if word)
+        overwritten = "overwrote the file" if self.name == "write" and self.diff else ""
+        return ", ".join(word for word in (edited, overwritten, self.trouble) if word)
 
     @property
     def output(self) -> str:
@@ -111,8 +149,9 @@ class ToolCall:
         """Yield the arguments that the key does not already show, as name and text."""
         if self.part.invalid is not None:
             yield "arguments", bounded(self.part.invalid)
+        shown = DIFFED_ARGUMENTS if self.diff else frozenset[str]()
         for name, text in shown_arguments(self._args):
-            if text != self.key:
+            if text != self.key and name not in shown:
                 yield name, text
 
     @property
@@ -162,23 +201,30 @@ def blocks(entries: Sequence[TranscriptEntry], unfinished: str) -> Iterator[Bloc
                 pass
 
 
-def _outcomes(following: Sequence[TranscriptEntry]) -> tuple[Mapping[str, ToolResultPart], Mapping[str, Decision]]:
-    """The results of and decisions on the calls of the reply before these entries. Later replies may reuse ids."""
+_Outcomes: TypeAlias = tuple[Mapping[str, ToolResultPart], Mapping[str, Decision], Mapping[str, Execution]]
+
+
+def _outcomes(following: Sequence[TranscriptEntry]) -> _Outcomes:
+    """What came of the calls of the reply before these entries. Later replies may reuse ids."""
     decisions: dict[str, Decision] = {}
+    executions: dict[str, Execution] = {}
     for entry in following:
         if isinstance(entry, AssistantMessage):
             break
         if isinstance(entry, Decision):
             decisions[entry.id] = entry
+        elif isinstance(entry, Execution):
+            executions[entry.id] = entry
         elif not isinstance(entry, Notice) and entry.type == "tool_result":
-            return {part.id: part for part in entry.content}, decisions
-    return {}, decisions
+            return {part.id: part for part in entry.content}, decisions, executions
+    return {}, decisions, executions
 
 
 def _reply(
     message: AssistantMessage,
     results: Mapping[str, ToolResultPart],
     decisions: Mapping[str, Decision],
+    executions: Mapping[str, Execution],
     unfinished: str,
 ) -> Iterator[Block]:
     content, on_server = _with_server_calls(message)
@@ -188,7 +234,7 @@ def _reply(
             yield from (part for part in parts if part.type != "tool_call" and part.text.strip())
             continue
         calls = tuple(
-            ToolCall(part, results.get(part.id), decisions.get(part.id), unfinished)
+            ToolCall(part, results.get(part.id), decisions.get(part.id), unfinished, executions.get(part.id))
             for part in parts
             if part.type == "tool_call"
         )

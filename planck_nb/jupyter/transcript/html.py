@@ -13,6 +13,7 @@ from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
 from planck_nb.base import markdown
 from planck_nb.base.markdown import escaped
 from planck_nb.base.text import encodable, one_line
+from planck_nb.jupyter.diff_lines import ShownDiff
 from planck_nb.jupyter.formatting import bounded, bounded_text
 from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall, blocks
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamAgent, TeamStory
@@ -24,6 +25,13 @@ AGENTS_CHARACTERS = 1_000_000
 """The most characters of HTML for the transcripts of all agents of a team but the one that leads it."""
 
 _STEP_CHARACTERS = 200
+_MINUTE = 60
+_FAILED = "border-left:2px solid #d32f2f"
+_DIFF_STYLES = {
+    "-": ";background-color:rgba(211,47,47,0.12)",
+    "+": ";background-color:rgba(56,142,60,0.14)",
+    "@": ";opacity:0.7",
+}
 _EDGE = "20px"
 """Where texts begin, as in the live view: what the reader looks at does not move when the run ends."""
 
@@ -134,10 +142,29 @@ def _agent(agent: TeamAgent, characters: int) -> str:
 
 def _call(call: ToolCall) -> str:
     boxes = [_text_box(name, text) for name, text in call.arguments()]
-    if call.output:
-        boxes.append(_text_box("result" if boxes else "", call.output))
+    if call.printed:
+        boxes.append(_text_box("printed", call.printed))
+    diff = call.diff
+    if diff is not None:
+        boxes.append(_diff(diff))
+    elif call.output:
+        boxes.append(_text_box("result" if boxes else "", call.output, bad=call.trouble == "failed"))
     images = "".join(_image(image, call.name) for image in call.images)
-    return f"{_line(call.name, call.key, call.state, ''.join(boxes))}{images}"
+    figures = [diff.counts] if diff is not None else []
+    if call.seconds is not None:
+        figures.append(f"{call.seconds:.1f} s" if call.seconds < _MINUTE else f"{call.seconds / _MINUTE:.1f} min")
+    line = _line(call.name, call.key, call.state, "".join(boxes), figures=" · ".join(figures), is_open=diff is not None)
+    return f"{line}{images}"
+
+
+def _diff(diff: ShownDiff) -> str:
+    lines: list[str] = []
+    for mark, text in diff.lines:
+        style = f"display:block;padding:0 12px{_DIFF_STYLES.get(mark, '')}"
+        shown = escape(text) if mark == "@" else f"{'−' if mark == '-' else mark} {escape(text)}"  # noqa: RUF001
+        lines.append(f'<span style="{style}">{shown}\n</span>')
+    box = markdown.TEXT_BOX.replace("8px 12px", "4px 0").replace(markdown.TINT, "transparent")
+    return f'<pre style="margin:4px 0 12px 20px;{box};border:{markdown.RULE}">{"".join(lines)}</pre>'
 
 
 def _call_group(group: CallGroup) -> str:
@@ -146,20 +173,24 @@ def _call_group(group: CallGroup) -> str:
     return _line(f"{len(group.calls)} calls", group.names, group.trouble, inner)
 
 
-def _line(name: str, key: str, state: str, inner: str) -> str:
+def _line(name: str, key: str, state: str, inner: str, *, figures: str = "", is_open: bool = False) -> str:
     """A line that opens."""
-    word = f' <span style="opacity:0.7">&nbsp;<b>{state}</b></span>' if state else ""
+    words = " · ".join(part for part in (f"<b>{state}</b>" if state else "", escape(figures)) if part)
+    word = f' <span style="opacity:0.7">&nbsp;{words}</span>' if words else ""
+    if "failed" in state:
+        word = f' <span style="padding:0 4px;{_FAILED}">&nbsp;{words}</span>'
     return (
-        f'<details style="margin:0;padding:0"><summary style="{_SUMMARY}">'
+        f'<details{" open" if is_open else ""} style="margin:0;padding:0"><summary style="{_SUMMARY}">'
         f'<code style="{markdown.MONO};font-size:12px;background-color:transparent;padding:0">'
         f"<b>{escape(name)}</b> {escape(key)}</code>{word}</summary>{inner}</details>"
     )
 
 
-def _text_box(name: str, text: str) -> str:
+def _text_box(name: str, text: str, *, bad: bool = False) -> str:
     style = "margin:4px 0 0 20px;font-size:12px;line-height:16px;opacity:0.7;text-align:left"
     label = f'<p style="{style}">{escaped(name)}</p>'
-    return f'{label if name else ""}<pre style="margin:4px 0 12px 20px;{markdown.TEXT_BOX}">{escape(text)}</pre>'
+    edge = f";{_FAILED}" if bad else ""
+    return f'{label if name else ""}<pre style="margin:4px 0 12px 20px;{markdown.TEXT_BOX}{edge}">{escape(text)}</pre>'
 
 
 def _image(image: ImagePart, tool: str) -> str:

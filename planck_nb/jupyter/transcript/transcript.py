@@ -12,13 +12,14 @@ from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
 from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.formatting import bounded, bounded_text, count, dollars
+from planck_nb.jupyter.formatting import bounded, bounded_text, count, dollars, elapsed
 from planck_nb.jupyter.terminal import for_terminal
 from planck_nb.jupyter.transcript import html
 from planck_nb.jupyter.transcript.blocks import (
     Block,
     CallGroup,
     Decision,
+    Execution,
     Interjection,
     Notice,
     ToolCall,
@@ -39,7 +40,7 @@ with thinking only."""
 class Transcript:
     """The course of one run, without the prompt, and its outcome.
 
-    `bundle` depends on nothing that changes from one execution to the next: no ids, no times.
+    `bundle` depends on nothing that changes from one execution to the next: no ids, and no times unless it is `timed`.
 
     Args:
         agent: The name of the agent.
@@ -56,6 +57,7 @@ class Transcript:
         estimated: Whether usage and cost are the least that the run took, because a reply was stopped.
         team: What the other agents did in the run of a team, None for the run of a single agent. The other arguments
             are then about the agent that leads it, apart from usage, cost and seconds, which are of all.
+        timed: Whether durations are shown.
     """
 
     agent: str
@@ -71,6 +73,7 @@ class Transcript:
     returned: tuple[str, ...] = ()
     estimated: bool = False
     team: TeamStory | None = None
+    timed: bool = False
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -80,7 +83,7 @@ class Transcript:
     @property
     def own_messages(self) -> tuple[Message, ...]:
         """The messages of the agent whose run it is."""
-        return tuple(entry for entry in self.entries if not isinstance(entry, Notice | Decision))
+        return tuple(entry for entry in self.entries if not isinstance(entry, Notice | Decision | Execution))
 
     def bundle(self) -> dict[str, str]:
         """Return the transcript by MIME type: HTML, Markdown and plain text."""
@@ -109,6 +112,7 @@ class Transcript:
             self.model,
             estimated=self.estimated,
             agents=1 if self.team is None else 1 + len(self.team.agents),
+            seconds=self.seconds if self.timed else None,
         )
 
     @property
@@ -175,12 +179,14 @@ def figures_of(
     *,
     estimated: bool = False,
     agents: int = 1,
+    seconds: float | None = None,
 ) -> str:
     """The outcome, the number of agents, the tokens, the cost and the model, as one line."""
+    time = None if seconds is None else elapsed(seconds)
     many = f"{agents} agents" if agents > 1 else None
     tokens = None if usage is None else f"{count(usage.total_tokens)} tokens"
     dollar = None if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}"
-    return " · ".join(encodable(figure) for figure in (outcome, many, tokens, dollar, model) if figure)
+    return " · ".join(encodable(figure) for figure in (outcome, many, time, tokens, dollar, model) if figure)
 
 
 def _markdown_story(story: TeamStory, leader: str) -> Iterator[str]:

@@ -1,0 +1,117 @@
+"""What the cell shows of calls beside their result: prints, durations, diffs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from planck_nb.agent import events as ev
+from planck_nb.agent.calling.progress import ProgressReporter
+from planck_nb.agent.effect import Effect
+from planck_nb.ai.messages import AssistantMessage, TextPart, ToolCallPart, ToolResultMessage, ToolResultPart
+from planck_nb.base.aio import run_in_thread
+from planck_nb.jupyter.live.approval_display import approval_display
+from planck_nb.jupyter.tool_prints import prints_in_calls
+from planck_nb.jupyter.transcript.answer import transcript_of
+from planck_nb.tools.edits import text_diff
+
+AT = ("a1", "s", 0, 0)
+
+
+def events(
+    result: str, printed: str = "", *, name: str = "load", error: bool = False, **args: str
+) -> list[ev.AgentEvent]:
+    reply = AssistantMessage((ToolCallPart("c1", name, dict(args)),), "tool_use")
+    results = ToolResultMessage((ToolResultPart("c1", name, result, error),))
+    answer = AssistantMessage((TextPart("Done."),))
+    return [
+        ev.TurnStart(*AT, 100.0, 0, "demo:x"),
+        ev.Message(*AT, 101.0, 1, reply),
+        ev.ToolStart(*AT, 102.0, "c1", name, dict(args)),
+        *([ev.ToolProgress(*AT, 103.0, "c1", name, printed)] if printed else []),
+        ev.ToolEnd(*AT, 104.5, "c1", name, result, error),
+        ev.Message(*AT, 104.5, 2, results),
+        ev.Message(*AT, 105.0, 3, answer),
+    ]
+
+
+def html(found: list[ev.AgentEvent], *, timed: bool = False) -> str:
+    return transcript_of("ana", "demo:x", found, timed=timed).bundle()["text/html"]
+
+
+async def test_what_a_tool_prints_goes_to_its_call_and_nothing_else_does(capsys: pytest.CaptureFixture[str]) -> None:
+    shown: list[str] = []
+    progress = ProgressReporter(shown.append)
+
+    def tool() -> None:
+        print("from the tool")
+        print("and its warnings", file=sys.stderr)
+
+    with prints_in_calls():
+        print("from the cell")
+        with progress.in_context():
+            tool()
+            await run_in_thread(tool)
+            progress.close()
+            print("after the call")
+        with prints_in_calls():
+            print("inner")
+    print("outside")
+    assert "".join(shown) == "from the tool\nand its warnings\n" * 2
+    assert capsys.readouterr().out == "from the cell\nafter the call\ninner\noutside\n"
+
+
+def test_prints_are_in_the_saved_call_and_bounded() -> None:
+    saved = html(events("42", "".join(f"line {number}\n" for number in range(5_000))))
+    assert "line 4999" in saved
+    assert "line 4989" not in saved
+    assert "[earlier lines are not shown]" in saved
+    assert len(saved) < 5_000
+
+
+def test_output_that_is_also_the_result_is_shown_once() -> None:
+    assert html(events("hello\nworld", "hello\nworld\n")).count("world") == 1
+
+
+def test_durations_are_saved_only_if_they_may_differ() -> None:
+    assert "2.5 s" in html(events("42"), timed=True)
+    assert "done · 5 s" in html(events("42"), timed=True)
+    assert "2.5 s" not in html(events("42"))
+
+
+def test_a_file_that_was_overwritten_is_shown_as_a_diff() -> None:
+    result = "Written a.py.\n" + text_diff(b"one\ntwo\n", b"one\nthree\n", "a.py").text
+    saved = html(events(result, name="write", path="a.py", content="one\nthree\n"))
+    assert "overwrote the file" in saved
+    assert "+1 −1" in saved
+    assert 'background-color:rgba(56,142,60,0.14)">+ three\n' in saved
+    assert 'background-color:rgba(211,47,47,0.12)">− two\n' in saved
+    assert "<p" in saved
+    assert ">content</p>" not in saved
+
+
+def test_a_failed_call_is_marked_in_the_saved_output() -> None:
+    assert "border-left:2px solid #d32f2f" in html(events("Error: no", error=True))
+    assert "border-left:2px solid #d32f2f" not in html(events("fine"))
+
+
+@pytest.mark.parametrize(("content", "overwrites"), [("one\ntwo\n", True), (None, False), ("\0", True)])
+def test_a_request_to_replace_a_file_shows_what_it_replaces(
+    tmp_path: Path, content: str | None, *, overwrites: bool
+) -> None:
+    file = tmp_path / "a.py"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    args = {"path": "a.py", "content": "one\nthree\n"}
+    request = ev.ApprovalRequest(
+        *AT, 1.0, id="c1", name="write", args=args, touches=(Effect("write", str(file)),), reason="", deadline=2.0
+    )
+    display = approval_display(request)
+    assert display.overwrites is overwrites
+    if content == "one\ntwo\n":
+        assert display.change == ((" ", "one"), ("-", "two"), ("+", "three"), (" ", ""))
+        assert display.replaced == ("content",)
+    else:
+        assert display.change is None
