@@ -85,9 +85,9 @@ def test_a_file_that_was_overwritten_is_shown_as_a_diff() -> None:
     result = "Written a.py.\n" + text_diff(b"one\ntwo\n", b"one\nthree\n", "a.py").text
     saved = html(events(result, name="write", path="a.py", content="one\nthree\n"))
     assert "overwrote the file" in saved
-    assert "+1 −1" in saved
+    assert "+1 −1" in saved  # noqa: RUF001 - a minus sign
     assert 'background-color:rgba(56,142,60,0.14)">+ three\n' in saved
-    assert 'background-color:rgba(211,47,47,0.12)">− two\n' in saved
+    assert 'background-color:rgba(211,47,47,0.12)">− two\n' in saved  # noqa: RUF001
     assert "<p" in saved
     assert ">content</p>" not in saved
 
