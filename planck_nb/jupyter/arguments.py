@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from io import StringIO
 from typing import Any
 
@@ -61,7 +62,7 @@ def parse_options(line: str, known: Sequence[Option], *, of: str, lenient: bool 
     by_flag = flags(known)
     options: dict[str, Any] = {}
     rest = line.strip()
-    while rest.startswith("-"):
+    while rest.startswith("-") and not rest[1:2].isdigit() and rest[:2] != "- ":
         if lenient and rest.split(None, 1)[0].partition("=")[0] not in {*by_flag, "--"}:
             break
         word, rest = next_word(rest)
@@ -222,7 +223,9 @@ def _value(declared: Declared, parameter: Parameter, written: Any, notebook: Not
     try:
         value = kind.convert(written)
     except ValueError:
-        raise _refused(declared, written) from None
+        near = get_close_matches(written, kind.suggest(notebook), n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(f"{_refused(declared, written)}{hint}") from None
     return kind.resolve(notebook, value) if kind.resolve else value
 
 

@@ -16,6 +16,7 @@ from planck_nb.jupyter.kinds import RECIPIENT
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import OPTIONS
 from planck_nb.jupyter.parameters import OF_EVERY_VERB, Extent, Option, Suggestions, flags
+from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.verbs import VERBS, Verb
 
 Matcher: TypeAlias = Callable[..., Any]
@@ -105,7 +106,8 @@ def _mentions(word: str, notebook: Notebook) -> Suggestions:
         for resource in offers.resources
         if ":" in word or not resource.is_template
     }
-    return {**{f"@{name}": "" for name in notebook.names if name[0] != "_"}, **resources}
+    variables = {f"@{name}": kind_of(value) for name, value in notebook.names.items() if name[0] != "_"}
+    return {**variables, **resources}
 
 
 def _after(words: Sequence[str], word: str, notebook: Notebook, *, header: bool) -> Suggestions:

@@ -15,10 +15,12 @@ from planck_nb.ai.messages import TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.jupyter.expansion import expanded, hint
-from planck_nb.jupyter.mentions import mentions, without_secrets
+from planck_nb.jupyter.mentions import mentions
 from planck_nb.jupyter.open_questions import OpenQuestions
+from planck_nb.jupyter.output_types import output_type
+from planck_nb.jupyter.prompt_content import PromptContent, content_of
 from planck_nb.jupyter.resource_mentions import read_resources, resource_mentions, without_resources
-from planck_nb.jupyter.team_prompts import model_of, name_of_team, require_team_options, team_to_prompt
+from planck_nb.jupyter.team_prompts import model_of, require_team_options, team_to_prompt
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, named_agents
@@ -51,7 +53,7 @@ class LiveTable(Protocol):
 
 
 class Controller:
-    """The state behind the magics of one notebook: a workspace, and the agent that was prompted last.
+    """The state behind the magics of one notebook: a workspace, and the agent that gets the prompts that name none.
 
     Args:
         workspace: The notebook's workspace.
@@ -63,10 +65,10 @@ class Controller:
         """The questions of sidecars that wait for the person."""
         if workspace.sidecars.ask is None:
             workspace.sidecars.ask = self.questions.ask
-        self.current = DEFAULT_AGENT
-        """Name of the agent that was prompted last."""
-        self.current_team = ""
-        """Name of the team that was prompted last; empty if an agent was."""
+        self.default = DEFAULT_AGENT
+        """Name of the agent or team that gets the prompts that name none."""
+        self.prompted: Agent | None = None
+        """The agent that was prompted last; of a team, its orchestrator."""
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
         self._live_table: LiveTable | None = None
@@ -82,13 +84,13 @@ class Controller:
         *,
         parts: Sequence[UserPart] = (),
     ) -> Started:
-        """Prompt an agent or a team: the one that the options name, else the one that was prompted last.
+        """Prompt an agent or a team: the one that the options name, else the default agent.
 
         A team that `team` names is started if it is not running; the run is then that of the whole team.
 
         Args:
-            prompt: The text of the prompt. `@name` in it hands over a function of the notebook, or shows a value, and
-                `@sidecar:uri` shows a resource of a sidecar.
+            prompt: The text of the prompt. `@name` in it hands over a function of the notebook, or shows a value, as a
+                picture if it is one; `@sidecar:uri` shows a resource of a sidecar.
             options: Values of `planck_nb.jupyter.options.OPTIONS` by name.
             namespace: The variables of the notebook.
             parts: The parts of a prompt that nobody typed, and so mentions nothing; they follow `prompt`.
@@ -101,6 +103,7 @@ class Controller:
         """
         if not prompt.strip() and not parts:
             raise UsageError("There is no prompt; write it after %planck, or on the lines below %%planck.")
+        gone = self.check_default()
         team_name = self._team_name(options)
         if options.get("tools") or not (team_name or self._name(options) in named_agents(self.workspace)):
             self.workspace.require_trust()
@@ -113,10 +116,8 @@ class Controller:
             explanations += found
         else:
             explanations += (hint(text, namespace),)
-        values = [
-            without_secrets(name, notebook.describe(name, namespace[name]), options.get("with", ()))
-            for name in handed_over.values
-        ]
+        content = content_of(text, handed_over.values, options.get("image", ()), namespace, options.get("with", ()))
+        output = output_type(options["output"], namespace) if "output" in options else None
         named = [*options.get("tools", ()), *handed_over.functions]
         tools = notebook.tools_named(named, namespace, self.workspace.toolbox) if named else []
         compactors = self.workspace.compactors
@@ -129,25 +130,30 @@ class Controller:
         team: Team | None = None
         async with self._making:
             if team_name:
+                model = await model_of(self.workspace, options)
+                if (running := self.workspace.teams.get(team_name)) is not None:
+                    content.require_model(model or running.orchestrator.model)
                 team, notice = await team_to_prompt(self.workspace, team_name, options, namespace)
-                agent, self.current_team = team.orchestrator, name_of_team(self.workspace, team)
+                agent = team.orchestrator
+                content.require_model(agent.model)
             else:
-                agent, notice = await self._agent(options)
-                self.current_team = ""
-        notices = [*self.workspace.notices(), notice, *explanations, shown.notice]
+                agent, notice = await self._agent(options, content)
+        self.prompted = agent
+        sent, carried = replace(content, texts=(*content.texts, *shown.texts)).parts(agent.model)
+        notices = [*self.workspace.notices(), gone, notice, *explanations, *carried, shown.notice]
         for tool in tools:
             agent.add_tool(tool)
         _configure(agent, options)
         await self.workspace.save_session_settings()
-        content = _content("\n\n".join(filter(None, [text, *values, *shown.texts])), [*shown.images, *parts])
-        run = agent.prompt(content, join=True) if team is None else team.prompt(content)
+        whole = _content(sent, [*shown.images, *parts])
+        run = agent.prompt(whole, output=output, join=True) if team is None else team.prompt(whole, output=output)
         return Started(agent, run, "\n".join(filter(None, notices)))
 
     def agent(self, name: str = "") -> Agent:
-        """Return the agent of this name, or the one that was prompted last.
+        """Return the agent of this name, or the default agent.
 
         Args:
-            name: The agent's name as `find_agent` accepts it; empty for the agent that was prompted last.
+            name: The agent's name as `find_agent` accepts it; empty for the default agent.
 
         Returns:
             The agent. Of a team, that is its orchestrator.
@@ -158,13 +164,36 @@ class Controller:
         if not named_agents(self.workspace):
             raise AgentError("There is no agent yet; the first prompt makes one.")
         current = None if name else self.current_agent
-        return current or find_agent(self.workspace, name or self.current)
+        return current or find_agent(self.workspace, name or self.default)
+
+    @property
+    def default_agent(self) -> Agent | None:
+        """The agent that gets the prompts that name none, None if it does not exist; of a team, its orchestrator."""
+        agent = named_agents(self.workspace).get(self.default)
+        team = self.workspace.teams.get(self.default)
+        return agent if agent is not None or team is None else team.orchestrator
 
     @property
     def current_agent(self) -> Agent | None:
-        """The agent that was prompted last, None if it does not exist. Of a team, that is its orchestrator."""
-        team = self.workspace.teams.get(self.current_team)
-        return named_agents(self.workspace).get(self.current) if team is None else team.orchestrator
+        """The agent that verbs are about if they name none: the default agent, or else the only one there is."""
+        if (agent := self.default_agent) is not None:
+            return agent
+        agents = [*self.workspace.agents.values(), *(team.orchestrator for team in self.workspace.teams.values())]
+        return agents[0] if len(agents) == 1 else None
+
+    def use(self, name: str) -> None:
+        """Let an agent or a team get the prompts that name none.
+
+        Args:
+            name: The name of an agent or of a running team, or that of the default agent of a new notebook.
+
+        Raises:
+            AgentError: There is no such agent or team.
+        """
+        if name not in {*self.recipients, DEFAULT_AGENT}:
+            hint = did_you_mean(name, {*self.recipients, DEFAULT_AGENT})
+            raise AgentError(f"There is no agent or team named {name}. {hint} `%%planck {name}` makes an agent.")
+        self.default = name
 
     @property
     def recipients(self) -> set[str]:
@@ -180,11 +209,11 @@ class Controller:
         Raises:
             PlanckError: No model can be used.
         """
-        if (agent := self.current_agent) is not None:
+        if (agent := self.default_agent) is not None:
             return agent
         model, _ = await self.workspace.default_model()
         prompt_parts = self.workspace.toolbox.prompt_parts
-        return Agent(name=self.current, model=model, system_prompt=SYSTEM_PROMPT, prompt_parts=prompt_parts)
+        return Agent(name=self.default, model=model, system_prompt=SYSTEM_PROMPT, prompt_parts=prompt_parts)
 
     @contextmanager
     def shown(self, agent: Agent, runs: list[Run]) -> Iterator[None]:
@@ -229,13 +258,18 @@ class Controller:
             self._live_table.finish()
         self._live_table = table
 
-    def choose_current(self) -> None:
-        """If what was prompted last is gone, let the first agent, or else the first team, get the next prompt."""
-        if self.current_agent is not None:
-            return
-        agents, teams = self.workspace.agents, self.workspace.teams
-        self.current_team = "" if agents else next(iter(teams), "")
-        self.current = next(iter(agents), self.current)
+    def check_default(self) -> str:
+        """If the agent or the team that gets the prompts that name none is gone, choose the one of a new notebook.
+
+        Returns:
+            A sentence that says so, empty if nothing changed.
+        """
+        if self.prompted is not None and self.prompted not in named_agents(self.workspace).values():
+            self.prompted = None
+        if self.default == DEFAULT_AGENT or self.default_agent is not None:
+            return ""
+        gone, self.default = self.default, DEFAULT_AGENT
+        return f"{gone} is gone, so {DEFAULT_AGENT} gets the prompts that name no agent again."
 
     def on_close(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Await a callback before the workspace is closed; it must not fail."""
@@ -249,7 +283,7 @@ class Controller:
             await self._closing.pop()()
         await self.workspace.close()
 
-    async def _agent(self, options: Mapping[str, Any]) -> tuple[Agent, str]:
+    async def _agent(self, options: Mapping[str, Any], content: PromptContent) -> tuple[Agent, str]:
         """The agent that the options name, created if it does not exist; and a notice about its model."""
         name = self._name(options)
         model = await model_of(self.workspace, options)
@@ -264,11 +298,18 @@ class Controller:
         if before is None:
             if model is None:
                 model, notice = await self.workspace.default_model()
+            content.require_model(model)
+            if "agent" not in options and (others := list(self.workspace.agents)):
+                notice = (
+                    f"{name} is a new agent; `%planck use {others[0]}` sends such prompts to {others[0]}.\n{notice}"
+                )
             own = options.get("compactor")
             agent = self.workspace.add_agent(name, model=model, system_prompt=SYSTEM_PROMPT, on_compact=own)
         elif options.get("new"):
+            content.require_model(model or before.model)
             agent = await self._replace_with_empty(before)
         else:
+            content.require_model(model or before.model)
             agent = before
         if agent.team_id is None and agent.system_prompt == SYSTEM_PROMPT:  # made here, perhaps by another kernel
             await self.workspace.sidecars.start_configured()
@@ -277,15 +318,13 @@ class Controller:
             use_compactor(agent, self.workspace.compactor(options["compactor"]))
         if model is not None and agent.model != model:
             agent.model = model
-        self.current = name
-        return agent, notice
+        return agent, notice.strip()
 
     def _name(self, options: Mapping[str, Any]) -> str:
         """The name of the agent to prompt, which may have to be created."""
         if "agent" in options:
             return str(options["agent"])
-        gone = "/" in self.current and self.current_agent is None  # a member of a team that has ended
-        return DEFAULT_AGENT if gone else self.current
+        return self.default
 
     def _team_name(self, options: Mapping[str, Any]) -> str:
         """The name, alias or path of the team to prompt; empty if an agent is prompted."""
@@ -299,7 +338,8 @@ class Controller:
             leads = [known for known, team in self.workspace.teams.items() if team.orchestrator is agent]
             name = next(iter(leads), "") if agent is not None else name if name in self.workspace.teams else ""
         else:
-            name = self.current_team if self.current_team in self.workspace.teams else ""
+            known = named_agents(self.workspace)
+            name = self.default if self.default in self.workspace.teams and self.default not in known else ""
         if name:
             require_team_options(options)
         return name
@@ -318,9 +358,12 @@ class Controller:
         )
 
 
-def _content(text: str, parts: Sequence[UserPart]) -> str | list[UserPart]:
-    """The content of a prompt, as plain text if it is only that."""
-    return [*([TextPart(text)] if text else []), *parts] if parts else text
+def _content(content: str | Sequence[UserPart], parts: Sequence[UserPart]) -> str | Sequence[UserPart]:
+    """The content of a prompt with more parts, as plain text if it is only that."""
+    if not parts:
+        return content
+    before: Sequence[UserPart] = [TextPart(content)] if isinstance(content, str) and content else ()
+    return [*(before if isinstance(content, str) else content), *parts]
 
 
 def _configure(agent: Agent, options: Mapping[str, Any]) -> None:

@@ -12,6 +12,8 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
 from planck_nb.base.secrets import is_secret_name
 from planck_nb.jupyter.mentions import without_secrets
+from planck_nb.jupyter.values.guard import Guard, UnusableError
+from planck_nb.jupyter.values.kinds_of_values import is_lazy
 
 _BRACES = r"\{(?P<braced>[^\W\d]\w*)(?P<conversion>![rsa])?(?P<format>:[^{}\n]*)?\}"
 _PLACE = re.compile(
@@ -21,7 +23,8 @@ _PLACE = re.compile(
     r"|(?<![\w$\\])\$(?P<named>[^\W\d]\w*)(?!\w*\$)"
 )
 _FORMULA = re.compile(r"(?<![\\$\w])\$(?=\S)[^$\n]*(?<=\S)\$(?![\d\w])")
-_CONVERSIONS: Mapping[str, Callable[[object], str]] = {"!r": repr, "!s": str, "!a": ascii}
+_SECONDS = 4.0
+_CONVERSIONS: Mapping[str, Callable[[object], object]] = {"!r": repr, "!s": str, "!a": ascii}
 
 
 def expanded(
@@ -87,9 +90,14 @@ def _places(prompt: str, namespace: Mapping[str, object]) -> Iterator[str]:
 
 
 def _formatted(found: re.Match[str], value: object) -> str:
+    if is_lazy(type(value)):
+        raise UsageError(f"{found[0]} cannot be inserted: to read it would compute it or use it up.")
+    conversion = _CONVERSIONS.get(found["conversion"] or "", _unchanged)
     try:
-        if conversion := found["conversion"]:
-            value = _CONVERSIONS[conversion](value)
-        return format(value, (found["format"] or "")[1:])
-    except Exception as error:  # the value's own code
-        raise UsageError(f"{found[0]} cannot be inserted: {type(error).__name__}: {error}") from error
+        return Guard(_SECONDS).call(lambda: format(conversion(value), (found["format"] or "")[1:]))
+    except UnusableError as error:  # the value's own code
+        raise UsageError(f"{found[0]} cannot be inserted: {error}") from None
+
+
+def _unchanged(value: object) -> object:
+    return value

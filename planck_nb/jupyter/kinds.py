@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.state import PendingApproval
@@ -13,7 +14,10 @@ from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import Extent, Kind, Suggestions
+from planck_nb.jupyter.parameters import FILE, Extent, Kind, Suggestions
+from planck_nb.jupyter.prompt_images import images_in
+from planck_nb.jupyter.values import kind_of
+from planck_nb.jupyter.values.kinds_of_values import is_a
 from planck_nb.sessions import VIEWS
 from planck_nb.workspace.agent_names import full_name, named_agents
 from planck_nb.workspace.default_model import LOCAL
@@ -90,8 +94,20 @@ def _compactors(notebook: Notebook) -> Suggestions:
     return {"default": "the built-in compactor", **packages, **_functions(notebook)}
 
 
+def _image(text: str) -> tuple[Path, ...]:
+    if "://" in text:
+        raise UsageError(f"--image needs a file, not the address {text}; download the picture first.")
+    return (FILE.convert(text),)
+
+
+def _types(notebook: Notebook) -> Suggestions:
+    return {
+        name: "class of the notebook" for name, value in notebook.names.items() if name[0] != "_" and is_a(value, type)
+    }
+
+
 def _variables(notebook: Notebook) -> Suggestions:
-    return {name: "" for name in notebook.names if name[0] != "_"}
+    return {name: kind_of(value) for name, value in notebook.names.items() if name[0] != "_"}
 
 
 def waiting_calls(notebook: Notebook) -> list[tuple[Agent, PendingApproval]]:
@@ -158,6 +174,12 @@ FUNCTIONS = Kind("F,G", names, suggest=_functions)
 
 COMPACTOR = Kind("NAME", suggest=_compactors)
 """The name of a compactor, as text."""
+
+IMAGE = Kind("FILE", _image, suggest=lambda _notebook: images_in(Path()))
+"""The path of a picture, as a tuple, so that several can be given."""
+
+OUTPUT = Kind("TYPE", suggest=_types)
+"""The type of a structured answer, as text."""
 
 VARIABLES = Kind("V,W", names, suggest=_variables)
 """Names of variables, as a tuple."""

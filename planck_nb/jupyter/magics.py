@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,11 +19,12 @@ from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
+from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.options import read_header, read_line, read_prompt_arguments
+from planck_nb.jupyter.options import read_prompt_arguments
 from planck_nb.jupyter.tool_prints import prints_in_calls
-from planck_nb.jupyter.transcript.answer import Answer, transcript_of
+from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.jupyter.verbs import VERBS, Verb
 
@@ -78,23 +78,15 @@ class PlanckMagics:
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object], *, blocking: bool) -> object:
         notebook = self.notebook(namespace)
         word, _, argument = line.strip().partition(" ")
-        verb = VERBS.get(word)
-        if verb is not None and cell is None:
-            return await self._run_verb(verb, argument.strip(), notebook, blocking=blocking)
-        if verb is not None and verb.cell:
-            return await verb.run(notebook, argument, cell)
-        if cell is not None:
-            options, prompt = read_header(line), cell
-        elif line.strip() in {"", "--", "--help"}:
-            return await VERBS["help"].run(notebook)
-        elif (named := self._prompt_of_sidecar(word)) is not None:
+        if cell is None and word not in VERBS and (named := self._prompt_of_sidecar(word)) is not None:
             return await self._send_prompt_of_sidecar(*named, argument, notebook, blocking=blocking)
-        else:
-            _refuse_misspelt(line.strip())
-            read = read_line(line, self._controller.recipients)
-            options, prompt = read.options, read.text
-        started = await self._controller.start(prompt, options, namespace)
-        return await self._follow(started, options, blocking=blocking)
+        read = interpret(line, cell, notebook)
+        if isinstance(read, VerbLine):
+            if cell is None:
+                return await self._run_verb(read.verb, read.argument, notebook, blocking=blocking)
+            return await read.verb.run(notebook, read.argument, cell)
+        started = await self._controller.start(read.text, read.options, namespace)
+        return await self._follow(started, read.options, blocking=blocking)
 
     def _prompt_of_sidecar(self, word: str) -> tuple[str, str] | None:
         """The sidecar and the prompt that `SIDECAR:PROMPT` names; None if there is no sidecar of this name."""
@@ -244,15 +236,14 @@ class PlanckMagics:
 
 def _transcript_of(agent: Agent, run: Run, *, prompts: bool, timed: bool) -> Transcript:
     return transcript_of(
-        agent.name, str(agent.model), run.events.since(0), prompts=prompts, agent_id=agent.id, timed=timed
+        agent.name,
+        agent.model.alias or str(agent.model),
+        run.events.since(0),
+        prompts=prompts,
+        agent_id=agent.id,
+        timed=timed,
+        structured=is_structured(run),
     )
-
-
-def _refuse_misspelt(line: str) -> None:
-    """Raise `UsageError` for a single word that is nearly a verb: as a prompt it would cost money for nothing."""
-    near = get_close_matches(line, VERBS, n=1, cutoff=0.75)
-    if near:
-        raise UsageError(f"%planck has no verb {line}; did you mean {near[0]}? As a prompt, write `%planck -- {line}`.")
 
 
 def interrupted() -> KeyboardInterrupt:

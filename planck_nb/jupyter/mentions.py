@@ -6,18 +6,27 @@ a pasted text must not be able to hand over what a library defined.
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
 
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
 from planck_nb.base.secrets import is_secret_name, redact
+from planck_nb.jupyter.values import kind_of
+from planck_nb.jupyter.values.kinds_of_values import attribute, is_a
 
 _MENTION = re.compile(r"(?<![\w@.+%/\\-])@([A-Za-z_]\w*+)(?![\w-]*/[\w@])")
 _QUOTED = re.compile(
@@ -34,11 +43,11 @@ _DECORATOR = re.compile(r"[ \t]*@[\w.]+(?:\(.*\))?[ \t]*")
 _DECORATED = re.compile(
     r"[ \t]*(?:async|def|class|public|private|protected|export|abstract|static|final|function|func|fn)\b"
 )
+_ROUTINES = (FunctionType, BuiltinFunctionType, MethodType, WrapperDescriptorType, MethodDescriptorType)
+_MAX_WRAPPED = 100
+
 _EXPLAINED = 5
 """Unknown names that are explained one by one; looking for similar names takes long."""
-
-_TIMES = " \u00d7 "
-_TABLES = ("pandas", "polars", "numpy", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,7 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
             notices.append(f"@{name} looks like a secret and is not handed over; add --with {name} if it should be.")
         elif is_of_notebook(name, value):
             functions.append(name)
-        elif isinstance(value, Tool) or inspect.isroutine(value):
+        elif is_a(value, Tool) or issubclass(type(value), _ROUTINES):
             notices.append(
                 f"@{name} was not defined in a cell and is not handed over; add --tools {name} if it should be."
             )
@@ -93,7 +102,7 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
             values.append(name)
     if left_out:
         notices.append(f"There are no variables for {_number(len(left_out), 'other name')} with @ either.")
-    handed_over = [*(f"{name} ({_kind(namespace[name])})" for name in values), *(f"{name}()" for name in functions)]
+    handed_over = [*(f"{name} ({kind_of(namespace[name])})" for name in values), *(f"{name}()" for name in functions)]
     if handed_over:
         notices.insert(0, f"With: {', '.join(handed_over)}")
     return Mentions(tuple(functions), tuple(values), tuple(notices))
@@ -164,7 +173,7 @@ def is_of_notebook(name: str, value: object) -> bool:
         name: The name of its variable.
         value: The value.
     """
-    if isinstance(value, Tool):
+    if is_a(value, Tool):
         if value.function is not None and _is_of_cell(value.function):
             return True
         return not any(_has(module, each, value) for module in list(sys.modules) for each in {name, value.name})
@@ -172,32 +181,28 @@ def is_of_notebook(name: str, value: object) -> bool:
 
 
 def _is_of_cell(value: object) -> bool:
-    try:
-        function = inspect.unwrap(value)  # type: ignore[arg-type]  # everything is accepted
-    except ValueError:
-        return False
-    if not inspect.isfunction(function) or function.__module__ != "__main__":
+    function = _unwrapped(value)
+    if type(function) is not FunctionType or function.__module__ != "__main__":
         return False
     file = Path(function.__code__.co_filename)
     # The code of a cell has the name of a file that does not exist, unless a debugger has written it.
     return file.parent.name.startswith("ipykernel_") or not file.exists()
 
 
+def _unwrapped(value: object) -> object:
+    """What decorators have wrapped, found without running code of the value's class."""
+    for _ in range(_MAX_WRAPPED):
+        if type(attribute(type(value), "__dict__")) is not GetSetDescriptorType:
+            return value
+        attributes = object.__getattribute__(value, "__dict__")
+        if type(attributes) is not dict or "__wrapped__" not in attributes:
+            return value
+        value = attributes["__wrapped__"]
+    return None
+
+
 def _has(module: str, name: str, value: object) -> bool:
     return module != "__main__" and getattr(sys.modules.get(module), "__dict__", {}).get(name) is value
-
-
-def _kind(value: object) -> str:
-    """The type of a value and its size. Only the size of known types is looked at, which is cheap."""
-    kind = type(value)
-    if isinstance(value, str | bytes):
-        return f"{kind.__name__}, {_number(len(value), 'byte' if isinstance(value, bytes) else 'character')}"
-    if isinstance(value, list | tuple | dict | set | frozenset):
-        return f"{kind.__name__} of {len(value):,}"
-    shape = getattr(value, "shape", None) if kind.__module__.partition(".")[0] in _TABLES else None
-    if isinstance(shape, tuple) and shape and all(isinstance(size, int) for size in shape):
-        return f"{kind.__name__} {_TIMES.join(f'{size:,}' for size in shape)}"
-    return kind.__name__
 
 
 def _number(number: int, noun: str) -> str:

@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from planck_nb.agent.calling.functions import as_tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
-from planck_nb.base.secrets import around_secret
-from planck_nb.base.text import head_and_tail
+from planck_nb.base.markdown import fence_of
+from planck_nb.jupyter.values import describe_value
+from planck_nb.jupyter.values.kinds_of_values import is_a, name_of
 from planck_nb.tools.reserved_names import is_reserved
 from planck_nb.workspace.toolbox import Toolbox
 
-_SHOWN_CHARACTERS = 4_000
-_SHOWN_LINES = 60
 _FRAME_MODULES = ("pandas", "polars", "pyarrow")
 
 
 def is_function(value: object) -> bool:
     """Return whether the value can be a tool; other values are described to the model."""
-    return isinstance(value, Tool) or (callable(value) and not isinstance(value, type))
+    return is_a(value, Tool) or (callable(value) and not is_a(value, type))
 
 
 def functions(namespace: Mapping[str, object]) -> dict[str, object]:
@@ -80,12 +79,9 @@ def tool_finder(namespace: Mapping[str, object]) -> Callable[[str], Tool | None]
 
 def describe(name: str, value: object) -> str:
     """Return a value of the notebook as text for a model: its type and a limited part of its text."""
-    try:
-        text = str(value)
-    except Exception as error:  # noqa: BLE001 - the value's own code
-        text = f"(cannot be shown: {type(error).__name__}: {error})"
-    shown = head_and_tail(text, characters=_SHOWN_CHARACTERS, lines=_SHOWN_LINES, around=around_secret)
-    return f"`{name}` is a {type(value).__name__}:\n\n```\n{shown}\n```"
+    text = describe_value(value)
+    fence = fence_of(text)
+    return f"`{name}` is a {name_of(type(value))}:\n\n{fence}\n{text}\n{fence}"
 
 
 def data_frames(namespace: Mapping[str, object]) -> dict[str, object]:

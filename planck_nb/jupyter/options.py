@@ -10,7 +10,8 @@ from planck_nb.agent.approval import Action, Rule
 from planck_nb.ai.models import LEVELS
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.arguments import next_word, parse_options
-from planck_nb.jupyter.kinds import COMPACTOR, FUNCTIONS, MODEL, RECIPIENT, TEAM, VARIABLES, names
+from planck_nb.jupyter.kinds import COMPACTOR, FUNCTIONS, IMAGE, MODEL, OUTPUT, RECIPIENT, TEAM, VARIABLES, names
+from planck_nb.jupyter.misspellings import meant_option
 from planck_nb.jupyter.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
 _HOTTEST = 2
@@ -29,6 +30,12 @@ def _temperature(text: str) -> float:
     return number
 
 
+class ExplicitName(str):
+    """The name of an agent that was written after `--agent`, so that it is not taken for a misspelling."""
+
+    __slots__ = ()
+
+
 def _rules(action: Action) -> Kind:
     return Kind("RULES", rules(action))
 
@@ -41,11 +48,18 @@ OPTIONS = (
         "compactor", None, COMPACTOR, "a function or a package's compactor that shortens the conversation; `default`"
     ),
     Option("with", None, VARIABLES, "variables of the notebook to hand over, even if their names look like secrets"),
+    Option("image", "i", IMAGE, "a picture to send with the prompt: a PNG, JPEG, GIF or WebP file; can be repeated"),
+    Option("output", None, OUTPUT, "a structured answer: a pydantic model, dataclass or TypedDict of the notebook"),
     Option("expand", None, None, "replace {name} and $name in the prompt by the values of variables"),
     Option("allow", None, _rules("allow"), "calls that need no approval in this session: bash, write:src/**"),
     Option("deny", None, _rules("deny"), "calls that are never run in this session"),
     Option("system", "s", Kind("TEXT"), "the agent's system prompt, from now on"),
-    Option("agent", "a", RECIPIENT, "the agent to prompt, created if it does not exist; or a running team"),
+    Option(
+        "agent",
+        "a",
+        replace(RECIPIENT, convert=ExplicitName),
+        "the agent to prompt, created if it does not exist; or a running team",
+    ),
     Option("team", None, TEAM, "the team to prompt, by its alias or path; it is started if it does not run"),
     Option("new", None, None, "start with an empty conversation"),
     Option("max-tokens", None, INTEGER, "how long a reply may be, in tokens: 1 or more"),
@@ -81,6 +95,7 @@ def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
     Raises:
         UsageError: An option is unknown, or its value is missing or cannot be used.
     """
+    _refuse_misspelt_option(line, "%planck")
     before = parse_options(line, OPTIONS, of="%planck")
     if before.ended or not {"agent", "team"}.isdisjoint(before.options):
         return Prompt(before.options, before.rest)
@@ -88,6 +103,8 @@ def read_line(line: str, agents: Collection[str] = ()) -> Prompt:
         name, rest = next_word(before.rest)
     except UsageError:  # an apostrophe of the prompt
         return Prompt(before.options, before.rest)
+    if name and rest and not line.lstrip().startswith("--"):
+        _refuse_misspelt_option(rest, f"%planck {name}")
     if not name or not rest or not (name in agents or _begins_with_option(rest)):
         return Prompt(before.options, before.rest)
     after = parse_options(rest, OPTIONS, of="%planck")
@@ -106,6 +123,7 @@ def read_header(line: str) -> dict[str, Any]:
     Raises:
         UsageError: Something else was written, or an option cannot be used.
     """
+    _refuse_misspelt_option(line, "%%planck")
     before = parse_options(line, OPTIONS, of="%%planck")
     name, rest = next_word(before.rest)
     after = parse_options(rest, OPTIONS, of="%%planck")
@@ -147,6 +165,15 @@ def read_prompt_arguments(line: str, prompt: str) -> tuple[dict[str, Any], dict[
             )
         arguments[name] = value
     return options, arguments
+
+
+def _refuse_misspelt_option(text: str, before: str) -> None:
+    """Raise `UsageError` if the first word is nearly an option, perhaps with another kind of dash."""
+    word, _, rest = text.lstrip().partition(" ")
+    flag, equals, value = word.partition("=")
+    if flag not in flags(OPTIONS) and (meant := meant_option(flag, OPTIONS)):
+        line = f"{before} {meant}{equals}{value} {rest}".strip()
+        raise UsageError(f"{before.split(maxsplit=1)[0]} has no option {flag}. Did you mean {meant}, as in `{line}`?")
 
 
 def _begins_with_option(text: str) -> bool:

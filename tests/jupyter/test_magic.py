@@ -247,9 +247,47 @@ def test_a_setting_that_was_left_out_is_said_once(tmp_path: Path) -> None:
 def test_two_agents_keep_their_conversations_apart(kernel: Kernel) -> None:
     kernel.run("%%planck ann\nhello")
     kernel.run("%%planck bob\nhello")
-    kernel.run("%planck hello again")
     cell = kernel.run("t = %planck agents\nlist(zip(t['agent'], t['turns']))")
-    assert cell.plain == "[('ann', 1), ('bob', 2)]"
+    assert cell.plain == "[('ann', 1), ('bob', 1)]"
+
+
+def test_the_default_agent_is_always_the_same(kernel: Kernel) -> None:
+    kernel.run("%planck hello")
+    kernel.run("%%planck ann\nhello")
+    kernel.run("%planck hello again")
+    turns = "t = %planck agents\ndict(zip(t['agent'], t['turns']))"
+    assert kernel.run(turns).plain == "{'planck': 2, 'ann': 1}"
+    assert kernel.run("%planck use ann").plain == "ann gets the prompts that name no agent."
+    kernel.run("%%planck planck\nhello")
+    kernel.run("%%planck\nhello")
+    assert kernel.run(turns).plain == "{'planck': 3, 'ann': 2}"
+    assert "ann gets the prompts" in kernel.run("%planck use").plain
+    kernel.run("%planck use @add to add 1 and 2")
+    assert kernel.run(turns).plain == "{'planck': 3, 'ann': 3}", "a prompt may begin with the word"
+    assert "There is no agent or team named anm. Did you mean ann?" in kernel.run("%planck use anm").error
+    assert "ann is gone, so planck gets the prompts" in kernel.run("%planck remove ann").plain
+    kernel.run("%planck hello")
+    assert kernel.run(turns).plain == "{'planck': 4}"
+
+
+def test_a_new_default_agent_is_mentioned(kernel: Kernel) -> None:
+    kernel.run("%%planck ann\nhello")
+    cell = kernel.run("%%planck\nhello")
+    assert "planck is a new agent; `%planck use ann` sends such prompts to ann." in cell.text
+
+
+def test_a_structured_answer_is_a_value_and_is_shown(kernel: Kernel) -> None:
+    kernel.run("from pydantic import BaseModel\nclass Sum(BaseModel):\n    total: int\n    why: str = 'added'")
+    cell = kernel.run("answer = %planck --output Sum add 20 and 22 with @add")
+    assert cell.status == "ok", cell.error
+    assert kernel.run("type(answer.output).__name__, answer.output.total is not None").plain == "('Sum', True)"
+    assert '```json\n{\n  "total": ' in cell.plain
+    assert "language-json" in cell.data("text/html")[-1]
+    assert kernel.run("answer.text[:1]").plain == "'{'"
+    plain = kernel.run("x = %planck hello\nx.output == x.text")
+    assert plain.plain.endswith("True")
+    error = kernel.run("%planck --output Summ add 1 and 2").error
+    assert error.startswith("UsageError: There is no type named Summ. Did you mean Sum")
 
 
 def shows_text(message: dict[str, Any]) -> bool:

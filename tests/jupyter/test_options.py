@@ -91,7 +91,7 @@ def test_help_explains_every_option_of_a_prompt() -> None:
 
 def test_a_value_is_described_within_bounds() -> None:
     class Broken:
-        def __str__(self) -> str:
+        def __repr__(self) -> str:
             raise RuntimeError("no text")
 
     assert describe("x", [1]) == "`x` is a list:\n\n```\n[1]\n```"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.answers import Shortcoming, shortcoming
@@ -17,6 +18,7 @@ from planck_nb.agent.events import (
     ToolStart,
 )
 from planck_nb.agent.run import Run
+from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
@@ -46,6 +48,7 @@ def transcript_of(
     prompts: bool = False,
     agent_id: str | None = None,
     timed: bool = False,
+    structured: bool = False,
 ) -> Transcript:
     """Build the transcript of a run that is over.
 
@@ -56,6 +59,7 @@ def transcript_of(
         prompts: Whether to include the prompts, for runs whose prompt is not the text of the cell.
         agent_id: The id of the agent; by default that of the first event.
         timed: Whether the transcript shows durations, which differ from one execution to the next.
+        structured: Whether the answer is structured, so that its text is JSON.
     """
     leader = agent_id or (events[0].agent_id if events else "")
     own = _of_agent([event for event in events if event.agent_id == leader], prompts=prompts, timed=timed)
@@ -77,6 +81,7 @@ def transcript_of(
         total.estimated,
         team,
         timed,
+        structured=structured,
     )
 
 
@@ -261,6 +266,12 @@ def sentence_of(event: Compacted | LimitReached | Fallback) -> str:
             return f"What was said before was summarised: {sizes}."
 
 
+def is_structured(run: Run) -> bool:
+    """Return whether a run has ended with a structured answer."""
+    result = run.outcome
+    return isinstance(result, RunResult) and result.output is not None and not isinstance(result.output, str)
+
+
 class Answer:
     """The answer to a prompt in a cell.
 
@@ -288,6 +299,15 @@ class Answer:
             if isinstance(message, AssistantMessage):
                 return message.text
         return ""
+
+    @property
+    def output(self) -> Any:  # noqa: ANN401 - an instance of the type that the prompt named
+        """The structured answer of a prompt with `--output`, otherwise the text of the answer.
+
+        None if the run was stopped or failed before there was an answer.
+        """
+        result = None if self.run is None else self.run.outcome
+        return result.output if isinstance(result, RunResult) else None
 
     @property
     def stop_reason(self) -> StopReason:

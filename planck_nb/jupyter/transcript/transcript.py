@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +59,7 @@ class Transcript:
         team: What the other agents did in the run of a team, None for the run of a single agent. The other arguments
             are then about the agent that leads it, apart from usage, cost and seconds, which are of all.
         timed: Whether durations are shown.
+        structured: Whether the last text is JSON, which is shown as such.
     """
 
     agent: str
@@ -74,6 +76,7 @@ class Transcript:
     estimated: bool = False
     team: TeamStory | None = None
     timed: bool = False
+    structured: bool = False
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -135,7 +138,11 @@ class Transcript:
 
     @property
     def _blocks(self) -> Iterator[Block]:
-        return blocks(self.entries, "stopped" if self.outcome == "stopped" else "not finished")
+        found = list(blocks(self.entries, "stopped" if self.outcome == "stopped" else "not finished"))
+        last = max((place for place, block in enumerate(found) if isinstance(block, TextPart)), default=-1)
+        if self.structured and last >= 0:
+            found[last] = TextPart(markdown.fenced(_indented(getattr(found[last], "text", "")), "json"))
+        return iter(found)
 
     def _html(self) -> str:
         parts = [
@@ -169,6 +176,14 @@ class Transcript:
             lines.append(f"[{self._ending[0]}]")
         lines += [f"[{notice}]" for notice in self._not_sent]
         return for_terminal(encodable("\n".join(lines))) or f"[{self.outcome}]"
+
+
+def _indented(text: str) -> str:
+    """JSON with a line for each value; the text itself if it is something else."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text.strip()
 
 
 def figures_of(

@@ -59,6 +59,7 @@ __all__ = [
 VERBS = VerbRegistry(
     (
         agent_verbs.agents,
+        agent_verbs.use,
         agent_verbs.model,
         agent_verbs.models,
         agent_verbs.tools,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from planck_nb.agent.agent import Agent
 from planck_nb.ai import discover, list_providers
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
-from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER
+from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import Kind, Option, Parameter, choice
+from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.jupyter.verbs.request_text import describe_request
 from planck_nb.workspace.agent_names import full_name
@@ -95,7 +96,7 @@ async def models(_notebook: Notebook, provider: str | None) -> pd.DataFrame:
     "tools",
     SUBJECT,
     "list the tools that an agent can call",
-    Parameter("agent", AGENT, "the agent, by default the one prompted last", optional=True),
+    Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="tools analyst",
 )
 async def tools(notebook: Notebook, agent: Agent | None) -> pd.DataFrame:
@@ -131,7 +132,7 @@ async def skills(notebook: Notebook) -> object:
     SUBJECT,
     "print exactly what the next request sends, with its tokens",
     Parameter("_what", choice("request"), "what to print"),
-    Parameter("agent", AGENT, "the agent, by default the one prompted last", optional=True),
+    Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="show request analyst",
 )
 async def show(notebook: Notebook, _what: str, agent: Agent | None) -> Text:
@@ -152,5 +153,21 @@ async def remove(notebook: Notebook, agent: Agent) -> Text:
         team = full_name(notebook.workspace, agent).partition("/")[0]
         raise UsageError(f"{agent.name} is in the team {team}; `%planck team stop {team}` stops the team.")
     await notebook.workspace.remove_agent(agent.name)
-    notebook.controller.choose_current()
-    return Text(f"{agent.name} stopped for good. What it said stays in the session.")
+    default = notebook.controller.check_default()
+    return Text(f"{agent.name} stopped for good. What it said stays in the session.\n{default}".rstrip())
+
+
+@verb(
+    "use",
+    SUBJECT,
+    "choose the agent or team that gets the prompts that name none, or show which one it is",
+    Parameter("name", replace(RECIPIENT, extent=Extent.NAME), "the agent or the team", optional=True),
+    example="use analyst",
+    names_only=True,
+)
+async def use(notebook: Notebook, name: str | None) -> Text:
+    """Choose the default agent, or say which it is."""
+    controller = notebook.controller
+    if name:
+        controller.use(name)
+    return Text(f"{controller.default} gets the prompts that name no agent.")

@@ -46,6 +46,7 @@ class Verb:
     options: tuple[Option, ...] = ()
     example: str = ""
     cell: bool = False
+    names_only: bool = False
 
     @cached_property
     def declared(self) -> Declared:
@@ -92,6 +93,7 @@ def verb(
     *declared: Parameter | Option,
     example: str = "",
     cell: bool = False,
+    names_only: bool = False,
 ) -> Callable[[VerbFunction], Verb]:
     """Make an async function a verb of `%planck`. Parsing, help, completion and `--debug` follow from the declaration.
 
@@ -103,6 +105,8 @@ def verb(
             or a name without quotes.
         example: What an example has after `%planck`.
         cell: Whether it can also be written as `%%planck`; the lines below continue the text, its last parameter.
+        names_only: Whether a line is a prompt if more than one word follows that are not a name together. For verbs
+            that prompts begin with, such as `use`.
 
     Returns:
         A decorator that makes a `Verb` of a function. The function receives the `Notebook` and an argument for each
@@ -119,7 +123,7 @@ def verb(
         actual = set(list(inspect.signature(function).parameters)[1:])
         if actual != expected:
             raise TypeError(f"the verb {name} declares {sorted(expected)}, but its function has {sorted(actual)}")
-        return Verb(name, subject, summary, function, parameters, options, example, cell)
+        return Verb(name, subject, summary, function, parameters, options, example, cell, names_only)
 
     return make
 

@@ -60,13 +60,13 @@ async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) 
     if wanted not in agent_ids:
         raise UsageError(f"There is no prompt {prompt_id} to go back to; `%planck rewind` lists them with their ids.")
     notices = await workspace.rewind(wanted, find=tool_finder(notebook.names))
-    controller.choose_current()
+    notices = [*notices, controller.check_default()]
     if prompt:
         agent = workspace.find_agent(agent_ids[wanted])
         started = await controller.start(prompt, {"agent": full_name(workspace, agent)}, notebook.names)
-        return replace(started, notice="\n".join([*notices, started.notice]).strip())
+        return replace(started, notice="\n".join(filter(None, [*notices, started.notice])))
     done = f"Back to before prompt {wanted}. `%planck branches` lists what was undone."
-    return Text("\n".join([done, *notices]))
+    return Text("\n".join([done, *filter(None, notices)]))
 
 
 @verb(
@@ -87,7 +87,7 @@ async def branches(notebook: Notebook, return_: int | None) -> object:
         said = f"There is no branch {branch}" if branch else "Nothing was undone"
         raise UsageError(f"{said} in this session; `%planck branches` lists the branches.")
     notices = await workspace.return_to(branch, find=tool_finder(notebook.names))
-    notebook.controller.choose_current()
+    notices = [*notices, *filter(None, [notebook.controller.check_default()])]
     return Text("\n".join([f"Back on branch {branch}.", *notices]))
 
 
@@ -106,7 +106,7 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
         raise UsageError("This notebook has no session to fork yet; the first prompt makes one.")
     old = workspace.session.name
     notices = await workspace.fork(name, before=before, find=tool_finder(notebook.names))
-    notebook.controller.choose_current()
+    notebook.controller.check_default()
     return Text("\n".join([f"This notebook continues in {workspace.session.name}; {old} stays as it is.", *notices]))
 
 
@@ -135,7 +135,7 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
     notices = await workspace.resume(
         session, find=tool_finder(notebook.names), model=chosen, trust=trust, take_over=take_over
     )
-    notebook.controller.choose_current()
+    notebook.controller.check_default()
     groups = [f"the team {name}: {_listed(team.agents)}" for name, team in workspace.teams.items()]
     if workspace.agents or not groups:
         groups.insert(0, _listed(workspace.agents.values()))

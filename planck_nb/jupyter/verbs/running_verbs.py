@@ -46,10 +46,11 @@ async def steer(notebook: Notebook, text: str) -> Text:
 def _running(notebook: Notebook) -> Agent:
     """The agent that was prompted last if it runs, else the only one that does. Raises `AgentError`."""
     running = {name: agent for name, agent in named_agents(notebook.workspace).items() if agent.status != "idle"}
-    current, team = notebook.controller.current_agent, notebook.controller.current_team
+    current = notebook.controller.prompted
     if current is not None and current in running.values():
         return current
-    if current is not None and team and any(agent.team_id == current.team_id for agent in running.values()):
+    leads = any(team.orchestrator is current for team in notebook.workspace.teams.values())
+    if current is not None and leads and any(agent.team_id == current.team_id for agent in running.values()):
         return current  # the orchestrator of a team that works, which waits for responses
     if not running:
         raise AgentError("No agent runs that could be steered; write it as a prompt.")
@@ -134,7 +135,7 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
     "continue",
     SUBJECT,
     "let the model go on, where its reply was cut off or stopped",
-    Parameter("agent", AGENT, "the agent, by default the one prompted last", optional=True),
+    Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="continue analyst",
 )
 async def continue_(notebook: Notebook, agent: Agent | None) -> Started:
@@ -256,7 +257,7 @@ def _calls(notebook: Notebook) -> object:
     "compact",
     SUBJECT,
     "replace the conversation so far by a summary",
-    Parameter("agent", AGENT, "the agent, by default the one prompted last", optional=True),
+    Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="compact analyst",
 )
 async def compact(notebook: Notebook, agent: Agent | None) -> Text:

@@ -77,8 +77,8 @@ async def team(  # noqa: PLR0917 - one branch for each action, one parameter for
 
 async def _stop(notebook: Notebook, name: str) -> Text:
     await notebook.workspace.stop_team(name)
-    notebook.controller.choose_current()
-    return Text(f"The team {name} stopped for good. What it said stays in the session.")
+    default = notebook.controller.check_default()
+    return Text(f"The team {name} stopped for good. What it said stays in the session.\n{default}".rstrip())
 
 
 def _only_team(workspace: Workspace, action: str) -> str:

@@ -1,0 +1,99 @@
+"""What `%planck` and `%%planck` mean: a verb with its arguments, or a prompt with its options."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.misspellings import meant_agent, meant_verb, similar_name
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.options import ExplicitName, Prompt, read_header, read_line
+from planck_nb.jupyter.verbs import VERBS, Verb
+
+
+@dataclass(frozen=True, slots=True)
+class VerbLine:
+    """A verb, what follows it on its line, and the lines below it, None if there are none."""
+
+    verb: Verb
+    argument: str
+    cell: str | None
+
+
+def interpret(line: str, cell: str | None, notebook: Notebook) -> VerbLine | Prompt:
+    """Read a `%planck` line or a `%%planck` cell.
+
+    Args:
+        line: What follows `%planck` or `%%planck` on its line.
+        cell: The lines below `%%planck`; None for `%planck`.
+        notebook: Where the names of agents are looked up.
+
+    Returns:
+        The verb or the prompt.
+
+    Raises:
+        UsageError: An option cannot be used, or a verb or the name of an agent is probably misspelt.
+    """
+    known = notebook.controller.recipients
+    word, _, argument = line.strip().partition(" ")
+    verb = VERBS.get(word)
+    if verb is not None and verb.names_only and not _is_one_name(argument, known):
+        verb = None
+    if verb is not None and (cell is None or verb.cell):
+        return VerbLine(verb, argument.strip(), cell)
+    if cell is not None:
+        _refuse_verb_with_arguments(line.strip(), notebook)
+        prompt = Prompt(read_header(line), cell)
+        _refuse_similar_name(prompt, "%%planck", known)
+        return prompt
+    if line.strip() in {"", "--", "--help"}:
+        return VerbLine(VERBS["help"], "", None)
+    _refuse_misspelt(line.strip(), notebook)
+    prompt = read_line(line, known)
+    _refuse_similar_name(prompt, "%planck", known)
+    return prompt
+
+
+def _is_one_name(argument: str, names: Collection[str]) -> bool:
+    """Whether this is one word, or a name of several, so that a verb for names is meant."""
+    words = [word for word in argument.split() if word[0] != "-"]
+    return len(words) <= 1 or argument.strip().strip("\"'") in names
+
+
+def _refuse_misspelt(line: str, notebook: Notebook) -> None:
+    """Raise `UsageError` for a line that is probably a misspelt verb or agent: as a prompt it would cost money."""
+    known = notebook.controller.recipients
+    word = line.partition(" ")[0]
+    if word in known or word in VERBS:
+        return
+    meant = meant_verb(line, VERBS, notebook)
+    if not meant and word == line:
+        meant = next(iter(get_close_matches(word, VERBS, n=1, cutoff=0.75)), "")
+    if meant := meant or meant_agent(line, known):
+        kind = "agent" if meant.partition(" ")[0] in known else "verb"
+        raise UsageError(
+            f"%planck has no {kind} {word}. Did you mean `%planck {meant}`? As a prompt, write `%planck -- {line}`."
+        )
+
+
+def _refuse_verb_with_arguments(line: str, notebook: Notebook) -> None:
+    """Raise `UsageError` for a misspelt verb that has arguments, above a text that would not be read."""
+    if " " in line and line[0] != "-" and (meant := meant_verb(line, VERBS, notebook)):
+        sign = "%%planck" if VERBS[meant.partition(" ")[0]].cell else "%planck"
+        raise UsageError(f"%planck has no verb {line.partition(' ')[0]}. Did you mean `{sign} {meant}`?")
+
+
+def _refuse_similar_name(prompt: Prompt, command: str, known: Collection[str]) -> None:
+    """Raise `UsageError` for the name of a new agent that is probably misspelt, unless `--agent` names it."""
+    name = prompt.options.get("agent")
+    if name is None or isinstance(name, ExplicitName) or name in known or "/" in name:
+        return
+    meant = similar_name(name, known, VERBS)
+    makes = f"`{command} --agent {name}` makes an agent of that name."
+    if meant == name:
+        raise UsageError(f"{name} is a verb that has no text on the lines below; write `%planck {name}`. {makes}")
+    if meant:
+        sign = command if meant in known or VERBS[meant].cell else "%planck"
+        raise UsageError(f"There is no agent {name}. Did you mean `{sign} {meant}`? {makes}")

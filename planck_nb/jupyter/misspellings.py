@@ -1,0 +1,192 @@
+"""What was probably meant by a misspelt verb, agent or option; and what is a word of its own and goes to the model.
+
+A misspelt line is refused with the line that was probably meant, because as a prompt it would cost money and answer
+nothing. A prompt must not be refused because its first word resembles a verb. So a word counts as misspelt only if it
+is no English word, and if what follows could be the verb's arguments; `%planck -- …` is always a prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import Extent, Option, Parameter
+
+_SHORT = 3
+"""The length of names of which only two exchanged letters count as a misspelling."""
+
+_LONG = 8
+"""The length of names from which on two mistakes count as a misspelling."""
+
+_SHORTEST_AGENT = 5
+_MAX_WORDS = 3
+
+# Words of their own that resemble verbs: English ones, and some of other languages.
+_WORDS = frozenset(
+    """
+    about abhor aborts agent agents' all approved approver approves ask asks ban beam bending benches blanches book born
+    branch branched branching breaches brunches bunches cassettes chances change changed changer charges chow compacted
+    compactor compacts company confide confine confit continua continued continues continuing continuo contact cork
+    cools dang defy deleted deletes den dene dens dent deplete dewy each ending envy expert experts export's exported
+    exporter exports extort fending folk fools for force ford fore fork's forked forks form fort gents heal heap held
+    hell hello helm helped helper helps hep how hulp impact impart imported imports impost improve kelp kills lending
+    lifeline mending mission missions modal modals mode modelo modelos modell modelle moder modem modes motel muse
+    pension pensions passions pending police polity pools pork presume queued queues ranches ream remind reminds remote
+    removal removed remover removes report research resumed resumen resumes rewinds rust crust thrust sage seam seams
+    sear section sections seer sending session shaw sheer shills shod shoe shoo shop shot show's showed shown shows
+    showy sidecars skill skilled skull skulls slow snow spending spills starch steal steam steed steel steep steers
+    steuer stills stool stools stow sue swear swills tea teal team's teams tear teem tema tending tensions term tideline
+    timeless timelines toils toll tolls tool tool's tools tram trusted trusts trusty truest truss tryst truth und under
+    undid undone undos undue unto used user users uses usages vending versions whelp work works yelp yodel york answers
+    answered modeled modeling modelled modelling searches searched searching
+    """.split()
+)
+
+
+class VerbLike(Protocol):
+    """What is needed of a verb."""
+
+    @property
+    def name(self) -> str:
+        """What is typed."""
+        ...
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters in order."""
+        ...
+
+
+def meant_verb(line: str, verbs: Mapping[str, VerbLike], notebook: Notebook) -> str:
+    """Find the verb that was probably meant by a line whose first word is none.
+
+    Args:
+        line: What was written after `%planck`.
+        verbs: All verbs by name.
+        notebook: Where names are looked up.
+
+    Returns:
+        The line with the verb, empty if it is a prompt.
+    """
+    word, _, rest = line.strip().partition(" ")
+    lower, rest = word.lower().replace("_", "-"), rest.strip()
+    if word in verbs or lower in _WORDS or not word.replace("-", "").replace("_", "").isalpha():
+        return ""
+    near = (name for name in verbs if is_near(lower, name))
+    for name in sorted(near, key=lambda name: (distance(lower, name), sorted(lower) != sorted(name))):
+        parameters = verbs[name].parameters
+        if lower == name:
+            fits = not rest or _are_known(parameters, rest, notebook)
+        else:
+            fits = word == lower and _could_follow(parameters, rest, notebook)
+        if fits:
+            return f"{name} {rest}".strip()
+    return ""
+
+
+def meant_agent(line: str, agents: Iterable[str]) -> str:
+    """Find the agent that was probably meant by the first word of a line that names none.
+
+    Words that differ from the name at their beginning or end are words of their own, as in "critics say that …".
+
+    Args:
+        line: What was written after `%planck`.
+        agents: The names of the agents and teams that exist.
+
+    Returns:
+        The line with the agent's name, empty if it is a prompt.
+    """
+    word, _, rest = line.strip().partition(" ")
+    if not rest or len(word) < _SHORTEST_AGENT or word in _WORDS:
+        return ""
+    for name in agents:
+        same_ends = word[0] == name[:1] and word[-1] == name[-1:]
+        if word != name and same_ends and distance(word, name) == 1 and not _is_numbered(word, name):
+            return f"{name} {rest.strip()}"
+    return ""
+
+
+def similar_name(name: str, agents: Iterable[str], verbs: Collection[str]) -> str:
+    """Find what a new agent's name is probably a misspelling of.
+
+    Args:
+        name: The name, which no agent has.
+        agents: The names of the agents and teams that exist.
+        verbs: The names of the verbs.
+
+    Returns:
+        The name of an agent or of a verb, empty if the name is one of its own.
+    """
+    for known in agents:
+        if len(known) > _SHORT and is_near(name.lower(), known.lower()) and not _is_numbered(name, known):
+            return known
+    if name in verbs:
+        return name
+    lower = name.lower()
+    return "" if lower in _WORDS else next((verb for verb in verbs if is_near(lower, verb)), "")
+
+
+def meant_option(word: str, options: Iterable[Option]) -> str:
+    """Find the option that was probably meant by a word that begins with a dash of any kind, empty if none was."""
+    found = re.match(r"(?:--?|[\u2010-\u2015\u2212]+)([A-Za-z][\w-]*)", word)
+    if found is None:
+        return ""
+    written = found[1].lower().replace("_", "-")
+    if len(written) <= 1:
+        return ""
+    return next((f"--{option.name}" for option in options if is_near(written, option.name)), "")
+
+
+def is_near(written: str, known: str) -> bool:
+    """Return whether a word is a name, or the name with the mistakes that its length allows."""
+    if len(known) < _SHORT or abs(len(written) - len(known)) > 2:  # noqa: PLR2004 - the most mistakes
+        return written == known
+    mistakes = distance(written, known)
+    if len(known) == _SHORT:
+        return mistakes == 0 or (mistakes == 1 and sorted(written) == sorted(known))
+    return mistakes <= (1 if len(known) < _LONG else 2)
+
+
+def distance(first: str, second: str) -> int:
+    """Count the letters to insert, delete, replace or exchange with their neighbour to make one word of the other."""
+    rows = [list(range(len(second) + 1))]
+    for i, letter in enumerate(first, 1):
+        row = [i]
+        for j, other in enumerate(second, 1):
+            cost = min(rows[-1][j] + 1, row[j - 1] + 1, rows[-1][j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
+                cost = min(cost, rows[-2][j - 2] + 1)
+            row.append(cost)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+def _is_numbered(first: str, second: str) -> bool:
+    """Whether the names are two of a series, such as `worker1` and `worker2`, or `team-a` and `team-b`."""
+    pattern = re.compile(r"\d+|(?<=[-_ ])\w$|(?<=[a-z])[A-Z]$")
+    stems = {pattern.sub("", name).rstrip("-_ ") for name in (first, second)}
+    return len(stems) == 1 and first.lower() != second.lower()
+
+
+def _could_follow(parameters: tuple[Parameter, ...], rest: str, notebook: Notebook) -> bool:
+    """Whether the text could be the arguments of a verb with these parameters."""
+    last = parameters[-1] if parameters else None
+    if last is not None and last.kind.extent is Extent.TEXT and len(parameters) == 1:
+        return True
+    words = [word for word in rest.split() if word[0] != "-"]
+    if not words or rest.startswith("--") or _are_known(parameters, rest, notebook):
+        return True
+    if last is None or rest[-1] in "?!.":
+        return False
+    if "|" in parameters[0].kind.placeholder:
+        return any(is_near(words[0].lower(), choice) for choice in parameters[0].kind.suggest(notebook))
+    several = last.kind.extent in (Extent.WORDS, Extent.TEXT)
+    return len(words) <= max(len(parameters), _MAX_WORDS if several else 0)
+
+
+def _are_known(parameters: tuple[Parameter, ...], rest: str, notebook: Notebook) -> bool:
+    """Whether the text is something that completion offers for a parameter."""
+    names = {rest.strip("\"'"), rest.split(maxsplit=1)[0]} if len(parameters) > 1 else {rest.strip("\"'")}
+    return any(not names.isdisjoint(parameter.kind.suggest(notebook)) for parameter in parameters)
