@@ -31,7 +31,7 @@ from planck_nb.jupyter.compat import idle_loop
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
-from planck_nb.jupyter.magics import PlanckMagics, in_one_line, interrupted
+from planck_nb.jupyter.magics import STOPPED, PlanckMagics, in_one_line, interrupted
 from planck_nb.jupyter.terminal import for_terminal
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.warm_up import WarmUp
@@ -155,9 +155,10 @@ class Extension:
         try:
             with interrupts_cancel(task, asyncio.get_running_loop()) if self._is_terminal and task else awake():
                 return await self._magics.run(line, cell, local_ns)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if _is_the_cells_own_task():
                 raise interrupted() from None
+            in_one_line(error, STOPPED)  # for a cell that gathers prompts, which shows it
             raise
 
     @no_var_expand

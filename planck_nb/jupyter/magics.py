@@ -30,6 +30,7 @@ from planck_nb.jupyter.verbs import VERBS, Verb
 
 E = TypeVar("E", bound=BaseException)
 
+STOPPED = "the prompts were stopped; what was said so far is kept"
 _SHOWN_ABOVE = "the transcript above says what happened"
 
 

@@ -339,6 +339,18 @@ class Workspace:
         model = self.model(reference, base_url=base_url)
         return await self._current.client.with_reported_window(model, refresh=True)
 
+    def require_key(self, model: Model) -> None:
+        """Check that the model's API key is set, if it needs one. A cassette that is replayed needs none.
+
+        Args:
+            model: The model.
+
+        Raises:
+            MissingCredentialError: It is not set.
+        """
+        if self.cassette is None or self.cassette.mode not in ("replay", "auto"):
+            self._current.client.key_for(model)
+
     @property
     def cassette(self) -> Cassette | None:
         """Records or replays the requests to models; None for neither."""

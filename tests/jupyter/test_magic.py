@@ -153,14 +153,18 @@ def test_every_verb_answers(kernel: Kernel, verb: str) -> None:
         ("%planck --modle x hi", "UsageError: %planck has no option --modle. Did you mean --model"),
         ("%%planck --with ordr\nhi", "UsageError: There is no variable named ordr."),
         ("%%planck --tools addd\nhi", "UsageError: There is no function or tool named addd. Did you mean add or"),
+        ("%planck modle demo", "%planck has no verb modle. Did you mean `%planck model demo`?"),
         ("%%planck analyst do it\nhi", "write the prompt on the lines below"),
         ("%%planck\n  \n", "UsageError: There is no prompt"),
         ("%planck sql DROP TABLE messages", "QueryError: Sessions can only be read here"),
         ("%planck model a b", "To send it as a prompt write `%planck -- model a b`."),
         ("%planck help me plan a trip", "To send it as a prompt write `%planck -- help me plan a trip`."),
         ("%planck abort the mission", "To send it as a prompt write `%planck -- abort the mission`."),
-        ("%planck hlep", "%planck has no verb hlep; did you mean help? As a prompt, write `%planck -- hlep`."),
-        ("%planck help nothing", "UsageError: %planck has no verb nothing"),
+        (
+            "%planck hlep",
+            "%planck has no verb hlep. Did you mean `%planck help`? As a prompt, write `%planck -- hlep`.",
+        ),
+        ("%planck help nothing", "UsageError: There is no verb or subject nothing."),
         ("%planck --temperature hot hi", "UsageError: --temperature cannot be 'hot': how random the reply is: 0 to 2."),
     ],
 )
@@ -390,6 +394,38 @@ def test_two_prompts_at_once_share_the_agent_they_make(slow: Kernel) -> None:
         "await asyncio.gather(ask('a'), ask('b'))"
     )
     assert slow.run(code).data("text/plain")[-1] == "['I am', 'I am']"
+
+
+def test_an_interrupted_gather_is_one_line(slow: Kernel) -> None:
+    code = (
+        "import asyncio\nasync def ask(q):\n    x = %planck --agent $q hello\n    return x.text[:4]\n"
+        "await asyncio.gather(ask('a'), ask('b'))"
+    )
+    pressed: list[str] = []
+
+    def press(message: dict[str, Any]) -> None:
+        if shows_text(message) and not pressed:
+            pressed.append("■")
+            slow.interrupt()
+
+    cell = slow.finish(slow.start(code), on_message=press)
+    assert cell.status == "error"
+    assert cell.error.endswith("what was said so far is kept")
+    assert "\n" not in cell.error
+    assert slow.run("1 + 1").plain == "2"
+
+
+def test_a_model_without_a_key_is_refused_at_once(kernel: Kernel) -> None:
+    kernel.run("%planck hello")
+    cell = kernel.run("%planck model anthropic:claude-sonnet-4-6")
+    assert cell.error.startswith("MissingCredentialError: ANTHROPIC_API_KEY is not set, so anthropic:claude-sonnet-4-6")
+    assert "os.environ['ANTHROPIC_API_KEY'] = getpass.getpass()" in cell.error
+    assert "\n" not in cell.error
+    assert kernel.run("%planck model").plain == "demo:demo answers."
+    kernel.run("import os\nos.environ['ANTHROPIC_API_KEY'] = 'abc'")
+    assert "answers from now on" in kernel.run("%planck model anthropic:claude-sonnet-4-6").plain
+    kernel.run("del os.environ['ANTHROPIC_API_KEY']")
+    assert "demo:demo answers from now on." in kernel.run("%planck model demo").plain
 
 
 def test_a_thread_is_told_where_agents_live(kernel: Kernel) -> None:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from planck_nb.agent.agent import Agent
 from planck_nb.ai import discover, list_providers
-from planck_nb.base.errors import UsageError
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import MissingCredentialError, UsageError
 from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
 from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.jupyter.verbs.request_text import describe_request
+from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import full_name
 
 if TYPE_CHECKING:
@@ -59,12 +61,27 @@ async def model(notebook: Notebook, model: str | None, base_url: str | None) -> 
     workspace, agent = notebook.workspace, notebook.controller.current_agent
     if model:
         chosen = await workspace.find_model(model, base_url=base_url)
+        _require_key(workspace, chosen)
         workspace.set_default_model(chosen)
         if agent is not None:
             agent.model = chosen
-        return Text(f"{chosen} answers from now on.")
+        return Text(f"{chosen.alias or chosen} answers from now on.")
     asked, notice = (agent.model, "") if agent else await workspace.default_model()
-    return Text(f"{asked} answers.\n{notice}".rstrip())
+    return Text(f"{asked.alias or asked} answers.\n{notice}".rstrip())
+
+
+def _require_key(workspace: Workspace, model: Model) -> None:
+    """Raise `MissingCredentialError` if the model needs an API key that is not set, with how to set it."""
+    try:
+        workspace.require_key(model)
+    except MissingCredentialError as error:
+        variable = error.variable
+        raise MissingCredentialError(
+            f"{variable} is not set, so {model.alias or model} cannot be used; the model is as before. Set it where "
+            f"Jupyter starts, or in a cell: `import os, getpass; os.environ['{variable}'] = getpass.getpass()`.",
+            provider=error.provider,
+            variable=variable,
+        ) from None
 
 
 @verb(

@@ -1,13 +1,13 @@
-"""`%planck help`: the verbs by subject, and a page on each."""
+"""`%planck help`: the subjects, a page on each with examples, and a page on each verb."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import OPTIONS
-from planck_nb.jupyter.parameters import Kind, Parameter
+from planck_nb.jupyter.parameters import Extent, Kind, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, Verb, columns, verb
 
 PROMPT = "prompt"
@@ -19,57 +19,122 @@ _FORMS = (
     ("%%planck [AGENT] [OPTIONS]", "the same, with the prompt on the lines below"),
     ("x = %planck PROMPT", "keep the answer"),
 )
-_HELP = (
+_WIDTH = max(len(form) for form, _ in _FORMS)
+_NEXT = (
+    ("%planck help SUBJECT", "list its verbs with examples; one of their words is enough, as in `help teams`"),
     ("%planck help VERB", "explain a verb, as `%planck VERB --help` does"),
-    (f"%planck help {PROMPT}", "explain names of agents, and the options of a prompt"),
+    (f"%planck help {PROMPT}", "explain names of agents, the options of a prompt, and what it can carry"),
+    ("%planck help all", "list all verbs"),
+)
+_SUBJECT_OF_PROMPTS = "Prompts"
+_CARRIED = (
+    ("%planck what is odd in @orders?", "show a table with its types and missing values"),
+    ("%planck what does @fig show?", "show a figure or a picture, if the model accepts pictures"),
+    ("%planck --image photo.png what is this?", "send a picture from a file"),
+    ("x = %planck --output Invoice read @letter", "get an instance of a class: `x.output`"),
+    ("%planck --expand compare {first} and {second}", "insert values into the text"),
+    ("%planck add the prices with @add", "let the agent call a function of the notebook"),
+    ("%planck analyst --new --model demo hello", "prompt another agent, with options"),
+    ("%planck -- help me with this text", "send a prompt that begins like a verb"),
 )
 _NAMES = """\
 AGENT names an agent with a conversation of its own; it is created if it does not exist. On one line the first word is a
 name if options follow it, or if an agent of that name exists and more text follows; otherwise it belongs to the prompt.
-The name of a verb always stands for the verb. `%planck -- PROMPT` sends a prompt that begins like a verb, a name or an
-option. Names with spaces are written in quotes. In a prompt, @name hands over a function of the notebook as a tool, or
-shows a value."""
+A prompt without a name goes to the default agent, planck; `%planck use NAME` chooses another one. A new name that is
+nearly that of an agent or a verb needs `--agent NAME`. The name of a verb stands for the verb. `%planck -- PROMPT`
+sends a prompt that begins like a verb, a name or an option. Names with spaces are written in quotes. In a prompt, @name
+hands over a function of the notebook as a tool, shows a value, or sends a picture."""
 
 
 def help_verb(verbs: Mapping[str, Verb]) -> Verb:
     """Make the verb that explains `verbs`, as they are when it is used."""
 
     def suggest(_notebook: Notebook) -> dict[str, str]:
-        return {each.name: each.summary for each in verbs.values()} | {PROMPT: "how to write prompts"}
+        described = {each.name: each.summary for each in verbs.values()}
+        return described | {PROMPT: "how to write prompts"} | dict.fromkeys(_by_subject(verbs.values()), "subject")
 
     @verb(
         "help",
         "Help",
-        "list the verbs, or explain one",
+        "list the subjects, explain one, or explain a verb",
         Parameter(
-            "about", Kind("VERB", suggest=suggest), f"the verb, or `{PROMPT}`: how to write prompts", optional=True
+            "about",
+            Kind("SUBJECT", suggest=suggest, extent=Extent.NAME),
+            f"a subject, a verb, `{PROMPT}`: how to write prompts, or `all`: all verbs",
+            optional=True,
         ),
         example="help export",
     )
     async def explain(_notebook: Notebook, about: str | None) -> Text:
         if about is None:
-            return Text(overview(verbs.values()))
-        if about == PROMPT:
-            return Text(prompts())
-        if about not in verbs:
-            raise UsageError(f"%planck has no verb {about}. {did_you_mean(about, verbs)}")
-        return Text(verbs[about].help)
+            return Text(subjects(verbs.values()))
+        if about in verbs:
+            return Text(verbs[about].help)
+        if about.lower() in _PAGES:
+            return Text(_PAGES[about.lower()](verbs.values()))
+        if found := _subject(about, verbs.values()):
+            return Text(subject(found, verbs.values()))
+        known = {*verbs, *_PAGES, *_by_subject(verbs.values())}
+        raise UsageError(f"There is no verb or subject {about}. {did_you_mean(about, known)}")
 
     return explain
 
 
+def _by_subject(verbs: Iterable[Verb]) -> dict[str, list[Verb]]:
+    found: dict[str, list[Verb]] = {}
+    for each in verbs:
+        found.setdefault(each.subject, []).append(each)
+    return found
+
+
+def _subject(written: str, verbs: Iterable[Verb]) -> str:
+    """The subject that was written: all of its name, the beginning, or one of its words; empty if there is none."""
+    names = list(_by_subject(verbs))
+    lower = written.lower()
+    whole = [name for name in names if name.lower() == lower]
+    begins = [name for name in names if name.lower().startswith(lower)]
+    words = [name for name in names if lower in name.lower().split() or f"{lower}s" in name.lower().split()]
+    return next(iter((*whole, *begins, *words)), "")
+
+
+def subjects(verbs: Iterable[Verb]) -> str:
+    """The short page: how to prompt, and the subjects of the verbs."""
+    listed = [(_SUBJECT_OF_PROMPTS, "options, tables, pictures and structured answers: `%planck help prompt`")]
+    for name, group in _by_subject(verbs).items():
+        listed.append((name, " ".join(each.name for each in group)))
+    width = max(len(name) for name, _ in listed)
+    return "\n\n".join("\n".join(block) for block in (
+        columns(_FORMS, _WIDTH), columns(listed, width), columns(_NEXT, _WIDTH)
+    ))  # fmt: skip
+
+
+def subject(name: str, verbs: Iterable[Verb]) -> str:
+    """The page about a subject: its verbs, and an example of each."""
+    group = _by_subject(verbs)[name]
+    lines = [f"{name}:"]
+    for each in group:
+        lines += [*columns([(each.name, each.summary)], max(len(one.name) for one in group)), *_example(each)]
+    return "\n".join([*lines, "", f"`%planck help {group[0].name}` explains a verb with all its options."])
+
+
+def _example(described: Verb) -> list[str]:
+    return [f"      %planck {described.example}"] if described.example else []
+
+
 def overview(verbs: Iterable[Verb]) -> str:
     """The page that lists the verbs by their subjects."""
-    subjects: dict[str, list[tuple[str, str]]] = {}
-    for each in verbs:
-        subjects.setdefault(each.subject, []).append((each.name, each.summary))
-    width = max(len(form) for form, _ in _FORMS)
-    blocks = [columns((*_FORMS, *_HELP), width)]
-    blocks += [[f"{subject}:", *columns(listed, width)] for subject, listed in subjects.items()]
+    blocks = [columns((*_FORMS, *_NEXT), _WIDTH)]
+    for name, group in _by_subject(verbs).items():
+        blocks.append([f"{name}:", *columns([(each.name, each.summary) for each in group], _WIDTH)])
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
-def prompts() -> str:
+def prompts(_verbs: Iterable[Verb] = ()) -> str:
     """The page about agents' names and options in front of a prompt."""
     options = [(each.usage, each.help) for each in OPTIONS]
-    return "\n".join([*columns(_FORMS, max(len(form) for form, _ in _FORMS)), "", _NAMES, "", *columns(options)])
+    width = max(len(example) for example, _ in _CARRIED)
+    return "\n".join([*columns(_FORMS, _WIDTH), "", _NAMES, "", *columns(options), "", "Examples:",
+                      *columns(_CARRIED, width)])  # fmt: skip
+
+
+_PAGES: Mapping[str, Callable[[Iterable[Verb]], str]] = {PROMPT: prompts, "prompts": prompts, "all": overview}
