@@ -286,7 +286,8 @@ def test_a_structured_answer_is_a_value_and_is_shown(kernel: Kernel) -> None:
     assert cell.status == "ok", cell.error
     assert kernel.run("type(answer.output).__name__, answer.output.total is not None").plain == "('Sum', True)"
     assert '```json\n{\n  "total": ' in cell.plain
-    assert "language-json" in cell.data("text/html")[-1]
+    assert "<pre" in cell.data("text/html")[-1]
+    assert "&quot;total&quot;" in cell.data("text/html")[-1]
     assert kernel.run("answer.text[:1]").plain == "'{'"
     plain = kernel.run("x = %planck hello\nx.output == x.text")
     assert plain.plain.endswith("True")
