@@ -382,6 +382,9 @@ def test_a_saved_notebook_shows_the_same_again(tmp_path: Path) -> None:
     for cell in notebook.cells:  # what a prompt hands over is printed now
         if cell.cell_type == "code" and "@convert" in cell.source:
             cell.outputs.insert(0, nbformat.v4.new_output("stream", name="stdout", text="With: convert()\n"))
+    # A prompt without a name went to the agent that was prompted last; now it goes to the default agent.
+    place = next(index for index, cell in enumerate(notebook.cells) if cell.source.startswith("%%planck writer"))
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell("%%capture\n%planck use writer"))
     nbformat.write(notebook, copy)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--nbval", str(copy)]
     environment = {**os.environ, "PLANCK_NB_DEMO_PACE": "0"}
