@@ -105,8 +105,8 @@ class KernelCalls:
     async def _watch(self, params: JsonObject, progress: Progress) -> JsonObject:
         workspace = self._workspace
         name, since, deltas = params.get("name"), params.get("since"), bool(params.get("deltas"))
-        seconds = min(max(float(params.get("seconds") or 0), 0.0), LONGEST_WATCH)
-        most = min(max(int(params.get("most") or MAX_EVENTS), 1), MAX_EVENTS)
+        seconds = min(max(_number(params, "seconds", 0), 0.0), LONGEST_WATCH)
+        most = int(min(max(_number(params, "most", MAX_EVENTS), 1), MAX_EVENTS))
         watched = None if not isinstance(name, str) or not name else self._target(name)
         found: list[JsonObject] = []
         deadline = time.monotonic() + seconds
@@ -141,6 +141,16 @@ class KernelCalls:
             if agent.id == agent_id:
                 return name
         return agent_id
+
+
+def _number(params: JsonObject, name: str, default: float) -> float:
+    """A parameter that is a number. Raises AgentError if it is something else."""
+    value = params.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        raise AgentError(f"{name} must be a number.")
+    return value
 
 
 async def _next(events: Subscription[AgentEvent], seconds: float | None) -> AgentEvent | None:

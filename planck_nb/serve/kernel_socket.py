@@ -21,6 +21,8 @@ from planck_nb.base.aio import cancel_and_wait, has_running_loop, spawn
 from planck_nb.base.errors import AgentError, ConfigError, PlanckError, UsageError
 from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
 from planck_nb.serve.bounds import bounded_text
 from planck_nb.serve.kernel_calls import KernelCalls
 from planck_nb.serve.runtime_folder import KernelAddress, new_socket_path, runtime_folder
@@ -30,6 +32,7 @@ from planck_nb.workspace import Workspace
 _log = logging.getLogger(__name__)
 
 _MAX_CONNECTIONS = 32
+_MESSAGE_CHARACTERS = 1_000
 _REQUEST_WITHIN = 10.0
 """Seconds in which a client must have sent its request."""
 
@@ -262,4 +265,5 @@ def _is_same_user(writer: asyncio.StreamWriter) -> bool:
 
 
 def _failure(error: Exception) -> JsonObject:
-    return {"error": {"kind": type(error).__name__, "message": bounded_text(str(error) or type(error).__name__)}}
+    message = one_line(visible(bounded_text(str(error) or type(error).__name__)), _MESSAGE_CHARACTERS)
+    return {"error": {"kind": type(error).__name__, "message": message}}
