@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from support.agents import calling
 
 from planck_nb import BuiltinTools, Config, Workspace
 from planck_nb.base.errors import PlanckError
@@ -34,8 +35,8 @@ async def workspace(tmp_path: Path) -> AsyncIterator[Workspace]:
     ]
     (team / "TEAM.json").write_text(json.dumps({"members": members}))
     async with Workspace(Config.load(directory=tmp_path, home=tmp_path), trust=True) as made:
-        write = {"calls": [{"name": "write", "arguments": {"path": "made.txt", "content": "x"}}]}
-        made.add_agent("writer", model=scripted_model([write, "{result}"]), tools=BuiltinTools.all(cwd=tmp_path))
+        script = calling(("write", {"path": "made.txt", "content": "x"}), then="{result}")
+        made.add_agent("writer", model=scripted_model(script), tools=BuiltinTools.all(cwd=tmp_path))
         await made.start_team("crew")
         yield made
 
