@@ -95,7 +95,7 @@ class Frontend:
         approvals = self._controller.workspace.approvals
         if background:
             return self._shown(agent, run, actions, hidden=quiet or self.is_terminal)
-        read = None if (reader := self._reader()) is None else one_at_a_time(reader)
+        read = None if (reader := self.line_reader()) is None else one_at_a_time(reader)
         if self.is_terminal:
             printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name))
             write = _print if printer is None else printer.write
@@ -137,8 +137,8 @@ class Frontend:
         display(view)
         return view
 
-    def _reader(self) -> LineReader | None:
-        """Reads what is typed; None if nobody types, as when a notebook or a script is executed."""
+    def line_reader(self) -> LineReader | None:
+        """Return what reads a line that is typed; None if nobody types, as when a notebook or a script is executed."""
         if self.is_terminal:
             return read_terminal if sys.stdin is not None and sys.stdin.isatty() else None
         return read_by_input if getattr(self._shell.kernel, "_allow_stdin", False) else None

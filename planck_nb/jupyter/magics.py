@@ -74,7 +74,12 @@ class PlanckMagics:
 
     def notebook(self, names: Mapping[str, object]) -> Notebook:
         """The notebook with these variables, as verbs see it."""
-        return Notebook(self._controller, names, put=lambda name, value: self._shell.push({name: value}))
+        return Notebook(
+            self._controller,
+            names,
+            put=lambda name, value: self._shell.push({name: value}),
+            line_reader=self._frontend.line_reader,
+        )
 
     async def _run(self, line: str, cell: str | None, namespace: Mapping[str, object], *, blocking: bool) -> object:
         notebook = self.notebook(namespace)

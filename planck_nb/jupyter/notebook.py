@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from planck_nb.jupyter.approval_prompt import LineReader
 from planck_nb.jupyter.controller import Controller, Namespace
 from planck_nb.workspace import Workspace
+
+
+def _nobody_types() -> None:
+    """Return nothing: no line can be read."""
 
 
 def _discard(_name: str, _value: object) -> None:
@@ -21,11 +26,13 @@ class Notebook:
         controller: Starts runs, and knows which agent was prompted last.
         names: The variables of the notebook by name.
         put: Assigns a value to a variable of the notebook.
+        line_reader: Returns what reads a line that a person types; None if no one types.
     """
 
     controller: Controller
     names: Namespace = field(default_factory=dict)
     put: Callable[[str, object], None] = _discard
+    line_reader: Callable[[], LineReader | None] = _nobody_types
 
     @property
     def workspace(self) -> Workspace:

@@ -158,7 +158,7 @@ async def test_cancelling_kills_the_process_of_a_query(folder: Path) -> None:
 
     sql = "SELECT count(*) FROM range(100000000000000)"
     running = asyncio.create_task(run_query(folder, sql, limit=1, seconds=60))
-    while not queries():  # noqa: ASYNC110 - nothing announces a process
+    while not queries():
         assert not running.done(), running  # it would be waited for without end
         await asyncio.sleep(0.01)
     [process] = queries()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
+from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import UsageError
 from planck_nb.base.text import one_line
 from planck_nb.jupyter.kinds import SIDECAR
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import INTEGER, Option, Parameter, choice
+from planck_nb.jupyter.question_prompt import QuestionPrompt
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sidecars.link.status import SidecarStatus
 from planck_nb.workspace.sidecar_notices import listed_tools
@@ -25,6 +29,7 @@ _ACTIONS = {
     "add": "use the sidecars of a JSON file of another MCP client",
 }
 _LINES = 40
+_REASON_CHARACTERS = 1_000
 _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
 
 
@@ -58,7 +63,8 @@ async def sidecar(notebook: Notebook, action: str | None, names: Sequence[str] |
     if action == "restart":
         await sidecars.stop(chosen)
     with sidecars.progress.showing(_print, chosen):
-        statuses = await sidecars.start(chosen)
+        async with _questions_asked(notebook):
+            statuses = await sidecars.start(chosen)
     if not statuses:
         return Text("There is no sidecar to start. `%planck sidecar` lists those that are known and not trusted yet.")
     started = [_started(status, sidecars.tool_names(status.name)) for status in statuses]
@@ -94,12 +100,28 @@ async def _offered(notebook: Notebook, chosen: Sequence[str]) -> object:
     return table(await notebook.workspace.sidecars.described(chosen[0]), ["kind", "name", "runs", "description"])
 
 
+@asynccontextmanager
+async def _questions_asked(notebook: Notebook) -> AsyncIterator[None]:
+    """Ask questions about sidecars that no agent has called yet, such as to sign in, by typed answers."""
+    read = notebook.line_reader()
+    if read is None:
+        yield
+        return
+    write = partial(print, end="", flush=True)
+    prompt = QuestionPrompt(notebook.controller.questions, lambda agent: not agent, read=read, write=write)
+    asking = spawn(prompt.follow(), name="planck question prompts")
+    try:
+        yield
+    finally:
+        await cancel_and_wait(asking)
+
+
 def _print(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - a line in the cell's output
 
 
 def _started(status: SidecarStatus, tools: Sequence[str]) -> str:
     if status.state != "connected":
-        return f"{status.name}: {status.state}. {one_line(status.reason)}".rstrip()
+        return f"{status.name}: {status.state}. {one_line(status.reason, _REASON_CHARACTERS)}".rstrip()
     compactors = f", compactors: {', '.join(status.compactors)}" if status.compactors else ""
     return f"{status.name}: connected, {listed_tools(tools)}{compactors}."
