@@ -167,7 +167,7 @@ class ApprovalView {
     const edit = button('Edit arguments', 'bare', () => this.edit());
     this.row.replaceChildren(
       button('Allow once', 'main', () => this.allow(null)),
-      this.remember.element,
+      ...(display.rule === '' ? [] : [this.remember.element]),
       button('Deny', '', () => this.send(false, null, null)),
       ...(display.arguments.some(([, , kind]) => kind !== 'cut') ? [h('span', { class: 'pk-push' }, edit)] : []),
     );

@@ -378,16 +378,42 @@ class Agent:
         return self.events.subscribe(since)
 
     @overload
-    def prompt(self, content: str | Sequence[UserPart], *, output: None = None, join: bool = False) -> Run[str]: ...
+    def prompt(
+        self,
+        content: str | Sequence[UserPart],
+        *,
+        output: None = None,
+        join: bool = False,
+        allow: Iterable[str] = (),
+    ) -> Run[str]: ...
 
     @overload
-    def prompt(self, content: str | Sequence[UserPart], *, output: type[T], join: bool = False) -> Run[T]: ...
+    def prompt(
+        self,
+        content: str | Sequence[UserPart],
+        *,
+        output: type[T],
+        join: bool = False,
+        allow: Iterable[str] = (),
+    ) -> Run[T]: ...
 
     @overload
-    def prompt(self, content: str | Sequence[UserPart], *, output: JsonObject, join: bool = False) -> Run[Any]: ...
+    def prompt(
+        self,
+        content: str | Sequence[UserPart],
+        *,
+        output: JsonObject,
+        join: bool = False,
+        allow: Iterable[str] = (),
+    ) -> Run[Any]: ...
 
     def prompt(
-        self, content: str | Sequence[UserPart], *, output: type[T] | JsonObject | None = None, join: bool = False
+        self,
+        content: str | Sequence[UserPart],
+        *,
+        output: type[T] | JsonObject | None = None,
+        join: bool = False,
+        allow: Iterable[str] = (),
     ) -> Run[Any]:
         """Send a prompt. Returns at once; await the run for the answer, or iterate over it to watch.
 
@@ -402,6 +428,9 @@ class Agent:
                 does not fit is corrected once; then the run fails with `OutputError`.
             join: Whether one turn may answer it together with other prompts that join. A prompt with an `output` has a
                 turn of its own all the same.
+            allow: Names of tools whose calls for this prompt need no approval, unless a rule denies them. No rule
+                allows an `unrestricted` tool, so this is the only way to let it run unattended. A turn that answers
+                other prompts, too, needs it for each of them.
 
         Returns:
             The run of the prompt.
@@ -412,7 +441,8 @@ class Agent:
             UsageError: If there is nothing in the prompt, or `output` cannot be described in JSON.
         """
         spec = None if output is None else output_spec(output)
-        return self._runner.accept(_prompt_of(content), output=spec, join=join)
+        names = (allow,) if isinstance(allow, str) else allow
+        return self._runner.accept(_prompt_of(content), output=spec, join=join, allow=names)
 
     def run_sync(self, content: str | Sequence[UserPart], *, output: Any = None) -> RunResult[Any]:  # noqa: ANN401
         """Send a prompt and wait for the answer, in a script without an event loop.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -117,6 +117,7 @@ class AgentRunner:
         logged: bool = True,
         fresh: bool = False,
         prompt_id: str | None = None,
+        allow: Iterable[str] = (),
     ) -> Run[Any]:
         """Answer the prompt now, or queue it while a turn is running.
 
@@ -129,6 +130,7 @@ class AgentRunner:
             logged: Whether anybody may want the events of the run.
             fresh: Whether the model is sent nothing of the conversation before it.
             prompt_id: Its id, None for a new one.
+            allow: Names of tools that need no approval for this prompt.
 
         Returns:
             The run of the prompt.
@@ -152,6 +154,7 @@ class AgentRunner:
                 batch=batch,
                 logged=logged,
                 fresh=fresh,
+                allow=allow,
             )
         if is_running_here(loop):
             self._admit(run)
@@ -359,6 +362,7 @@ class AgentRunner:
         batch: object = None,
         logged: bool = True,
         fresh: bool = False,
+        allow: Iterable[str] = (),
     ) -> Run[Any]:
         return Run(
             prompt_id,
@@ -370,6 +374,7 @@ class AgentRunner:
             batch=batch,
             logged=logged,
             fresh=fresh,
+            allow=allow,
             agent=self.participant,
             loop=loop,
         )

@@ -53,6 +53,7 @@ class Run(Generic[T]):
         fresh: Whether the model is sent nothing of the conversation before it.
         logged: Whether anybody may want its events: one turn may answer hundreds of responses of other agents, and each
             event would go to the logs of all of them.
+        allow: Names of tools that may run without approval in a turn that answers only such prompts.
         agent: The agent that answers, as those see it that wait for it.
         loop: The event loop of the turn; by default the running one.
     """
@@ -69,6 +70,7 @@ class Run(Generic[T]):
         batch: object = None,
         fresh: bool = False,
         logged: bool = True,
+        allow: Iterable[str] = (),
         agent: Participant | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
@@ -80,6 +82,7 @@ class Run(Generic[T]):
         self.batch = batch
         """What it is for: one turn answers only prompts that are for the same."""
         self.fresh = fresh
+        self.allow = frozenset(allow)
         self.status: RunStatus = "queued"
         self.events: EventLog[AgentEvent] = EventLog()
         """All events of the turn, from its start."""

@@ -253,7 +253,11 @@ class TurnRunner:
         Raises:
             ToolError: If it may not run.
         """
-        return ApprovedCall(call.args) if self._gate is None else await self._gate.approve(tool, call)
+        if self._gate is None:
+            return ApprovedCall(call.args)
+        prompts = [run for run in self.runs if not run.steer]
+        allowed = bool(prompts) and all(tool.name in run.allow for run in prompts)
+        return await self._gate.approve(tool, call, allowed=allowed)
 
     def waiting_for_call(self) -> AbstractContextManager[WaitScope]:
         """Run the block as a tool call of this turn: agents that it awaits hold the turn up."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from planck_nb.agent.agent import Agent, compactor_of, use_compactor
+from planck_nb.agent.approval import Rule
+from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import within_group
 from planck_nb.ai.messages import TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
 from planck_nb.jupyter.expansion import expanded, hint
+from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
+from planck_nb.jupyter.kernel_tools.names import RUN_PYTHON
+from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, reader_id
 from planck_nb.jupyter.mentions import mentions
 from planck_nb.jupyter.open_questions import OpenQuestions
 from planck_nb.jupyter.output_types import output_type
@@ -69,6 +74,10 @@ class Controller:
         """Name of the agent or team that gets the prompts that name none."""
         self.prompted: Agent | None = None
         """The agent that was prompted last; of a team, its orchestrator."""
+        self.readable = ReadableNames()
+        """Which variables agents may list and inspect."""
+        self.name_changes: NameChanges | None = None
+        """What agents did to variables; None outside a notebook."""
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
         self._live_table: LiveTable | None = None
@@ -125,8 +134,7 @@ class Controller:
         if "compactor" in options:
             compactors.named(options["compactor"])  # before anything else changes
         shown = await read_resources(resources, sidecars.offers)
-        for rule in (*options.get("allow", ()), *options.get("deny", ())):
-            self.workspace.approvals.remember(rule)
+        allowed = self._remember_rules(options, tools)
         team: Team | None = None
         async with self._making:
             if team_name:
@@ -139,6 +147,7 @@ class Controller:
             else:
                 agent, notice = await self._agent(options, content)
         self.prompted = agent
+        self._share(agent, options, handed_over.values)
         sent, carried = replace(content, texts=(*content.texts, *shown.texts)).parts(agent.model)
         notices = [*self.workspace.notices(), gone, notice, *explanations, *carried, shown.notice]
         for tool in tools:
@@ -146,8 +155,26 @@ class Controller:
         _configure(agent, options)
         await self.workspace.save_session_settings()
         whole = _content(sent, [*shown.images, *parts])
-        run = agent.prompt(whole, output=output, join=True) if team is None else team.prompt(whole, output=output)
+        if team is None:  # what one prompt allows, it does not allow to others, so that it joins none
+            run = agent.prompt(whole, output=output, join=not allowed, allow=allowed)
+        else:
+            run = team.prompt(whole, output=output)
         return Started(agent, run, "\n".join(filter(None, notices)))
+
+    def _remember_rules(self, options: Mapping[str, Any], tools: Iterable[Tool]) -> frozenset[str]:
+        """Remember the rules of the options; the tools that only this prompt allows."""
+        unrestricted = {RUN_PYTHON, *(tool.name for tool in tools if tool.unrestricted)}
+        allowed = allowed_in_cell(options.get("allow", ()), unrestricted)
+        rules = [rule for rule in options.get("allow", ()) if rule.tool not in allowed]
+        for rule in (*rules, *options.get("deny", ())):
+            self.workspace.approvals.remember(rule)
+        return allowed
+
+    def _share(self, agent: Agent, options: Mapping[str, Any], mentioned: Iterable[str]) -> None:
+        """Let the agent list and inspect what the options share, and what the prompt mentions."""
+        if "share" in options:
+            self.readable.share(reader_id(agent), options["share"])
+        self.readable.add(reader_id(agent), mentioned)
 
     def agent(self, name: str = "") -> Agent:
         """Return the agent of this name, or the default agent.
@@ -342,6 +369,8 @@ class Controller:
             name = self.default if self.default in self.workspace.teams and self.default not in known else ""
         if name:
             require_team_options(options)
+            if allowed_in_cell(options.get("allow", ()), {RUN_PYTHON}):
+                raise UsageError(f"{RUN_PYTHON} is allowed for one agent in one cell; approve the calls of a team.")
         return name
 
     async def _replace_with_empty(self, before: Agent) -> Agent:
@@ -364,6 +393,28 @@ def _content(content: str | Sequence[UserPart], parts: Sequence[UserPart]) -> st
         return content
     before: Sequence[UserPart] = [TextPart(content)] if isinstance(content, str) and content else ()
     return [*(before if isinstance(content, str) else content), *parts]
+
+
+def allowed_in_cell(rules: Iterable[Rule], unrestricted: Collection[str]) -> frozenset[str]:
+    """Return the tools that only the prompt of a cell can allow, and that this one allows.
+
+    Args:
+        rules: The rules of `--allow`.
+        unrestricted: The tools that no rule allows.
+
+    Raises:
+        UsageError: A rule would allow such a tool in part, or for some agents.
+    """
+    found: set[str] = set()
+    for rule in rules:
+        if rule.tool in unrestricted:
+            if rule != Rule("allow", rule.tool):
+                raise UsageError(
+                    f"{rule.tool} runs any code with your rights, so it cannot be allowed in part; write "
+                    f"`--allow {rule.tool}` to let it run without approval in this cell."
+                )
+            found.add(rule.tool)
+    return frozenset(found)
 
 
 def _configure(agent: Agent, options: Mapping[str, Any]) -> None:

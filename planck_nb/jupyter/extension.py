@@ -31,6 +31,9 @@ from planck_nb.jupyter.compat import idle_loop
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
+from planck_nb.jupyter.kernel_tools.steps import running_steps
+from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
+from planck_nb.jupyter.kernel_tools.tools import KernelTools
 from planck_nb.jupyter.magics import STOPPED, PlanckMagics, in_one_line, interrupted
 from planck_nb.jupyter.terminal import for_terminal
 from planck_nb.jupyter.transcript.answer import Answer
@@ -118,7 +121,10 @@ class Extension:
         return self._controller.workspace
 
     def install(self) -> None:
-        """Register magics, input transformers, completion, and how answers are displayed."""
+        """Register magics, tools for the kernel, input transformers, completion, and how answers are displayed."""
+        tools = KernelTools(self._shell, self.workspace, self._controller.readable)
+        self._controller.name_changes = tools.changes
+        self.workspace.offer_kernel_tools(tools)
         self._shell.register_magic_function(self._awaited, "line_cell", syntax.AWAITED)
         self._shell.register_magic_function(self._blocking, "line_cell", syntax.MAGIC)
         self._shell.input_transformers_cleanup.append(syntax.take_line_magics)
@@ -149,8 +155,7 @@ class Extension:
         self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None
     ) -> object:
         """`%planck` and `%%planck` in code that can await."""
-        if threading.get_ident() != self._thread:
-            raise in_one_line(UsageError(OTHER_LOOP))
+        self._check_caller()
         task = asyncio.current_task()
         try:
             with interrupts_cancel(task, asyncio.get_running_loop()) if self._is_terminal and task else awake():
@@ -165,12 +170,17 @@ class Extension:
     @needs_local_scope
     def _blocking(self, line: str, cell: str | None = None, local_ns: Mapping[str, object] | None = None) -> object:
         """Prompt an agent; `%planck help` explains how."""
-        if threading.get_ident() != self._thread:
-            raise in_one_line(UsageError(OTHER_LOOP))
+        self._check_caller()
         try:
             return wait_for(self._magics.run(line, cell, local_ns, blocking=True), idle_loop)
         except KeyboardInterrupt:
             raise interrupted() from None
+
+    def _check_caller(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise in_one_line(UsageError(OTHER_LOOP))
+        if running_steps() is not None:
+            raise in_one_line(UsageError(NO_MAGIC))
 
     def _print(self, answer: Answer, printer: RepresentationPrinter, _cycle: bool) -> None:
         """Print an answer in a terminal: its figures below its text in its own cell, and all of it in later ones."""

@@ -48,6 +48,9 @@ OPTIONS = (
         "compactor", None, COMPACTOR, "a function or a package's compactor that shortens the conversation; `default`"
     ),
     Option("with", None, VARIABLES, "variables of the notebook to hand over, even if their names look like secrets"),
+    Option(
+        "share", None, VARIABLES, "the only variables that `list_variables` and `inspect_variable` show; `*` for all"
+    ),
     Option("image", "i", IMAGE, "a picture to send with the prompt: a PNG, JPEG, GIF or WebP file; can be repeated"),
     Option("output", None, OUTPUT, "a structured answer: a pydantic model, dataclass or TypedDict of the notebook"),
     Option("expand", None, None, "replace {name} and $name in the prompt by the values of variables"),

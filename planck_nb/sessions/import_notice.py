@@ -11,7 +11,7 @@ from typing import Any
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.tools.reserved_names import is_reserved
+from planck_nb.tools.reserved_names import KERNEL_NAMES, is_reserved
 
 _SHOWN = 200
 """Characters of the names of tools that are shown."""
@@ -31,7 +31,8 @@ def import_notice(name: str, records: Iterable[JsonObject]) -> str:
     addresses = {_text(url) for stored in settings for url in _table(stored.get("base_urls")).values()}
     addresses |= {_text(_table(agent.get("model_source")).get("base_url")) for agent in agents}
     tools = {tool for agent in agents for tool in _list(agent.get("tools")) if isinstance(tool, str)}
-    others = one_line(", ".join(sorted(tool for tool in tools if not is_reserved(tool))), _SHOWN)
+    named = sorted(tool for tool in tools if tool in KERNEL_NAMES or not is_reserved(tool))
+    others = one_line(", ".join(named), _SHOWN)
     waiting = [
         _counted(len(rules - {""}), "approval rule", "approval rules"),
         _counted(len(addresses - {""}), "address of a model", "addresses of models"),

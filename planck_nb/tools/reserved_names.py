@@ -8,7 +8,10 @@ RESERVED_NAMES = frozenset(
 )
 """The names of built-in tools, of groups of them, and of the tools by which agents work together."""
 
+KERNEL_NAMES = frozenset({"kernel", "run_python", "list_variables", "inspect_variable", "last_error"})
+"""The names of the tools for the kernel of a notebook, and of their group."""
+
 
 def is_reserved(name: str) -> bool:
     """Return whether a tool of a file or a package must not have this name, in whatever case."""
-    return name.lower().replace("-", "_") in RESERVED_NAMES
+    return name.lower().replace("-", "_") in RESERVED_NAMES | KERNEL_NAMES

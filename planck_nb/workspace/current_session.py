@@ -21,7 +21,7 @@ from planck_nb.workspace.agent_registry import AgentRegistry
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.session_settings import KEY, SessionSettings
 from planck_nb.workspace.stored_agents import LiveAgent
-from planck_nb.workspace.toolbox import Toolbox
+from planck_nb.workspace.toolbox import Toolbox, ToolSource
 from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.unanswered_prompts import UnansweredPrompts
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions
@@ -63,6 +63,8 @@ class CurrentSession:
             session_id=lambda: self.opened.id if self.opened else "",
         )
         """The sidecars, which stay when the session changes."""
+        self.kernel: ToolSource | None = None
+        """The tools for the kernel of the notebook."""
         self._reserve()
 
     @property
@@ -170,7 +172,7 @@ class CurrentSession:
         if self._factory is None:
             self._reserve()
         else:
-            self.toolbox = Toolbox(self._config.config, self.changes, sidecars=self.sidecars)
+            self.toolbox = self._new_toolbox()
             self._factory.prompt_parts = self.toolbox.prompt_parts
             self._factory.compact_ratio = self._config.config.compact_ratio
 
@@ -185,8 +187,11 @@ class CurrentSession:
     def _fill_toolbox(self, session_id: str, name: str) -> None:
         self.changes = Changes(self._store.directory / f"{session_id}_{name}.changes")
         """The changes to files that the agents' tools made in this session, which can be undone."""
-        self.toolbox = Toolbox(self._config.config, self.changes, sidecars=self.sidecars)
+        self.toolbox = self._new_toolbox()
         """The tools, skills and instructions for agents."""
+
+    def _new_toolbox(self) -> Toolbox:
+        return Toolbox(self._config.config, self.changes, sidecars=self.sidecars, kernel=lambda: self.kernel)
 
     def _start(self) -> Session:
         directory = self._store.directory

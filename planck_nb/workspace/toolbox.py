@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -26,14 +26,14 @@ from planck_nb.tools.files import Files
 from planck_nb.tools.installed import InstalledTools
 
 
-class SidecarTools(Protocol):
-    """The tools of sidecars."""
+class ToolSource(Protocol):
+    """Tools that are not in files or packages: those of sidecars, and those of the notebook's kernel."""
 
     def tools(self) -> Mapping[str, Tool]:
         """The tools by name."""
 
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the tools of each sidecar."""
+        """The names of the tools of each group, by its own name, such as that of a sidecar."""
 
 
 class Toolbox:
@@ -47,6 +47,7 @@ class Toolbox:
         changes: Records the changes to files that the tools make.
         installed: The tools of installed packages.
         sidecars: The tools of sidecars.
+        kernel: Returns the tools for the kernel of the notebook, None where there is none.
     """
 
     def __init__(
@@ -54,9 +55,11 @@ class Toolbox:
         config: Config,
         changes: Changes,
         installed: InstalledTools | None = None,
-        sidecars: SidecarTools | None = None,
+        sidecars: ToolSource | None = None,
+        kernel: Callable[[], ToolSource | None] = lambda: None,
     ) -> None:
         self._sidecars = sidecars
+        self._kernel = kernel
         self._config = config
         self._installed = installed or InstalledTools()
         self._files = Files(changes)
@@ -87,6 +90,14 @@ class Toolbox:
         external = {tool.name: tool for tool in reversed(found.tools)}
         return {**self.builtin, **external, **{tool.name: tool for tool in self._skill_tools}}
 
+    def _of_kernel(self) -> Mapping[str, Tool]:
+        kernel = self._kernel()
+        return {} if kernel is None else kernel.tools()
+
+    def _kernel_groups(self) -> Mapping[str, tuple[str, ...]]:
+        kernel = self._kernel()
+        return {} if kernel is None else kernel.groups()
+
     def _of_sidecars(self) -> Mapping[str, Tool]:
         return {} if self._sidecars is None else self._sidecars.tools()
 
@@ -103,7 +114,8 @@ class Toolbox:
 
     def names(self) -> list[str]:
         """The names that `named` accepts. No package is imported to find them."""
-        found = [*self.tools(), *self._groups, *self._of_sidecars(), *self._sidecar_groups()]
+        kernel = [*self._kernel_groups(), *self._of_kernel()]
+        found = [*self.tools(), *self._groups, *kernel, *self._of_sidecars(), *self._sidecar_groups()]
         return list(dict.fromkeys([*found, *self._installed.names(), *SERVER_TOOLS]))
 
     def has(self, name: str) -> bool:
@@ -111,6 +123,7 @@ class Toolbox:
         return (
             name in self._groups
             or name in self.tools()
+            or name in self._kernel_groups()
             or name in self._sidecar_groups()
             or name in self._installed.names()
             or self.find(name) is not None
@@ -121,17 +134,18 @@ class Toolbox:
         return self.tools().get(name) or self.find_other(name)
 
     def find_other(self, name: str) -> Tool | None:
-        """The tool of this name that a sidecar, a package or the model's server offers, None if there is none."""
-        found = self._of_sidecars().get(name) or self._installed.find(name)
+        """The tool of this name for the kernel, or of a sidecar, a package or the model's server; None without one."""
+        found = self._of_kernel().get(name) or self._of_sidecars().get(name) or self._installed.find(name)
         return as_tool(name) if found is None and ServerTool.parse(name) is not None else found
 
     def named(self, names: Iterable[str]) -> list[Tool]:
         """Find tools by name.
 
         Args:
-            names: Names of tools, of groups ("files" for read, write and edit; "builtin" for these and bash), of
-                sidecars, which stand for all of their tools, of entry points of installed packages, which may offer
-                several tools under one name, and of server tools such as "web_search".
+            names: Names of tools, of groups ("files" for read, write and edit; "builtin" for these and bash; "kernel"
+                for the tools that work in the kernel of the notebook), of sidecars, which stand for all of their tools,
+                of entry points of installed packages, which may offer several tools under one name, and of server tools
+                such as "web_search".
 
         Returns:
             The tools, in the order of the names.
@@ -147,6 +161,10 @@ class Toolbox:
                 found.append(tools[name])
             elif name in self._groups:
                 found += [tools[member] for member in self._groups[name]]
+            elif name in self._kernel_groups():
+                found += [self._of_kernel()[member] for member in self._kernel_groups()[name]]
+            elif name in self._of_kernel():
+                found.append(self._of_kernel()[name])
             elif name in self._sidecar_groups():
                 found += [self._of_sidecars()[member] for member in self._sidecar_groups()[name]]
             elif name in self._of_sidecars():

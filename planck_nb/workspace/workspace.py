@@ -41,7 +41,7 @@ from planck_nb.workspace.default_model import choose_model
 from planck_nb.workspace.default_policy import default_policy
 from planck_nb.workspace.folder_files import TrustedFile, directory_notice
 from planck_nb.workspace.session_navigation import SessionNavigation
-from planck_nb.workspace.toolbox import Toolbox
+from planck_nb.workspace.toolbox import Toolbox, ToolSource
 from planck_nb.workspace.trusted_config import TrustedConfig, with_pace
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions
 from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
@@ -171,6 +171,14 @@ class Workspace:
     def toolbox(self) -> Toolbox:
         """The tools, skills and instructions for agents."""
         return self._current.toolbox
+
+    def offer_kernel_tools(self, tools: ToolSource) -> None:
+        """Let agents be given the tools that work in the kernel of the notebook.
+
+        Args:
+            tools: The tools.
+        """
+        self._current.kernel = tools
 
     @property
     def sidecars(self) -> WorkspaceSidecars:

@@ -27,6 +27,9 @@ from planck_nb.base.json_types import JsonObject
 DEADLINE = 300.0
 """Seconds that a person has to decide."""
 
+UNRESTRICTED = "It can do everything that you can, so each call needs approval; look at all of it."
+"""Why a call of an unrestricted tool needs approval."""
+
 PATIENCE = 3.0
 """Seconds that a frontend has to connect before a call is denied because there is nobody to ask."""
 
@@ -126,7 +129,8 @@ class _Decision:
 class _Waiting:
     tool: Tool
     call: ApprovedCall
-    rule: Rule
+    rule: Rule | None
+    """The rule that may be remembered, None if each call has to be decided about."""
     answer: asyncio.Future[_Decision]
 
 
@@ -146,8 +150,13 @@ class Gate:
         self._waiting: dict[str, _Waiting] = {}
         approvals.add_gate(self)
 
-    async def approve(self, tool: Tool, call: ToolCallPart) -> ApprovedCall:
+    async def approve(self, tool: Tool, call: ToolCallPart, *, allowed: bool = False) -> ApprovedCall:
         """Wait until the call may run.
+
+        Args:
+            tool: The tool.
+            call: The call.
+            allowed: Whether the prompts that are answered allow the tool.
 
         Returns:
             The call as it was approved; the user may have edited its arguments.
@@ -158,7 +167,7 @@ class Gate:
         tool.check(call.args)
         # Before the rules are read: a rule that is added later is applied to the calls that wait, which this does not.
         sandboxed = None if tool.sandboxed is None else await run_in_thread(tool.sandboxed)
-        policy = self._policy
+        policy = self._policy_for(tool, allowed=allowed)
         touches = policy.resolved(tool.touched(call.args))
         verdict = policy.decide(tool.name, touches, call.args)
         rule = "" if verdict.rule is None else str(verdict.rule)
@@ -172,7 +181,8 @@ class Gate:
         if reason:
             await self._decided(call, _Decision(False, "rule", rule=rule, reason=reason))
             raise ToolError(f"{call.name} was denied: {reason}")
-        answer = await self._ask(tool, call, touches, verdict.reason, sandboxed)
+        reason = UNRESTRICTED if tool.unrestricted and verdict.rule is None and not allowed else verdict.reason
+        answer = await self._ask(tool, call, touches, reason, sandboxed)
         await self._decided(call, answer)
         if answer.call is None:
             raise ToolError(answer.reason)
@@ -194,6 +204,11 @@ class Gate:
             raise AgentError(f"No call {call_id} waits for a decision; it was decided or stopped before.")
         if allow and remember and (scope not in ("agent", "role", "all") or (scope == "role" and not self._agent.role)):
             raise UsageError(f"A rule cannot be remembered for {scope!r}; use 'agent', 'all', or 'role' in a team.")
+        if allow and remember and waiting.rule is None:
+            raise UsageError(
+                f"{waiting.tool.name} can do everything that you can, so it is allowed one call at a time; allow only "
+                "this call."
+            )
         self._approvals.attend()
         if not allow:
             sentence = f"The user denied this call: {reason}" if reason else "The user denied this call."
@@ -202,14 +217,14 @@ class Gate:
         approved, rule = waiting.call, waiting.rule
         if args is not None:
             waiting.tool.check(args)
-            policy = self._policy
+            policy = self._policy_for(waiting.tool)
             touches = policy.resolved(waiting.tool.touched(args))
             verdict = policy.decide(waiting.tool.name, touches, args)
             if verdict.action == "deny":
                 raise AgentError(f"The edited arguments cannot be approved: {verdict.reason}")
             approved = _asked(args, touches)
-            rule = policy.remembering(waiting.tool.name, touches)
-        if not remember:
+            rule = None if waiting.tool.unrestricted else policy.remembering(waiting.tool.name, touches)
+        if rule is None or not remember:
             waiting.answer.set_result(_Decision(True, "user", args, call=approved))
             return
         rule = rule.limited_to(self._agent, scope)
@@ -225,7 +240,8 @@ class Gate:
     def review(self) -> None:
         """Decide about the waiting calls that the rules now allow or deny."""
         for waiting in self._waiting.values():
-            verdict = self._policy.decide(waiting.tool.name, waiting.call.touches or (), waiting.call.args)
+            policy = self._policy_for(waiting.tool)
+            verdict = policy.decide(waiting.tool.name, waiting.call.touches or (), waiting.call.args)
             if verdict.action != "ask" and not waiting.answer.done():
                 allowed = verdict.action == "allow"
                 reason = "" if allowed else f"{waiting.tool.name} was denied: {verdict.reason}"
@@ -237,6 +253,11 @@ class Gate:
     def _policy(self) -> Policy:
         """The rules that are for this agent."""
         return self._approvals.policy.for_agent(self._agent)
+
+    def _policy_for(self, tool: Tool, *, allowed: bool = False) -> Policy:
+        """The rules for calls of this tool by this agent."""
+        policy = self._policy.for_unrestricted() if tool.unrestricted else self._policy
+        return policy.with_rule(Rule("allow", tool.name)) if allowed else policy
 
     async def _decided(self, call: ToolCallPart, made: _Decision) -> None:
         """Publish a decision and return once it is durable, unless the call was cancelled meanwhile."""
@@ -258,12 +279,12 @@ class Gate:
     ) -> _Decision:
         seconds = self._approvals.deadline
         answer: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
-        rule = self._policy.remembering(tool.name, touches)
+        rule = None if tool.unrestricted else self._policy.remembering(tool.name, touches)
         self._waiting[call.id] = _Waiting(tool, _asked(call.args, touches), rule, answer)
         shown = tuple(Effect(touch.kind, str(touch.target)) for touch in touches)
         deadline = time.time() + seconds
         self._recorder.emit(
-            ev.ApprovalRequest, call.id, call.name, call.args, shown, reason, deadline, str(rule), sandboxed
+            ev.ApprovalRequest, call.id, call.name, call.args, shown, reason, deadline, str(rule or ""), sandboxed
         )
         try:
             if not await self._approvals.attended(answer) and not answer.done():

@@ -152,6 +152,16 @@ class Policy:
         rules = tuple(rule for rule in self.rules if rule.is_for(agent))
         return self if len(rules) == len(self.rules) else replace(self, rules=rules)
 
+    def for_unrestricted(self) -> Policy:
+        """The policy for a tool that can do everything that the user can: nothing is allowed, the rest stays.
+
+        Returns:
+            The policy without what it allows, by rules or by default.
+        """
+        rules = tuple(rule for rule in self.rules if rule.action != "allow")
+        default: dict[EffectKind, Action] = {kind: "deny" for kind in KINDS if self.default.get(kind) == "deny"}
+        return replace(self, rules=rules, default=default, undeclared="deny" if self.undeclared == "deny" else "ask")
+
     def decide(self, tool_name: str, touches: Iterable[Effect], args: JsonObject) -> Verdict:
         """Decide about a call.
 

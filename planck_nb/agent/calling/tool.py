@@ -94,6 +94,8 @@ class Tool:
             tool runs no commands or this is not known.
         waits: Whether a call only waits, as for another agent, and so does not count among the calls of a reply of
             which only some run at the same time.
+        unrestricted: Whether a call can do everything that the user can, so that what it affects is not known in
+            advance. Each such call needs approval, and none is allowed by a rule; see `allow` of `Agent.prompt`.
 
     Raises:
         UsageError: If `name`, `parameters` or `timeout` is not valid, or `execute_fn` is not a function.
@@ -119,6 +121,7 @@ class Tool:
     accept: Callable[[JsonObject], JsonObject] | None = field(default=None, repr=False)
     sandboxed: Callable[[], bool] | None = field(default=None, repr=False)
     waits: bool = field(default=False, repr=False)
+    unrestricted: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):

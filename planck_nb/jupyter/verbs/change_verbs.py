@@ -1,12 +1,17 @@
-"""Verbs about the files that tools changed."""
+"""Verbs about the files and variables that tools changed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
+from planck_nb.jupyter.kernel_tools.name_changes import PREFIX, NameChange, NameChanges
+from planck_nb.jupyter.kernel_tools.names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Kind, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
@@ -17,12 +22,19 @@ from planck_nb.workspace.agent_names import named_agents
 if TYPE_CHECKING:
     import pandas as pd
 
-SUBJECT = "Changed files"
+SUBJECT = "Changes"
 ALL = -1
 """Stands for all changes."""
 
 
-@verb("changes", SUBJECT, "list the files that tools changed in this session")
+@dataclass(frozen=True, slots=True)
+class _OfVariables:
+    """The number of a change to variables."""
+
+    number: int
+
+
+@verb("changes", SUBJECT, "list the files and variables that tools changed in this session")
 async def changes(notebook: Notebook) -> pd.DataFrame:
     """Return a table of the changes."""
     names = {agent.id: name for name, agent in named_agents(notebook.workspace).items()}
@@ -38,13 +50,28 @@ async def changes(notebook: Notebook) -> pd.DataFrame:
         }
         for change in notebook.workspace.changes
     ]
+    rows += [
+        {
+            "change": change.label,
+            "path": str(change),
+            "tool": RUN_PYTHON,
+            "agent": names.get(change.agent_id, change.agent_id),
+            "added": 0,
+            "removed": 0,
+            "time": datetime.fromtimestamp(change.time, UTC).replace(tzinfo=None),
+        }
+        for change in notebook.controller.name_changes or ()
+    ]
+    rows.sort(key=itemgetter("time"))
     return table(rows, ["change", "path", "tool", "agent", "added", "removed", "time"])
 
 
-def _number(text: str) -> int:
+def _number(text: str) -> int | _OfVariables:
     """Convert `all`, or a change's number. Raises `ValueError`."""
     if text == "all":
         return ALL
+    if text.startswith(PREFIX) and text.removeprefix(PREFIX).isdecimal():
+        return _OfVariables(int(text.removeprefix(PREFIX)))
     if not text.isdecimal():
         raise ValueError(text)
     return int(text)
@@ -53,7 +80,7 @@ def _number(text: str) -> int:
 @verb(
     "undo",
     SUBJECT,
-    "restore a file that a tool changed",
+    "restore a file or the variables that a tool changed",
     Parameter(
         "number",
         Kind("NUMBER|all", _number, suggest=lambda _notebook: {"all": "every change, the newest first"}),
@@ -62,18 +89,27 @@ def _number(text: str) -> int:
     ),
     example="undo 3",
 )
-async def undo(notebook: Notebook, number: int | None) -> Text:
+async def undo(notebook: Notebook, number: int | _OfVariables | None) -> Text:
     """Undo a change, or all of them."""
-    changes = notebook.workspace.changes
+    changes, variables = notebook.workspace.changes, notebook.controller.name_changes or NameChanges({})
+    if not len(changes) and not len(variables):
+        return Text("There is nothing to undo: no change of this session is left.")
+    if isinstance(number, _OfVariables):
+        return Text(variables.undo(number.number))
+    if number == ALL:
+        restored = [variables.undo() for _ in variables]
+        restored += await run_in_thread(
+            lambda: [_undo_if_possible(changes, change) for change in reversed(list(changes))]
+        )
+        return Text("\n".join(restored))
+    if number is None and _newest(variables) > await run_in_thread(lambda: _newest(changes)):
+        return Text(variables.undo())
+    return Text(await run_in_thread(lambda: _undone(changes.undo(number))))
 
-    def restore() -> list[str]:
-        if not len(changes):
-            return ["There is nothing to undo: no change of this session is left."]
-        if number == ALL:
-            return [_undo_if_possible(changes, change) for change in reversed(list(changes))]
-        return [_undone(changes.undo(number))]
 
-    return Text("\n".join(await run_in_thread(restore)))
+def _newest(changes: Iterable[Change | NameChange]) -> float:
+    """When the newest of the changes was made; 0 without any."""
+    return max((change.time for change in changes), default=0.0)
 
 
 def _undo_if_possible(changes: Changes, change: Change) -> str:

@@ -14,6 +14,7 @@ from planck_nb.ai.cassettes import Mode
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UsageError
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
+from planck_nb.jupyter.kernel_tools.names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import rules
 from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
@@ -115,7 +116,13 @@ async def policy(notebook: Notebook, action: Action | None, written: str | None)
     if action:
         if not written:
             raise UsageError(f"`%planck policy {action}` needs RULES, such as `%planck policy {action} bash:git *`.")
-        for rule in rules(action)(written):
+        chosen = rules(action)(written)
+        if any(rule.action == "allow" and rule.tool == RUN_PYTHON for rule in chosen):
+            raise UsageError(
+                f"{RUN_PYTHON} runs any code with your rights, so no rule can allow it; write `--allow {RUN_PYTHON}` "
+                "in the cell of a prompt, for this prompt only."
+            )
+        for rule in chosen:
             approvals.remember(rule)
         await notebook.workspace.save_session_settings()
     configured = set(notebook.workspace.policy().rules)

@@ -1,0 +1,1 @@
+"""Tools by which agents work in the kernel of a notebook: `--tools kernel`."""

@@ -1,0 +1,150 @@
+"""What one call has printed and displayed, in order and of limited size."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from planck_nb.agent.calling.images import describe
+from planck_nb.ai.messages import ImagePart
+from planck_nb.base.secrets import LONGEST, process_secrets, redact, unfinished_secret
+from planck_nb.jupyter.terminal import for_terminal
+
+HEAD_CHARACTERS = 24_000
+TAIL_CHARACTERS = 12_000
+"""How much of the beginning and of the end of the output is kept."""
+
+MAX_PICTURES = 20
+_KEPT = TAIL_CHARACTERS + LONGEST
+"""So much more of the end is kept, because a cut inside a secret would leave a part that is not recognised."""
+
+_PICTURES = ("image/png", "image/jpeg")
+_TEXTS = ("text/markdown", "text/latex", "text/plain", "text/html")
+_PLACEHOLDER = "<IPython.core.display."
+"""How the text of an object begins that has no text of its own."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    text: str
+
+
+class CapturedOutput:
+    """The output of one call.
+
+    Args:
+        progress: Called with each text that is printed.
+    """
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+        self._head: list[_Piece] = []
+        self._head_size = 0
+        self._tail: deque[_Piece] = deque()
+        self._tail_size = self._left_out = 0
+        self._displays: dict[str, _Piece] = {}
+        self._pictures: list[ImagePart] = []
+        self.closed = False
+        """Whether the call has ended, so that what is printed later is not its output."""
+
+    def write(self, text: str) -> None:
+        """Add printed text."""
+        self._add(_Piece(text))
+        self._progress(text)
+
+    def show(self, text: str) -> None:
+        """Add a text that stands in lines of its own."""
+        self._add(_Piece(_in_lines(text)))
+
+    def show_picture(self, picture: ImagePart) -> None:
+        """Add a picture."""
+        self.show(self._words_for(picture))
+
+    def display(self, data: Mapping[str, object], display_id: str = "", *, update: bool = False) -> None:
+        """Add what was displayed.
+
+        Args:
+            data: Its representations by MIME type.
+            display_id: The name under which it can be replaced later.
+            update: Whether it replaces what was displayed under this name.
+        """
+        shown = self._displays.get(display_id) if display_id else None
+        text = _in_lines(self._text_of(data))
+        if update and shown is not None:
+            shown.text = text
+            return
+        piece = _Piece(text)
+        if display_id:
+            self._displays[display_id] = piece
+        self._add(piece)
+
+    def clear(self) -> None:
+        """Remove everything, as `clear_output` does."""
+        self._head.clear()
+        self._tail.clear()
+        self._displays.clear()
+        self._pictures.clear()
+        self._head_size = self._tail_size = self._left_out = 0
+
+    @property
+    def pictures(self) -> tuple[ImagePart, ...]:
+        """The pictures, in order."""
+        return tuple(self._pictures)
+
+    @property
+    def text(self) -> str:
+        """The text, with a note in the place of what was too much."""
+        head, tail = (for_terminal("".join(piece.text for piece in pieces)) for pieces in (self._head, self._tail))
+        if not self._left_out and len(tail) <= TAIL_CHARACTERS:
+            return f"{head}{tail}".strip("\n")
+        known = process_secrets()
+        begun = unfinished_secret(head, known)  # its rest may be in what is left out
+        end = redact(tail, known)[-TAIL_CHARACTERS:]
+        left_out = self._left_out + begun + len(tail) - len(end)
+        return f"{head[: len(head) - begun]}\n[… {left_out:,} characters left out …]\n{end}".strip("\n")
+
+    def _add(self, piece: _Piece) -> None:
+        if self._head_size < HEAD_CHARACTERS:
+            space = HEAD_CHARACTERS - self._head_size
+            rest = piece.text[space:]
+            piece.text = piece.text[:space]
+            self._head.append(piece)
+            self._head_size += len(piece.text)
+            if not rest:
+                return
+            piece = _Piece(rest)
+        if len(piece.text) > _KEPT:
+            self._left_out += len(piece.text) - _KEPT
+            piece.text = piece.text[-_KEPT:]
+        self._tail.append(piece)
+        self._tail_size += len(piece.text)
+        while self._tail_size - len(self._tail[0].text) >= _KEPT:
+            dropped = len(self._tail.popleft().text)
+            self._tail_size -= dropped
+            self._left_out += dropped
+
+    def _text_of(self, data: Mapping[str, object]) -> str:
+        for mime in _PICTURES:
+            found = data.get(mime)
+            if isinstance(found, bytes | str) and found:
+                return self._words_for(ImagePart(found, mime))
+        for mime in _TEXTS:
+            found = data.get(mime)
+            if isinstance(found, str) and not (found.startswith(_PLACEHOLDER) and "text/html" in data):
+                return found
+        return f"[{', '.join(map(str, data))}: cannot be shown as text]" if data else ""
+
+    def _words_for(self, picture: ImagePart) -> str:
+        try:
+            words = describe(picture)
+        except ValueError:
+            return "[image that cannot be read]"
+        if len(self._pictures) >= MAX_PICTURES:
+            return f"{words.rstrip(']')}: left out, because {MAX_PICTURES} pictures are the most]"
+        self._pictures.append(picture)
+        return words
+
+
+def _in_lines(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"

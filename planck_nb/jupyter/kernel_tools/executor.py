@@ -1,0 +1,214 @@
+"""Runs code in the kernel for an agent: in the notebook's namespace, on the main thread, with output of its own.
+
+It is an executor of its own, because IPython's runs cells: it would renumber the cell that awaits the agent, take over
+its history and output, and mix up two calls that run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from planck_nb.agent.calling.data_frames import table_text
+from planck_nb.agent.calling.images import picture_of
+from planck_nb.ai.messages import ImagePart
+from planck_nb.jupyter.kernel_tools.captured_output import CapturedOutput
+from planck_nb.jupyter.kernel_tools.interrupts import StopSignal
+from planck_nb.jupyter.kernel_tools.name_changes import NameTracker
+from planck_nb.jupyter.kernel_tools.output_routing import OutputRouting, capture_in_context
+from planck_nb.jupyter.kernel_tools.steps import Steps, running_steps, tasks_in_steps
+from planck_nb.jupyter.kernel_tools.surroundings import Surroundings
+from planck_nb.jupyter.kernel_tools.tracebacks import error_text, short_traceback
+from planck_nb.jupyter.kernel_tools.user_code import compile_code, is_async
+
+_PARTS = ("display_pub", "display_formatter", "displayhook", "compile", "payload_manager")
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What a call came to.
+
+    Args:
+        text: What it printed and displayed, with the value of the last expression.
+        pictures: What it drew.
+        error: Why it failed, in a line; empty if it did not.
+        traceback: Where it failed.
+        interrupted: Whether the user has interrupted it.
+        late: Whether it reached its time limit.
+        before: The earlier values of the variables that it rebound or deleted.
+        created: The names of the variables that it made.
+    """
+
+    text: str
+    pictures: tuple[ImagePart, ...] = ()
+    error: str = ""
+    traceback: str = ""
+    interrupted: bool = False
+    late: bool = False
+    before: Mapping[str, object] = field(default_factory=dict, repr=False)
+    created: frozenset[str] = frozenset()
+
+
+class Executor:
+    """Runs code in the namespace of a shell, one call after another.
+
+    Args:
+        shell: The shell.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._routing = OutputRouting(shell)
+        self._turn = asyncio.Lock()
+
+    async def run(
+        self,
+        code: str,
+        *,
+        seconds: float,
+        progress: Callable[[str], None],
+        on_interrupt: Callable[[], None],
+    ) -> Executed:
+        """Run code. Calls that are made at the same time run in the order in which they were made.
+
+        Code that a call runs, such as that of an agent which it prompts, may make calls itself; these do not wait.
+
+        Args:
+            code: The code, as in a cell.
+            seconds: How long it may take, counted from when it begins.
+            progress: Called with what it prints.
+            on_interrupt: Called in the signal handler when the user interrupts the code.
+
+        Returns:
+            What it came to.
+
+        Raises:
+            RuntimeError: This is not the main thread, which runs the notebook.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("Code runs in the kernel's main thread only.")
+        if running_steps() is not None:
+            return await self._run(code, seconds, progress, on_interrupt)
+        async with self._turn:
+            return await self._run(code, seconds, progress, on_interrupt)
+
+    async def _run(
+        self, code: str, seconds: float, progress: Callable[[str], None], on_interrupt: Callable[[], None]
+    ) -> Executed:
+        output = CapturedOutput(progress)
+        names = NameTracker(self._shell.user_ns)
+        stop = StopSignal(on_interrupt)
+        with self._parts_kept(), self._routing.active(), tasks_in_steps(asyncio.get_running_loop()):
+            surroundings = Surroundings(self._shell, output, names)
+            steps = Steps(stop, surroundings, lambda: capture_in_context(output))
+            call = _Call(self._shell, code, steps, output, surroundings)
+            stop.limit(seconds)
+            error: BaseException | None = None
+            try:
+                async with asyncio.timeout(seconds) as limit:
+                    await call.run()
+            except BaseException as raised:  # of the user's code, or a cancellation
+                task = asyncio.current_task()
+                if isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling():
+                    raise
+                if isinstance(raised, GeneratorExit):
+                    raise
+                error = raised
+                stop.late = stop.late or limit.expired()
+            finally:
+                described = _describe(steps, error)
+                call.discard_figures()
+                stop.end()
+                steps.active = False
+                output.closed = True
+        return Executed(
+            output.text,
+            output.pictures,
+            *described,
+            interrupted=stop.interrupted,
+            late=stop.late,
+            before=names.before,
+            created=frozenset(names.created),
+        )
+
+    @contextmanager
+    def _parts_kept(self) -> Iterator[None]:
+        """Restore the parts of the shell that code replaces and that the next call needs."""
+        before = {name: getattr(self._shell, name) for name in _PARTS}
+        try:
+            yield
+        finally:
+            for name, part in before.items():
+                if getattr(self._shell, name, None) is not part:
+                    setattr(self._shell, name, part)
+
+
+class _Call:
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        code: str,
+        steps: Steps,
+        output: CapturedOutput,
+        surroundings: Surroundings,
+    ) -> None:
+        self._shell = shell
+        self._code = code
+        self._steps = steps
+        self._output = output
+        self._figures = surroundings.figures
+
+    async def run(self) -> None:
+        """Compile and run the code, and show the value of its last expression and the figures that it has made."""
+        code = self._steps.call(compile_code, self._shell, self._code)
+        value = None
+        if code.body is not None:
+            await self._evaluate(code.body)
+        if code.last is not None:
+            value = await self._evaluate(code.last)
+        self._steps.call(self._show_results, value if code.shows_value else None)
+
+    def discard_figures(self) -> None:
+        """Close the figures that were not shown."""
+        with suppress(BaseException):  # of the figures' own code
+            self._steps.call(self._figures.discard)
+
+    async def _evaluate(self, code: Any) -> Any:  # noqa: ANN401 - the value of an expression
+        value = self._steps.call(eval, code, self._shell.user_global_ns, self._shell.user_ns)
+        return await self._steps.run(value) if is_async(code) else value
+
+    def _show_results(self, value: object) -> None:
+        self._show(value)
+        for picture in self._figures.close_all(shown=value):
+            self._output.show_picture(picture)
+
+    def _show(self, value: object) -> None:
+        if value is None:
+            return
+        if (table := table_text(value)) is not None:
+            self._output.show(table)
+        elif _is_figure(value) and (picture := picture_of(value)) is not None:
+            self._output.show_picture(picture)
+        else:
+            data, _metadata = self._shell.display_formatter.format(value)
+            self._output.display(data)
+
+
+def _is_figure(value: object) -> bool:
+    return any((each.__module__, each.__name__) == ("matplotlib.figure", "Figure") for each in type(value).__mro__)
+
+
+def _describe(steps: Steps, error: BaseException | None) -> tuple[str, str]:
+    """An error in a line, and its traceback. The error's own code writes both, so it may be stopped as well."""
+    if error is None:
+        return "", ""
+    try:
+        return steps.call(error_text, error), steps.call(short_traceback, error)
+    except BaseException:  # noqa: BLE001 - the error's own code
+        return type(error).__name__, ""

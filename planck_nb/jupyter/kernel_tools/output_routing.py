@@ -1,0 +1,136 @@
+"""Sends what a call prints and displays to the call, and leaves the output of all other code where it was.
+
+The call is found by a context variable, so that tasks and threads that were started with a copy of the call's context
+belong to it, and the other tasks of the event loop do not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from planck_nb.jupyter.kernel_tools.captured_output import CapturedOutput
+
+_output: ContextVar[CapturedOutput | None] = ContextVar("planck_nb_call_output", default=None)
+
+
+def capture_in_context(output: CapturedOutput) -> None:
+    """From now on, what the present context prints and displays is the output of a call."""
+    _output.set(output)
+
+
+def _current() -> CapturedOutput | None:
+    output = _output.get()
+    return None if output is None or output.closed else output
+
+
+class RoutedStream:
+    """A stream that passes text to the call that writes it, or else to the stream in whose place it is.
+
+    Args:
+        original: The stream in whose place it is.
+    """
+
+    def __init__(self, original: TextIO) -> None:
+        self.original = original
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        output = _current()
+        if output is None:
+            return self.original.write(text)
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        output.write(str(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Flush the stream of the cell; a call's output is never held back."""
+        if _current() is None:
+            self.original.flush()
+
+    def isatty(self) -> bool:
+        """Return whether the output of this code goes to a terminal."""
+        return _current() is None and self.original.isatty()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the stream
+        return getattr(self.original, name)
+
+
+class OutputRouting:
+    """Routes the output of a shell while calls run.
+
+    Args:
+        shell: The shell.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._active = 0
+        self._undo: list[Callable[[], None]] = []
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Route output until the block, and all other such blocks, have ended."""
+        if not self._active:
+            self._undo = [_route("stdout"), _route("stderr"), self._route_displays()]
+        self._active += 1
+        try:
+            yield
+        finally:
+            self._active -= 1
+            if not self._active:
+                for undo in self._undo:
+                    undo()
+
+    def _route_displays(self) -> Callable[[], None]:
+        publisher: Any = self._shell.display_pub
+        before = {name: vars(publisher).get(name) for name in ("publish", "clear_output")}
+        publish, clear = publisher.publish, publisher.clear_output
+
+        def publish_routed(data: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the publisher's
+            output = _current()
+            if output is None:
+                return publish(data, *args, **options)
+            transient = options.get("transient") or {}
+            output.display(data, str(transient.get("display_id", "")), update=bool(options.get("update")))
+            return None
+
+        def clear_routed(*args: Any, **options: Any) -> Any:  # noqa: ANN401
+            output = _current()
+            return clear(*args, **options) if output is None else output.clear()
+
+        publisher.publish, publisher.clear_output = publish_routed, clear_routed
+
+        def undo() -> None:
+            for name, method in before.items():
+                if method is not None:
+                    setattr(publisher, name, method)
+                elif name in vars(publisher):
+                    delattr(publisher, name)
+
+        return undo
+
+
+def _route(name: str) -> Callable[[], None]:
+    original = getattr(sys, name)
+    if isinstance(original, RoutedStream):  # code that ran meanwhile has put it back
+        return lambda: None
+    routed = RoutedStream(original)
+    setattr(sys, name, routed)
+
+    def undo() -> None:
+        if getattr(sys, name) is routed:
+            setattr(sys, name, original)
+
+    return undo
