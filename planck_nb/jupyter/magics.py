@@ -249,6 +249,7 @@ def _transcript_of(agent: Agent, run: Run, *, prompts: bool, timed: bool) -> Tra
         agent_id=agent.id,
         timed=timed,
         structured=is_structured(run),
+        limits=agent.limits,
     )
 
 

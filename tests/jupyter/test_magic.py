@@ -266,6 +266,8 @@ def test_the_default_agent_is_always_the_same(kernel: Kernel) -> None:
     kernel.run("%%planck\nhello")
     assert kernel.run(turns).plain == "{'planck': 3, 'ann': 2}"
     assert "ann gets the prompts" in kernel.run("%planck use").plain
+    table = kernel.run("t = %planck agents\ndict(zip(t['agent'], t['default']))")
+    assert table.plain == "{'planck': '', 'ann': 'yes'}"
     kernel.run("%planck use @add to add 1 and 2")
     assert kernel.run(turns).plain == "{'planck': 3, 'ann': 3}", "a prompt may begin with the word"
     assert "There is no agent or team named anm. Did you mean ann?" in kernel.run("%planck use anm").error

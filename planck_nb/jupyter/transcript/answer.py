@@ -17,6 +17,7 @@ from planck_nb.agent.events import (
     ToolProgress,
     ToolStart,
 )
+from planck_nb.agent.limits import Limits
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
@@ -49,6 +50,7 @@ def transcript_of(
     agent_id: str | None = None,
     timed: bool = False,
     structured: bool = False,
+    limits: Limits | None = None,
 ) -> Transcript:
     """Build the transcript of a run that is over.
 
@@ -60,6 +62,7 @@ def transcript_of(
         agent_id: The id of the agent; by default that of the first event.
         timed: Whether the transcript shows durations, which differ from one execution to the next.
         structured: Whether the answer is structured, so that its text is JSON.
+        limits: The limits of the run, which are shown beside what it used.
     """
     leader = agent_id or (events[0].agent_id if events else "")
     own = _of_agent([event for event in events if event.agent_id == leader], prompts=prompts, timed=timed)
@@ -82,6 +85,7 @@ def transcript_of(
         team,
         timed,
         structured=structured,
+        limits=limits,
     )
 
 

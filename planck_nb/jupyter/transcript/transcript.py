@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
+from planck_nb.agent.limits import Limits
 from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
 from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
@@ -31,6 +32,8 @@ from planck_nb.jupyter.transcript.team_story import StoryStep, TeamStory
 
 LARGE = 20_000
 """Characters from which on a transcript takes longer to render than the event loop should be blocked."""
+
+T = TypeVar("T")
 
 Outcome: TypeAlias = Literal["done", "stopped", "failed", "cut off", "refused", "no answer"]
 """How a run ended: normally, stopped by the user, with an error, with a reply that is not complete, with a refusal, or
@@ -60,6 +63,7 @@ class Transcript:
             are then about the agent that leads it, apart from usage, cost and seconds, which are of all.
         timed: Whether durations are shown.
         structured: Whether the last text is JSON, which is shown as such.
+        limits: What the run might use, which is shown beside what it used; None for nothing.
     """
 
     agent: str
@@ -77,6 +81,7 @@ class Transcript:
     team: TeamStory | None = None
     timed: bool = False
     structured: bool = False
+    limits: Limits | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -115,6 +120,7 @@ class Transcript:
             self.model,
             estimated=self.estimated,
             agents=1 if self.team is None else 1 + len(self.team.agents),
+            limits=self.limits,
             seconds=self.seconds if self.timed else None,
         )
 
@@ -195,13 +201,24 @@ def figures_of(
     estimated: bool = False,
     agents: int = 1,
     seconds: float | None = None,
+    limits: Limits | None = None,
 ) -> str:
-    """The outcome, the number of agents, the tokens, the cost and the model, as one line."""
+    """The outcome, the number of agents, the tokens, the cost and the model, as one line.
+
+    Tokens and cost are followed by the most that the run may use, where that is not the usual limit.
+    """
+    usual, most = Limits(), limits or Limits()
+    most_tokens = most.tokens if most.tokens != usual.tokens else None
+    most_cost = most.cost if most.cost != usual.cost else None
     time = None if seconds is None else elapsed(seconds)
     many = f"{agents} agents" if agents > 1 else None
-    tokens = None if usage is None else f"{count(usage.total_tokens)} tokens"
-    dollar = None if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}"
+    tokens = None if usage is None else f"{count(usage.total_tokens)}{_of(most_tokens, count)} tokens"
+    dollar = None if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}{_of(most_cost, dollars)}"
     return " · ".join(encodable(figure) for figure in (outcome, many, time, tokens, dollar, model) if figure)
+
+
+def _of(most: T | None, written: Callable[[T], str]) -> str:
+    return "" if most is None else f" of {written(most)}"
 
 
 def _markdown_story(story: TeamStory, leader: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from planck_nb.ai import discover, list_providers
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import MissingCredentialError, UsageError
 from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
+from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
@@ -35,6 +36,12 @@ async def agents(notebook: Notebook) -> pd.DataFrame:
     rows = agent_rows(notebook.workspace)
     runs = any(row["status"] != "idle" or row["waits_for"] for row in rows)
     columns = COLUMNS if any(row["team"] for row in rows) else COLUMNS_WITHOUT_TEAMS
+    if notebook.controller.default != DEFAULT_AGENT:  # it is shown once it was chosen
+        default = notebook.controller.default_agent
+        name = None if default is None else full_name(notebook.workspace, default)
+        for row in rows:
+            row["default"] = "yes" if name == "/".join(filter(None, [row["team"], row["agent"]])) else ""
+        columns = [columns[0], "default", *columns[1:]]
     return AgentsFrame(rows, columns, partial(_live_table, notebook) if runs else None)
 
 
