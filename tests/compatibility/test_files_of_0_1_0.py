@@ -385,6 +385,8 @@ def test_a_saved_notebook_shows_the_same_again(tmp_path: Path) -> None:
     # A prompt without a name went to the agent that was prompted last; now it goes to the default agent.
     place = next(index for index, cell in enumerate(notebook.cells) if cell.source.startswith("%%planck writer"))
     notebook.cells.insert(place + 1, nbformat.v4.new_code_cell("%%capture\n%planck use writer"))
+    place = next(index for index, cell in enumerate(notebook.cells) if cell.source.startswith("%planck agents"))
+    notebook.cells.insert(place, nbformat.v4.new_code_cell("%%capture\n%planck use planck"))
     nbformat.write(notebook, copy)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--nbval", str(copy)]
     environment = {**os.environ, "PLANCK_NB_DEMO_PACE": "0"}
