@@ -35,7 +35,7 @@ from planck_nb.agent.team_members import STOPPED, find_team, title
 from planck_nb.agent.wait_graph import Participant
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
-from planck_nb.ai.messages import Purpose, Usage, UserMessage, UserPart
+from planck_nb.ai.messages import AssistantMessage, Purpose, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
@@ -802,6 +802,17 @@ async def start_afresh(agent: Agent) -> None:
 def compactor_of(agent: Agent) -> Compactor | None:
     """The agent's compactor, for an agent that continues in another session."""
     return agent._runner.window.compactor  # noqa: SLF001 - as above
+
+
+async def complete_for(agent: Agent, context: Context, options: Options) -> AssistantMessage:
+    """Have the agent's model reply outside its conversation, at the expense of the agent, its turn and its session.
+
+    Raises:
+        AgentError: A limit is reached.
+        ModelError: The model cannot be used so.
+        ProviderError: The server failed.
+    """
+    return await agent._runner.complete(context, options)  # noqa: SLF001 - as above
 
 
 def use_compactor(agent: Agent, compactor: Compactor) -> None:

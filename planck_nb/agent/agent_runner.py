@@ -13,6 +13,7 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.approval.gate import Approvals, Gate
 from planck_nb.agent.calling.tool import stored_names
+from planck_nb.agent.charges import charged
 from planck_nb.agent.context.compactor import Compactor, ContextUsage
 from planck_nb.agent.context.window import ContextWindow
 from planck_nb.agent.limits import SessionSpend, TurnBudget
@@ -25,12 +26,14 @@ from planck_nb.agent.run import Run, logs_of
 from planck_nb.agent.run_group import RunGroup, current_group, within_group
 from planck_nb.agent.run_result import RunResult, RunStatus
 from planck_nb.agent.team_members import TeamMembers, enter_team
+from planck_nb.agent.tokens import estimate_request
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.agent.wait_graph import Participant, within
 from planck_nb.ai.context_windows import cuts_silently, is_reported
 from planck_nb.ai.messages import AssistantMessage, Message, Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
+from planck_nb.ai.request import Context, Options
 from planck_nb.ai.stored_options import stored_options
 from planck_nb.base.aio import await_in_loop, call_in_loop, is_running_here
 from planck_nb.base.errors import AgentError, AgentStoppedError, NoRunningLoopError, PlanckError
@@ -483,6 +486,22 @@ class AgentRunner:
         else:
             self._turn.spend(usage, cost)
         self._recorder.add_usage(usage, cost, self._recorder.settled.context_tokens)
+
+    async def complete(self, context: Context, options: Options) -> AssistantMessage:
+        """Have the model reply outside the conversation, and count what that takes."""
+        if reason := self._exhausted():
+            raise AgentError(reason)
+        async with (
+            asyncio.timeout(self._seconds_left()),
+            self._setup.client.stream(self._current_model(), context, options) as stream,
+        ):
+            try:
+                async for _ in stream.batches():
+                    pass
+            finally:  # what a stopped reply has taken is paid for, too
+                reply = charged(stream, Usage(estimate_request(context)))
+                self._spend(reply.usage or Usage(), reply.cost)
+        return reply
 
     def _seconds_left(self) -> float | None:
         """How long a compaction may take: as long as the turn may go on, or as a turn may take."""

@@ -61,6 +61,7 @@ class CurrentSession:
             self.events,
             taken=self._tool_names,
             session_id=lambda: self.opened.id if self.opened else "",
+            find_agent=self.registry.by_id,
         )
         """The sidecars, which stay when the session changes."""
         self.kernel: ToolSource | None = None

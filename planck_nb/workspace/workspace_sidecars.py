@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -27,6 +28,7 @@ from planck_nb.workspace.sidecar_files import (
 )
 from planck_nb.workspace.sidecar_notices import SidecarNotices, untrusted_notice
 from planck_nb.workspace.sidecar_offers import SidecarOffers, described_offers
+from planck_nb.workspace.sidecar_sampling import SidecarSampling
 from planck_nb.workspace.trusted_config import TrustedConfig
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class WorkspaceSidecars:
         events: The events of all agents, which observers get.
         taken: Returns the names of other tools, which those of sidecars do not get.
         session_id: Returns the id of the open session, empty if there is none.
+        find_agent: Finds the agent with an id, or raises `AgentError`.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class WorkspaceSidecars:
         *,
         taken: Callable[[], Collection[str]],
         session_id: Callable[[], str],
+        find_agent: Callable[[str], Agent],
     ) -> None:
         self._config = config
         self._events = events
@@ -73,6 +77,7 @@ class WorkspaceSidecars:
         self._session_id = session_id
         self.ask: Ask | None = None
         """Shows a question of a sidecar to a person and returns the answer; None declines all questions."""
+        self._sampling = SidecarSampling(self._ask, find_agent)
         self.offers = SidecarOffers(self.connected)
         """The resources and prompts of the sidecars."""
         self.progress = SidecarNotices()
@@ -151,6 +156,7 @@ class WorkspaceSidecars:
                 cwd=config.root,
                 environment=config.environment(),
                 ask=self._ask,
+                sample=self._sampling.reply,
                 accept=self._accept,
                 on_event=self._on_event,
                 on_tools=self._offer,
@@ -337,15 +343,24 @@ class WorkspaceSidecars:
 
     async def _add(self, found: FoundSidecar) -> None:
         """Let the manager know the sidecar as its file describes it now."""
-        manager, spec = self.manager, found.spec
+        manager, spec = self.manager, self._permitted(found)
         if spec.name in manager.names():
             if manager.link(spec.name).spec == spec:
                 return
             await manager.remove(spec.name)
         if found.folder is not None:
-            manager.add_project(found.folder, spec.name)
+            manager.add_project(found.folder, spec.name, sampling=spec.sampling, roots=spec.roots)
         else:
             manager.add(spec)
+
+    def _permitted(self, found: FoundSidecar) -> SidecarSpec:
+        """The spec with the permissions that the settings give by name; a file of the project gives none."""
+        config, spec, is_own = self._config.config, found.spec, found.item is None
+        return replace(
+            spec,
+            sampling=spec.name in config.sidecar_sampling or (spec.sampling and is_own),
+            roots=spec.name in config.sidecar_roots or (spec.roots and is_own),
+        )
 
     async def _start_all(self) -> None:
         await self.start()

@@ -66,6 +66,8 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         skills_dirs = ["skills", "/skills"]
         tools_dirs = []
         teams_dirs = ["teams"]
+        sidecar_sampling = ["one", "two"]
+        sidecar_roots = "one, two"
         sandbox = "required"
         demo_pace = 0.5
         cassette = "c.jsonl"
@@ -88,6 +90,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
     assert config.skills_dirs == (project / "skills", Path("/skills"))
     assert config.tools_dirs == ()
     assert config.teams_dirs == (project / "teams",)
+    assert config.sidecar_sampling == config.sidecar_roots == ("one", "two")
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,8 @@ class Connection:
         """The call that a request of the server belongs to; before 2026-07-28 the protocol does not say."""
         if (origin := current_origin.get(None)) is not None:
             return origin
-        return next(iter(self.origins.values())) if len(self.origins) == 1 else CallOrigin()
+        calls = [origin for origin in self.origins.values() if origin.agent_id]  # those of observers are of no agent
+        return calls[0] if len(calls) == 1 else CallOrigin()
 
     async def _elicit(
         self,
@@ -263,6 +264,18 @@ class Connection:
         context: ClientRequestContext,  # noqa: ARG002 - the name is the SDK's
         params: types.CreateMessageRequestParams,
     ) -> types.CreateMessageResult | types.ErrorData:
+        if self.open_questions >= _MAX_QUESTIONS:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="Too many requests wait for the user.")
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        self.open_questions += 1
+        try:
+            return await self._sampled(params)
+        finally:
+            self.open_questions -= 1
+            self.waited += loop.time() - begun
+
+    async def _sampled(self, params: types.CreateMessageRequestParams) -> types.CreateMessageResult | types.ErrorData:
         origin = self._origin()
         request = sampling_request(self._spec.name, params, agent_id=origin.agent_id, call_id=origin.call_id)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,12 +155,16 @@ class Sidecars:
             build=None if environment is None else environment.build,
         )
 
-    def add_project(self, folder: Path, name: str = "sidecar") -> SidecarSpec:
+    def add_project(
+        self, folder: Path, name: str = "sidecar", *, sampling: bool = False, roots: bool = False
+    ) -> SidecarSpec:
         """Add the sidecar of a folder with a pyproject.toml, such as `.planck/sidecar`, without starting it.
 
         Args:
             folder: The folder.
             name: The name of the sidecar.
+            sampling: Whether it may ask for replies of the user's models.
+            roots: Whether it is told the folder of the session.
 
         Returns:
             Its spec.
@@ -169,7 +173,7 @@ class Sidecars:
             UsageError: If there is another sidecar of this name.
         """
         environment = SidecarEnvironment(folder, environment=self._environment)
-        spec = environment.spec(name)
+        spec = replace(environment.spec(name), sampling=sampling, roots=roots)
         self.add(spec, environment=environment)
         return spec
 
