@@ -39,7 +39,12 @@ export interface Questions {
   readonly notice: string;
 }
 
-export type Incoming = Frame | Snapshot | Refusal | Questions;
+/** The run is over, and the kernel no longer has its events. */
+export interface Gone {
+  readonly type: 'gone';
+}
+
+export type Incoming = Frame | Snapshot | Refusal | Questions | Gone;
 
 /** A value for each field of a question; null declines it. */
 export interface QuestionAnswer {
@@ -62,7 +67,8 @@ export interface Decision {
 
 /** What the browser sends to the kernel. A command with the id of an agent is for this agent alone. */
 export type Command =
-  | { readonly type: 'resync' }
+  | { readonly type: 'resync' | 'rendered' | 'shown' }
+  | { readonly type: 'page'; readonly page: string }
   | { readonly type: 'stop'; readonly agent_id?: string }
   | { readonly type: 'steer'; readonly text: string; readonly agent_id?: string }
   | { readonly type: 'queue'; readonly text: string }
@@ -79,6 +85,8 @@ export class Connection {
   questions: Questions = { type: 'questions', now: 0, questions: [], notice: '' };
   /** The run as it was when the kernel ended; null while there is a kernel. */
   private before: Run | null = null;
+  /** Whether the run is over and the kernel no longer has its events. */
+  gone = false;
   private position = 0;
   /** When a snapshot was requested; null if none is due. */
   private requested: number | null = null;
@@ -97,6 +105,11 @@ export class Connection {
   /** The kernel's time, in seconds since the epoch. */
   now(): number {
     return this.clock() / 1000 + this.offset;
+  }
+
+  /** Whether any part of the run has arrived. */
+  get hasRun(): boolean {
+    return this.run !== EMPTY;
   }
 
   /** Whether the kernel has ended. */
@@ -118,6 +131,11 @@ export class Connection {
   }
 
   receive(message: Incoming): void {
+    if (message.type === 'gone') {
+      this.gone = true;
+      for (const listener of this.changeListeners) listener();
+      return;
+    }
     if (message.type === 'refused') {
       for (const listener of this.refusalListeners) listener(message);
       return;

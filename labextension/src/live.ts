@@ -1,12 +1,13 @@
 /** The code of the views, which `loader.ts` gets. One call of the default export serves one widget model and all its views. */
 
 import { Connection } from './connection.ts';
-import type { Command, Incoming } from './connection.ts';
+import type { Command, Frame, Incoming } from './connection.ts';
 import { onKernelEnd } from './kernel-status.ts';
 import type { Widget } from './kernel-status.ts';
 import { partsFrom } from './parts.ts';
 import type { Load } from './parts.ts';
 import { RunView } from './run-view.ts';
+import { onStaticOutput } from './static-output.ts';
 import { addStyle } from './style.ts';
 import type { Summary } from './summary-bar.ts';
 
@@ -16,38 +17,87 @@ interface Code {
   readonly file: string;
 }
 
-type Message = (Incoming | Code) & { file?: string };
+/** Frames of several views, by the key of each. */
+interface Frames {
+  readonly type: 'frames';
+  readonly frames: Readonly<Record<string, Frame>>;
+}
+
+type Message = (Incoming | Code | Frames) & { file?: string };
 
 interface Model extends Widget {
   get(name: 'code'): DataView<ArrayBuffer> | null;
   get(name: 'phase'): 'live' | 'done';
-  get(name: 'agent'): string;
-  get(name: 'clicks'): boolean;
+  get(name: 'agent' | 'key' | 'marker'): string;
+  get(name: 'clicks' | 'shown'): boolean;
   get(name: 'summary'): Summary;
   on(event: 'msg:custom', callback: (message: Message, buffers: DataView<ArrayBuffer>[]) => void): void;
   on(event: 'change:phase' | 'comm:close' | 'comm_live_update', callback: () => void): void;
   send(command: Command | { type: 'load'; file: string }): void;
 }
 
+/** By what the kernel knows this page; another one after a reload. */
+const PAGE = Math.random().toString(36).slice(2);
+
+/** The connections of the views of this page, for frames that contain those of several. */
+const connections = new Map<string, Connection>();
+
+/** How long the output of a run that is over may take to appear, in milliseconds. */
+const OUTPUT_MS = 1500;
+
+function receive(connection: Connection, message: Message): void {
+  if (message.type === 'frames') {
+    for (const [key, frame] of Object.entries(message.frames)) connections.get(key)?.receive(frame);
+  } else if (message.type !== 'code') connection.receive(message);
+}
+
 export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLElement }) => () => void) => {
   partsFrom(load, model);
-  let connection: Connection | undefined;
-  if (model.get('phase') !== 'done') {
-    const created = new Connection((command) => model.send(command));
-    connection = created;
-    model.on('msg:custom', (message) => {
-      if (message.type !== 'code') created.receive(message);
+  const connection = new Connection((command) => model.send(command));
+  model.on('msg:custom', (message) => receive(connection, message));
+  const isDone = (): boolean => model.get('phase') === 'done';
+  if (!isDone() || !model.get('shown')) connection.send({ type: 'page', page: PAGE });
+  if (!isDone()) {
+    const key = model.get('key');
+    connections.set(key, connection);
+    const unfollow = onKernelEnd(model, () => connection.end());
+    model.on('change:phase', () => {
+      unfollow();
+      connections.delete(key);
     });
-    model.on('change:phase', onKernelEnd(model, () => created.end()));
-    created.resync();
+    connection.resync();
   }
 
   return ({ el }) => {
     addStyle(el);
-    const view = new RunView(connection ?? new Connection(() => {}), model.get('agent'), el, model.get('clicks'));
-    const collapse = (): void => view.collapse(model.get('summary'));
-    if (model.get('phase') === 'done') collapse();
-    model.on('change:phase', collapse);
-    return () => view.dispose();
+    const view = new RunView(connection, model.get('agent'), el, model.get('clicks'));
+    if (!isDone() || !model.get('shown')) connection.send({ type: 'rendered' });
+    const cleanups: (() => void)[] = [];
+    /** Collapse the view as soon as the cell contains the output of the run. If it does not, show the whole run. */
+    const finish = (): void => {
+      const collapse = (): void => {
+        clearTimeout(timer);
+        el.hidden = false;
+        view.collapse(model.get('summary'));
+        if (!model.get('shown')) connection.send({ type: 'shown' });
+      };
+      const timer = window.setTimeout(() => {
+        el.hidden = false;
+        if (!connection.hasRun) connection.resync();
+        view.keepOpen(model.get('summary'));
+      }, OUTPUT_MS);
+      const marker = model.get('marker');
+      cleanups.push(() => clearTimeout(timer));
+      if (marker === '') collapse();
+      else cleanups.push(onStaticOutput(el, marker, collapse));
+    };
+    if (isDone()) {
+      el.hidden = true;
+      finish();
+    } else model.on('change:phase', finish);
+    return () => {
+      for (const cleanup of cleanups) cleanup();
+      view.dispose();
+    };
   };
 };

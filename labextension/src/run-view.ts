@@ -10,6 +10,7 @@ import { dollars, elapsed } from './format.ts';
 import { FollowedWindow } from './followed-window.ts';
 import type { PendingApproval } from './agent-state.ts';
 import { QuestionsView } from './questions-view.ts';
+import { cancelPaint, paintSoon } from './paint-queue.ts';
 import { RunControls, unsentTexts } from './run-controls.ts';
 import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from './run.ts';
 import type { Run } from './run.ts';
@@ -20,6 +21,8 @@ import { TeamView } from './team-view.ts';
 import { TranscriptView } from './transcript.ts';
 
 const TICK_MS = 200;
+const NOT_SAVED = 'This answer is not saved in the notebook; %planck answer shows it in a cell, where it is.';
+const GONE = 'This answer is not in the notebook; %planck answer shows it again.';
 
 export class RunView {
   private readonly connection: Connection;
@@ -34,8 +37,11 @@ export class RunView {
   private readonly controls: RunControls;
   private readonly announcer = new Announcer();
   private readonly cleanups: (() => void)[] = [];
-  private frame = 0;
+  private readonly paintNow = (): void => this.paint();
   private collapsed = false;
+  /** The bar above a transcript that stays open after the run; null while it goes on. */
+  private bar: HTMLElement | null = null;
+  private readonly endNote = h('p', { class: 'pk-facts' });
   /** The newest failure has been announced. */
   private failureAnnounced = false;
 
@@ -69,7 +75,7 @@ export class RunView {
   }
 
   dispose(): void {
-    cancelAnimationFrame(this.frame);
+    cancelPaint(this.paintNow);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
     this.window.dispose();
     this.team.dispose();
@@ -77,11 +83,24 @@ export class RunView {
     this.root.remove();
   }
 
+  /** The run is over, and the notebook does not contain its output: keep the transcript, without the controls. */
+  keepOpen(summary: Summary): void {
+    if (this.collapsed || this.bar !== null) return;
+    this.bar = summaryBar(summary, this.announcer);
+    this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
+    const drafts = [this.controls.draft, ...this.team.drafts];
+    for (const part of [this.approvals.element, this.questions.element, this.controls.element]) part.remove();
+    this.root.classList.add('pk-kept');
+    this.root.prepend(this.bar);
+    this.root.append(this.endNote, ...unsentTexts(drafts, this.announcer));
+    this.paint();
+  }
+
   /** Replace the view by a bar: the run is over, and its static output is below. */
   collapse(summary: Summary): void {
     if (this.collapsed) return;
     this.collapsed = true;
-    cancelAnimationFrame(this.frame);
+    cancelPaint(this.paintNow);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
     const wasVisible = isVisible(this.controls.element);
     const hadFocus = this.root.contains(document.activeElement);
@@ -90,7 +109,10 @@ export class RunView {
     for (const part of [this.heading, this.approvals.element, this.questions.element, this.controls.element]) part.remove();
     this.window.dispose();
     this.team.dispose();
+    this.root.classList.remove('pk-kept');
     this.root.classList.add('pk-folded');
+    this.endNote.remove();
+    this.bar?.remove();
     this.root.prepend(summaryBar(summary, this.announcer));
     this.root.append(...unsentTexts(drafts, this.announcer));
     // What was sent just before the end comes back later.
@@ -103,16 +125,12 @@ export class RunView {
   }
 
   private schedule(): void {
-    if (this.frame === 0) {
-      this.frame = requestAnimationFrame(() => {
-        this.frame = 0;
-        this.paint();
-      });
-    }
+    paintSoon(this.paintNow);
   }
 
   private paint(): void {
-    const { run, ended } = this.connection;
+    const { run, ended, gone } = this.connection;
+    setText(this.endNote, gone ? GONE : NOT_SAVED);
     const names = namesOf(run);
     const approvals = approvalsOf(run);
     this.root.classList.toggle('pk-lost', ended);

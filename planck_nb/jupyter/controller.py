@@ -16,6 +16,7 @@ from planck_nb.agent.run_group import within_group
 from planck_nb.ai.messages import TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
+from planck_nb.jupyter.answers import Answers
 from planck_nb.jupyter.expansion import expanded, hint
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
 from planck_nb.jupyter.kernel_tools.names import RUN_PYTHON
@@ -80,6 +81,8 @@ class Controller:
         """What agents did to variables; None outside a notebook."""
         self.shown_calls: set[tuple[str, str, float]] = set()
         """The waiting calls that were shown as text: the id of the agent, all of the text, and the deadline."""
+        self.answers = Answers()
+        """The answers that cells have shown."""
         self._live_table: LiveTable | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
         self._making = asyncio.Lock()

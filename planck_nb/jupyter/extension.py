@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from IPython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
@@ -16,9 +17,11 @@ from IPython.core.magic import needs_local_scope, no_var_expand
 from IPython.display import publish_display_data
 from IPython.lib.pretty import RepresentationPrinter
 
+from planck_nb.agent.run import Run
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.config import Config
 from planck_nb.jupyter import syntax
+from planck_nb.jupyter.answers import background_line
 from planck_nb.jupyter.bridge import (
     NEST_ASYNCIO_WARNING,
     OTHER_LOOP,
@@ -130,6 +133,7 @@ class Extension:
         self._shell.input_transformers_cleanup.append(syntax.take_line_magics)
         self._shell.input_transformers_post.append(self._await_magics)
         self._shell.Completer.custom_matchers.append(self._completion)
+        self._shell.display_formatter.formatters["text/plain"].for_type(Run, self._print_run)
         if self._is_terminal:  # whose first prompt may wait for its imports
             self._shell.display_formatter.formatters["text/plain"].for_type(Answer, self._print)
         else:
@@ -148,6 +152,7 @@ class Extension:
         self._shell.Completer.custom_matchers.remove(self._completion)
         self._shell.display_formatter.ipython_display_formatter.pop(Answer, None)
         self._shell.display_formatter.formatters["text/plain"].pop(Answer, None)
+        self._shell.display_formatter.formatters["text/plain"].pop(Run, None)
 
     @no_var_expand
     @needs_local_scope
@@ -181,6 +186,11 @@ class Extension:
             raise in_one_line(UsageError(OTHER_LOOP))
         if running_steps() is not None:
             raise in_one_line(UsageError(NO_MAGIC))
+
+    def _print_run(self, run: Run[Any], printer: RepresentationPrinter, _cycle: bool) -> None:
+        """Print a run. One that goes on is printed with how to get its answer, because the cell keeps the text."""
+        name = self._controller.answers.agent_of(run)
+        printer.text(background_line(name) if name and run.outcome is None else repr(run))
 
     def _print(self, answer: Answer, printer: RepresentationPrinter, _cycle: bool) -> None:
         """Print an answer in a terminal: its figures below its text in its own cell, and all of it in later ones."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
-from typing import Protocol
+from typing import Any, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
@@ -27,6 +28,9 @@ from planck_nb.jupyter.terminal_view import TerminalPrinter, TerminalView
 _CONCURRENT_MESSAGES = 7
 """The version of ipykernel from which on messages of the browser are handled while a cell awaits."""
 
+PLACEHOLDER = {"text/plain": "", "text/html": ""}
+"""What stands for a live view that nobody would see, so that a notebook has the same outputs however it is executed."""
+
 BACKGROUND_IN_TERMINAL = (
     "In a terminal a background run goes on only while a cell runs; `%gui asyncio` lets it go on at the prompt, too."
 )
@@ -40,11 +44,17 @@ class RunDisplay(Protocol):
         """Whether the whole answer was shown, so that no transcript has to follow."""
         ...
 
-    def finish(self, summary: RunSummary) -> None:
+    @property
+    def is_missing(self) -> bool:
+        """Whether the notebook was opened again without the cell's output, so that nothing shows the answer."""
+        ...
+
+    def finish(self, summary: RunSummary, *, saved: bool) -> None:
         """Show that the run is over.
 
         Args:
             summary: What is known of it then.
+            saved: Whether the transcript is an output of the cell, so that the notebook saves it.
         """
         ...
 
@@ -80,6 +90,7 @@ class Frontend:
         background: bool,
         quiet: bool,
         prompts: bool,
+        marker: str = "",
     ) -> RunDisplay:
         """Show a run until `finish` is called on what this returns.
 
@@ -91,10 +102,15 @@ class Frontend:
             background: Whether the cell ends before the run.
             quiet: Whether only the finished answer is to be shown.
             prompts: Whether the prompt was not typed in this cell, so that it is shown, too.
+            marker: The class of the HTML that is saved for the run.
         """
+        if not self.is_terminal and not quiet and is_unattended(self._shell.kernel):
+            display(PLACEHOLDER, raw=True)
+            quiet = True
+        live = partial(self._live_view, agent, run, actions, marker)
         approvals = self._controller.workspace.approvals
         if background:
-            return self._shown(agent, run, actions, hidden=quiet or self.is_terminal)
+            return self._shown(None if quiet or self.is_terminal else live(), actions)
         read = None if (reader := self.line_reader()) is None else one_at_a_time(reader)
         if self.is_terminal:
             printer = None if quiet else TerminalPrinter(prompts=prompts, agent=(agent.id, agent.name))
@@ -103,16 +119,15 @@ class Frontend:
             questions = self._question_prompt(actions, read, write)
             return _TerminalDisplay(TerminalView(run.events, prompt, printer), approvals, questions)
         if not blocking and kernel_handles_clicks():
-            return self._shown(agent, run, actions, hidden=quiet)
-        view = None if quiet else self._live_view(agent, run, actions, clicks=False)
+            return self._shown(None if quiet else live(), actions)
+        view = None if quiet else live(clicks=False)
         prompt = ApprovalPrompt(agent, approvals, run.events, read=read, write=_print, agents=actions.agents)
         return _PromptingDisplay(view, prompt, approvals, self._question_prompt(actions, read, _print))
 
-    def _shown(self, agent: Agent, run: Run, actions: RunActions, *, hidden: bool) -> _Shown:
-        """A live view whose clicks arrive, with the questions of sidecars; nothing if it is hidden."""
-        if hidden:
+    def _shown(self, view: LiveView | None, actions: RunActions) -> _Shown:
+        """A live view whose clicks arrive, with the questions of sidecars; None is a run that is not shown."""
+        if view is None:
             return _Shown(None)
-        view = self._live_view(agent, run, actions)
         return _Shown(view, QuestionChannel(view, self._controller.questions, actions.agents.take_part))
 
     def _question_prompt(
@@ -124,7 +139,7 @@ class Frontend:
         prompt = QuestionPrompt(self._controller.questions, actions.agents.take_part, read=read, write=write)
         return spawn(prompt.follow(), name="planck question prompts")
 
-    def _live_view(self, agent: Agent, run: Run, actions: RunActions, *, clicks: bool = True) -> LiveView:
+    def _live_view(self, agent: Agent, run: Run, actions: RunActions, marker: str, *, clicks: bool = True) -> LiveView:
         view = LiveView(
             run.events,
             agent=agent.name,
@@ -133,6 +148,7 @@ class Frontend:
             on_connect=self._controller.workspace.attend,
             clicks=clicks,
             members=actions.agents.members,
+            marker=marker,
         )
         display(view)
         return view
@@ -153,6 +169,21 @@ def is_terminal(shell: InteractiveShell) -> bool:
     return getattr(shell, "kernel", None) is None
 
 
+def is_unattended(kernel: Any) -> bool:  # noqa: ANN401 - ipykernel has no types
+    """Return whether a program executes the notebook, so that a live view would be saved and never seen.
+
+    Such programs allow no input and send no metadata with a cell (nbclient, nbconvert, papermill, nbval). Voilà is the
+    exception: it executes in the same way, and shows the widgets afterwards.
+
+    Args:
+        kernel: The kernel, whose request for the running cell decides.
+    """
+    if os.environ.get("SERVER_SOFTWARE", "").startswith("voila"):
+        return False
+    request = kernel.get_parent("shell")
+    return request.get("content", {}).get("allow_stdin") is False and not request.get("metadata")
+
+
 @cache
 def kernel_handles_clicks() -> bool:
     """Return whether this version of ipykernel handles messages of the browser while a cell awaits."""
@@ -168,11 +199,15 @@ class _Shown:
         self._view = view
         self._questions = questions
 
-    def finish(self, summary: RunSummary) -> None:
+    @property
+    def is_missing(self) -> bool:
+        return self._view is not None and self._view.is_missing
+
+    def finish(self, summary: RunSummary, *, saved: bool) -> None:
         if self._questions is not None:
             self._questions.close()
         if self._view is not None:
-            self._view.finish(summary)
+            self._view.finish(summary, saved=saved)
 
 
 class _PromptingDisplay(_Shown):
@@ -190,12 +225,12 @@ class _PromptingDisplay(_Shown):
         self._prompts: asyncio.Task[None] = spawn(prompt.follow(), name="planck approval prompts")
         self._question_prompts = question_prompts
 
-    def finish(self, summary: RunSummary) -> None:
+    def finish(self, summary: RunSummary, *, saved: bool) -> None:
         self._prompts.cancel()
         if self._question_prompts is not None:
             self._question_prompts.cancel()
         self._attendance.end()
-        super().finish(summary)
+        super().finish(summary, saved=saved)
 
 
 class _TerminalDisplay:
@@ -208,7 +243,11 @@ class _TerminalDisplay:
     def has_shown_answer(self) -> bool:
         return self._view.has_shown_answer
 
-    def finish(self, _summary: RunSummary) -> None:
+    @property
+    def is_missing(self) -> bool:
+        return False
+
+    def finish(self, _summary: RunSummary, *, saved: bool) -> None:  # noqa: ARG002 - nothing is saved in a terminal
         if self._question_prompts is not None:
             self._question_prompts.cancel()
         self._attendance.end()

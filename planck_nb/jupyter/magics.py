@@ -17,6 +17,7 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
+from planck_nb.jupyter.answers import AnswerRecord
 from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
 from planck_nb.jupyter.interpretation import VerbLine, interpret
@@ -121,11 +122,13 @@ class PlanckMagics:
 
     async def _follow(self, started: Started, options: Mapping[str, Any], *, blocking: bool) -> object:
         background = bool(options.get("background"))
-        for notice in filter(None, (started.notice, *self._frontend.notices(background=background))):
+        missing = self._controller.answers.notices()
+        for notice in filter(None, (*missing, started.notice, *self._frontend.notices(background=background))):
             print(notice)  # noqa: T201 - a line in the cell's output
         show = partial(self._frontend.show, blocking=blocking, background=background, quiet=bool(options.get("quiet")))
         showing = self._show_all(started, show)
         if background:
+            self._controller.answers.add_background(started.agent, started.run)
             spawn(showing, name="planck-background")
             return started.run
         answer = await showing
@@ -169,8 +172,9 @@ class PlanckMagics:
         """Show one run until it ends; runs of prompts that are sent meanwhile are added to `runs`."""
         actions = RunActions(agent, run, runs.append, runs)
         later = run is not runs[0]
-        view = show(agent, run, actions, prompts=later)
-        finish = partial(self._finish, agent, run, view)
+        record = self._controller.answers.begin(agent, run, self._shell.execution_count)
+        record.shown = view = show(agent, run, actions, prompts=later, marker=record.marker)
+        finish = partial(self._finish, record, view)
         timed = self._is_timed(agent)
         try:
             await self._until_ended(run, actions)
@@ -218,15 +222,16 @@ class PlanckMagics:
         return transcript
 
     def _finish(
-        self, agent: Agent, run: Run, view: RunDisplay, transcript: Transcript, *, raising: bool = False
+        self, record: AnswerRecord, view: RunDisplay, transcript: Transcript, *, raising: bool = False
     ) -> Answer:
         """Show the transcript under the cell, then collapse the live view above it.
 
         A run that failed before its first message has no transcript if the error is raised in the cell.
         """
-        answer = Answer(transcript, agent=agent, run=run, shown_in=self._shell.execution_count)
-        if not view.has_shown_answer and (answer.messages or not raising):
-            publish_display_data(*answer.mime_bundle())
+        answer = record.answer = Answer(transcript, agent=record.agent, run=record.run, shown_in=record.cell)
+        saved = not view.has_shown_answer and bool(answer.messages or not raising)
+        if saved:
+            publish_display_data(*answer.mime_bundle(record.marker))
         view.finish(
             {
                 "outcome": "failed" if transcript.error is not None else transcript.outcome,
@@ -235,7 +240,8 @@ class PlanckMagics:
                 "cost": transcript.cost,
                 "model": transcript.model,
                 "text": answer.text,
-            }
+            },
+            saved=saved,
         )
         return answer
 

@@ -47,9 +47,20 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=TIMEOUT)
 
-    def start(self, code: str, *, allow_stdin: bool = False) -> str:
-        """Send a cell and return at once, with the id that `finish` takes."""
-        return str(self.client.execute(code, allow_stdin=allow_stdin))
+    def start(self, code: str, *, allow_stdin: bool = False, attended: bool = True) -> str:
+        """Send a cell, as a notebook application does if `attended`; returns at once, with the id for `finish`."""
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": allow_stdin,
+            "stop_on_error": True,
+        }
+        metadata = {"cellId": "cell"} if attended else {}
+        request = self.client.session.msg("execute_request", content, metadata=metadata)
+        self.client.shell_channel.send(request)
+        return str(request["header"]["msg_id"])
 
     def question(self) -> str:
         """Wait until the cell calls `input`, and give its prompt."""

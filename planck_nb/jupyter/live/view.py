@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from secrets import token_hex
 from typing import Any, Literal, TypedDict
 
 import anywidget
@@ -19,6 +21,7 @@ from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import bounded
 from planck_nb.jupyter.live.browser_commands import Actions, agent_of_command, read_command, text_of_command
+from planck_nb.jupyter.live.frame_sender import FrameSender, kernel_frame_sender
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
 from planck_nb.jupyter.live.run_actions import RUN_IS_OVER
@@ -27,7 +30,12 @@ from planck_nb.jupyter.live.view_code import LOADER, FirstCode, code_of
 _FIRST_PAUSE = 0.5
 _UNCONFIRMED_BYTES = 64_000
 _COPIED_CHARACTERS = 100_000
+_KEPT_RUNS = 50
+_MAX_PAGES = 1_000
+_PAGE_CHARACTERS = 100
 _FIRST_CODE = FirstCode()
+_FINISHED: deque[LiveView] = deque()
+"""The views of the last runs that are over, which can be shown again in a page that is loaded again."""
 
 
 class RunSummary(TypedDict):
@@ -58,6 +66,8 @@ class LiveView(anywidget.AnyWidget):
         members: Returns the agents of the team that the run is of as the browser is sent them, none for the run of a
             single agent; called for each snapshot. Workers that join later come as events.
         throttle: Limits how often the view sends; None for the one that all views of the kernel share.
+        marker: The class of the HTML that is to be saved for the run, in the same cell. Where that HTML is missing, the
+            view stays open when the run ends.
     """
 
     _esm = LOADER
@@ -68,6 +78,12 @@ class LiveView(anywidget.AnyWidget):
     phase = traitlets.Unicode("live").tag(sync=True)
     summary = traitlets.Dict().tag(sync=True)
     clicks = traitlets.Bool(default_value=True).tag(sync=True)
+    key = traitlets.Unicode().tag(sync=True)
+    """By what a page knows the view, in frames that contain those of several."""
+    marker = traitlets.Unicode().tag(sync=True)
+    """The class of the HTML of the run in the same cell, without which the view stays open; empty if there is none."""
+    shown = traitlets.Bool(default_value=False).tag(sync=True)
+    """Whether a page has shown the whole answer after the end of the run."""
 
     _ipython_display_ = None
     """Has ipywidgets 7 use `_repr_mimebundle_`, as later versions do."""
@@ -83,6 +99,7 @@ class LiveView(anywidget.AnyWidget):
         clicks: bool = True,
         members: Callable[[], Sequence[JsonObject]] = tuple,
         throttle: FrameThrottle | None = None,
+        marker: str = "",
     ) -> None:
         self._log = log
         self._actions: Actions | None = actions
@@ -94,11 +111,16 @@ class LiveView(anywidget.AnyWidget):
         self._resync: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        super().__init__(agent=agent, model=model, clicks=clicks, code=_FIRST_CODE.take())
+        self._pages: frozenset[str] = frozenset()
+        self._is_rendered = False
+        super().__init__(
+            agent=agent, model=model, clicks=clicks, marker=marker, key=token_hex(8), code=_FIRST_CODE.take()
+        )
         with contextlib.suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
         if self._loop is not None:
             self._throttle = throttle or kernel_frame_throttle()
+            self._sender = kernel_frame_sender() if throttle is None else FrameSender(throttle)
             follow = self._follow() if clicks else self._follow_unheard()
             self._follower = spawn(follow, name="planck live view")
             self.on_msg(self._receive)
@@ -108,11 +130,20 @@ class LiveView(anywidget.AnyWidget):
         """Whether a browser has connected, so that a user can be asked for approval."""
         return self._connected_event.is_set()
 
-    def finish(self, summary: RunSummary) -> None:
+    @property
+    def is_missing(self) -> bool:
+        """Whether the run is over, the page was loaded again, and it no longer contains the view.
+
+        That is so if the notebook was not saved since the cell began.
+        """
+        return self.phase == "done" and len(self._pages) > 1 and not (self._is_rendered or self.shown)
+
+    def finish(self, summary: RunSummary, *, saved: bool = False) -> None:
         """Send what is still unsent, then collapse the view. Call it on the view's loop; further calls do nothing.
 
         Args:
             summary: What the collapsed view shows.
+            saved: Whether the HTML that `marker` names was displayed; the view stays open where that is missing.
         """
         if self.phase == "done":
             return
@@ -125,10 +156,19 @@ class LiveView(anywidget.AnyWidget):
             self._send_small_snapshot()
         with self.hold_sync():
             self.code = b""
+            self.marker = self.marker if saved else ""
             self.summary = {**summary, "text": bounded(summary["text"], _COPIED_CHARACTERS)}
             self.phase = "done"
-        self._log = EventLog()  # ipywidgets keeps every widget until the kernel ends; the run need not stay with it
+        _FINISHED.append(self)
+        if len(_FINISHED) > _KEPT_RUNS:
+            _FINISHED.popleft().forget()
         self._actions = self._on_connect = None
+        members = list(self._members())
+        self._members = lambda: members
+
+    def forget(self) -> None:
+        """Forget the events of the run. ipywidgets keeps every widget until the kernel ends."""
+        self._log = EventLog()
         self._members = tuple
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[JsonObject, JsonObject]:  # noqa: ANN401 - IPython's
@@ -141,8 +181,7 @@ class LiveView(anywidget.AnyWidget):
         log = self._log
         while not (log.closed and self._position >= log.end):
             await log.wait_beyond(self._position)
-            await self._throttle.turn()
-            self._send_frame()
+            await self._sender.send(self)
 
     async def _follow_unheard(self) -> None:
         """Send to browsers whose messages do not arrive: frames, and snapshots for those that have missed some.
@@ -186,23 +225,37 @@ class LiveView(anywidget.AnyWidget):
                 self._loop.call_soon_threadsafe(self._handle, content)
 
     def _handle(self, message: object) -> None:
+        if self._handle_page(message):
+            return
+        if self._actions is None:
+            if text := text_of_command(message):
+                self._refuse(message, RUN_IS_OVER, text)
+        elif message == {"type": "resync"}:
+            if self._resync is None or self._resync.done():
+                self._resync = spawn(self._send_everything(), name="planck live view resync")
+        else:
+            self._execute(message, self._actions)
+
+    def _handle_page(self, message: object) -> bool:
+        """Handle a message that is about the page, not about the run. Returns whether it is one."""
         match message:
             case {"type": "load", "file": str(file)}:
                 if (code := code_of(file)) is not None:
                     self.send({"type": "code", "file": file}, [code])
-                return
-            case {"type": "resync"}:
+            case {"type": "page", "page": str(page)}:
                 self.code = b""
-        if self._actions is None:
-            if text := text_of_command(message):
-                self._refuse(message, RUN_IS_OVER, text)
-            return
-        match message:
-            case {"type": "resync"}:
-                if self._resync is None or self._resync.done():
-                    self._resync = spawn(self._send_everything(), name="planck live view resync")
+                if page not in self._pages and len(self._pages) < _MAX_PAGES:
+                    self._pages |= {page[:_PAGE_CHARACTERS]}
+                    self._is_rendered = False
+            case {"type": "rendered"}:
+                self._is_rendered = True
+            case {"type": "shown"}:
+                self.shown = self.phase == "done"
+            case {"type": "resync"} if self.phase == "done":
+                self.send(self._snapshot() if self._log.end else {"type": "gone"})
             case _:
-                self._execute(message, self._actions)
+                return False
+        return True
 
     def _execute(self, message: object, actions: Actions) -> None:
         """Execute a command of the browser; if that fails, send the reason."""
@@ -235,12 +288,23 @@ class LiveView(anywidget.AnyWidget):
         if self._on_connect is not None:
             self._on_connect()
 
-    def _send_frame(self) -> None:
+    @property
+    def pages(self) -> frozenset[str]:
+        """The pages of browsers that have connected."""
+        return self._pages
+
+    def next_frame(self) -> JsonObject | None:
+        """Return what was not sent yet, None if there is nothing. The next frame continues behind it."""
         start, events = self._position, self._log.since(self._position)
-        if events:
-            self._position = start + len(events)
-            encoded = self._encoder.encode(events)
-            self.send({"type": "frame", "from": start, "to": self._position, "now": _now(), "events": encoded})
+        if not events:
+            return None
+        self._position = start + len(events)
+        encoded = self._encoder.encode(events)
+        return {"type": "frame", "from": start, "to": self._position, "now": _now(), "events": encoded}
+
+    def _send_frame(self) -> None:
+        if (frame := self.next_frame()) is not None:
+            self.send(frame)
 
     def _send_small_snapshot(self) -> None:
         snapshot = self._snapshot()

@@ -373,10 +373,16 @@ class Answer:
     def __repr__(self) -> str:
         return self.transcript.bundle()["text/plain"]
 
-    def mime_bundle(self) -> tuple[dict[str, str], JsonObject]:
+    def mime_bundle(self, marker: str = "") -> tuple[dict[str, str], JsonObject]:
         """Render the answer for an output.
+
+        Args:
+            marker: A class for the HTML, by which the live view in the same cell finds it; it contains no spaces.
 
         Returns:
             The transcript by MIME type, and the metadata of the output.
         """
-        return self.transcript.bundle(), self.transcript.metadata()
+        bundle = self.transcript.bundle()
+        if marker:
+            bundle["text/html"] = bundle["text/html"].replace("<div ", f'<div class="{marker}" ', 1)
+        return bundle, self.transcript.metadata()

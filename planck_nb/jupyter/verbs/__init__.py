@@ -16,6 +16,7 @@ from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import FILE, INTEGER, TEXT, WORD, WORDS, Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs import (
     agent_verbs,
+    answer_verb,
     change_verbs,
     chart_verbs,
     navigation_verbs,
@@ -78,6 +79,7 @@ VERBS = VerbRegistry(
         running_verbs.compact,
         sql_verb.sql,
         search_verb.search,
+        answer_verb.answer,
         chart_verbs.usage,
         chart_verbs.timeline,
         change_verbs.changes,

@@ -209,7 +209,7 @@ async def test_without_a_browser_small_snapshots_go_out_and_large_ones_do_not(
     unconnected.view.close()
 
 
-async def test_the_end_flushes_what_was_not_sent_and_forgets_the_run(browser: Browser) -> None:
+async def test_the_end_flushes_what_was_not_sent(browser: Browser) -> None:
     browser.say("resync")
     await browser.next()
     browser.text("last words")
@@ -217,10 +217,47 @@ async def test_the_end_flushes_what_was_not_sent_and_forgets_the_run(browser: Br
     assert browser.received.get_nowait()["events"][0]["text"] == "last words"
     assert browser.view.phase == "done"
     assert browser.view.summary == SUMMARY
-    assert browser.view._log is not browser.log
     browser.say("stop")
     await asyncio.sleep(0)
     assert browser.actions.done == []
+
+
+async def test_a_run_that_is_over_can_be_shown_again_in_a_page_that_was_loaded_again(browser: Browser) -> None:
+    browser.say("resync")
+    await browser.next()
+    browser.text("words")
+    browser.view.finish(SUMMARY)
+    await browser.next()
+    browser.say("resync")
+    snapshot = await browser.next()
+    assert (snapshot["type"], snapshot["events"][0]["text"]) == ("snapshot", "words")
+    browser.view.forget()
+    browser.say("resync")
+    assert await browser.next() == {"type": "gone"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "missing"),
+    [
+        ([("page", "a"), "rendered", "end", "shown"], False),
+        ([("page", "a"), "end"], False),  # a cell that was never scrolled into view
+        ([("page", "a"), "rendered", ("page", "b"), "end"], True),  # loaded again, and the cell was not saved
+        ([("page", "a"), "rendered", "end", ("page", "b")], True),
+        ([("page", "a"), "rendered", ("page", "b"), "rendered", "end"], False),  # loaded again, and it was saved
+        ([("page", "a"), "rendered", ("page", "b"), "end", "shown"], False),  # a second page; the first one has it
+        (["end"], False),  # no page at all
+    ],
+)
+async def test_an_answer_is_missing_if_only_pages_that_do_not_show_it_are_left(
+    browser: Browser, messages: list[Any], *, missing: bool
+) -> None:
+    for message in messages:
+        if message == "end":
+            browser.view.finish(SUMMARY, saved=True)
+            continue
+        browser.say(message if isinstance(message, str) else {"type": message[0], "page": message[1]})
+        await asyncio.sleep(0)
+    assert browser.view.is_missing == missing
 
 
 async def test_the_text_to_copy_is_bounded(browser: Browser) -> None:

@@ -1,0 +1,37 @@
+/** The output that the notebook saves for a run, as far as the page shows it in the cell of the run's view. */
+
+/** What contains the outputs of one cell: JupyterLab, Notebook and Voila; VS Code; Notebook 6; Colab. */
+const AREAS = '.jp-OutputArea, .cell_container, .output_wrapper, #output-area';
+
+/** Whether the output with this class is in the cell of the element. */
+export function hasStaticOutput(element: Element, marker: string): boolean {
+  const area = element.closest(AREAS);
+  const inCell = area ?? document.body;
+  const found = [...inCell.querySelectorAll(`.pk, .${CSS.escape(marker)}`)];
+  if (area) return found.some((one) => one.classList.contains(marker));
+  // Of an unknown page only this is known: outputs are in their order, so this output comes before the next view.
+  const next = found.slice(found.findIndex((one) => element.contains(one) || one.contains(element)) + 1);
+  return next[0]?.classList.contains(marker) ?? false;
+}
+
+/** Call `listener` when the output appears, now or later. Returns a function that ends the observation. */
+export function onStaticOutput(element: Element, marker: string, listener: () => void): () => void {
+  if (hasStaticOutput(element, marker)) {
+    listener();
+    return () => {};
+  }
+  const look = (): void => {
+    if (!hasStaticOutput(element, marker)) return;
+    end();
+    listener();
+  };
+  const observer = new MutationObserver(look);
+  // The cell may be detached from the document, or the view from its cell, so this also looks from time to time.
+  const timer = window.setInterval(look, 1000);
+  const end = (): void => {
+    observer.disconnect();
+    clearInterval(timer);
+  };
+  observer.observe(element.closest(AREAS) ?? document.body, { childList: true, subtree: true });
+  return end;
+}

@@ -1,0 +1,31 @@
+"""`%planck answer`: shows an answer again."""
+
+from __future__ import annotations
+
+from planck_nb.base.errors import UsageError, did_you_mean
+from planck_nb.jupyter.kinds import AGENT_NAME
+from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.parameters import Parameter
+from planck_nb.jupyter.transcript.answer import Answer
+from planck_nb.jupyter.verbs.declaration import verb
+from planck_nb.workspace.agent_names import named_agents
+
+
+@verb(
+    "answer",
+    "History",
+    "show an answer again, for example of a cell whose output was lost",
+    Parameter("which", AGENT_NAME, "how many answers back, 1 for the newest; or the agent", optional=True),
+    example="answer 2",
+)
+async def answer(notebook: Notebook, which: str | None) -> Answer:
+    """Return the stored answer, which shows itself."""
+    agents = named_agents(notebook.workspace)
+    answers = notebook.controller.answers
+    if which in agents:
+        return answers.find(agents.values(), agent=agents[which])
+    number = which or "1"
+    if not number.removeprefix("-").isdecimal() or len(number) > 9:  # noqa: PLR2004 - no notebook has more answers
+        known = did_you_mean(number, list(agents))
+        raise UsageError(f"There is no agent {number}; write a number or the name of an agent. {known}".rstrip())
+    return answers.find(agents.values(), number=int(number))
