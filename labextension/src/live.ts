@@ -56,7 +56,7 @@ export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLE
   const connection = new Connection((command) => model.send(command));
   model.on('msg:custom', (message) => receive(connection, message));
   const isDone = (): boolean => model.get('phase') === 'done';
-  if (!isDone() || !model.get('shown')) connection.send({ type: 'page', page: PAGE });
+  connection.send({ type: 'page', page: PAGE });
   if (!isDone()) {
     const key = model.get('key');
     connections.set(key, connection);
@@ -71,7 +71,7 @@ export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLE
   return ({ el }) => {
     addStyle(el);
     const view = new RunView(connection, model.get('agent'), el, model.get('clicks'));
-    if (!isDone() || !model.get('shown')) connection.send({ type: 'rendered' });
+    connection.send({ type: 'rendered' });
     const cleanups: (() => void)[] = [];
     /** Collapse the view as soon as the cell contains the output of the run. If it does not, show the whole run. */
     const finish = (): void => {

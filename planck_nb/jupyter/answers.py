@@ -25,7 +25,7 @@ class Shown(Protocol):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the notebook was opened again without the cell's output, so that nothing shows the answer."""
+        """Whether the newest page with the notebook does not show the answer."""
         ...
 
 
@@ -38,6 +38,7 @@ class AnswerRecord:
         run: The run.
         cell: The execution count of its cell.
         marker: The class of the HTML that is saved for it.
+        client: What identifies the page that executed the cell.
         shown: What shows it; None if that is not known yet.
         answer: The answer, None until the run has ended.
         told: Whether the user was told that it is not shown.
@@ -47,6 +48,7 @@ class AnswerRecord:
     run: Run
     cell: int
     marker: str
+    client: str = ""
     shown: Shown | None = None
     answer: Answer | None = None
     told: bool = False
@@ -61,20 +63,21 @@ class Answers:
         self._cell = 0
         self._number = 0
 
-    def begin(self, agent: Agent, run: Run, cell: int) -> AnswerRecord:
+    def begin(self, agent: Agent, run: Run, cell: int, client: str = "") -> AnswerRecord:
         """Record a run that a cell shows.
 
         Args:
             agent: The agent.
             run: Its run.
             cell: The execution count of the cell.
+            client: What identifies the page that executes it.
 
         Returns:
             The record, to be completed when the run ends. Its marker depends only on the order of the runs of the cell.
         """
         self._number = self._number + 1 if cell == self._cell else 1
         self._cell = cell
-        record = AnswerRecord(agent, run, cell, f"planck-run-{self._number}")
+        record = AnswerRecord(agent, run, cell, f"planck-run-{self._number}", client)
         self._records.append(record)
         return record
 
@@ -86,12 +89,18 @@ class Answers:
         """Record a run that goes on after its cell."""
         self._background[run] = agent.name
 
-    def notices(self) -> list[str]:
-        """Return a sentence for each answer that is not shown, once."""
+    def notices(self, client: str = "") -> list[str]:
+        """Return a sentence for each answer that is no longer shown, once.
+
+        Args:
+            client: What identifies the page that executes the next cell. One that has executed the cell of an answer
+                also shows the answer.
+        """
         answered = [record for record in self._records if record.answer is not None]
         sentences = []
         for place, record in enumerate(reversed(answered), 1):
-            if not record.told and record.shown is not None and record.shown.is_missing:
+            moved = record.client != client
+            if moved and not record.told and record.shown is not None and record.shown.is_missing:
                 record.told = True
                 verb = "%planck answer" if place == 1 else f"%planck answer {place}"
                 sentences.append(f"The answer of cell [{record.cell}] was not shown; `{verb}` shows it again.")

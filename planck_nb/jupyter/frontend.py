@@ -46,7 +46,7 @@ class RunDisplay(Protocol):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the notebook was opened again without the cell's output, so that nothing shows the answer."""
+        """Whether the newest page with the notebook does not show the answer."""
         ...
 
     def finish(self, summary: RunSummary, *, saved: bool) -> None:
@@ -75,6 +75,13 @@ class Frontend:
     def is_terminal(self) -> bool:
         """Whether the shell runs in a terminal, without a kernel."""
         return is_terminal(self._shell)
+
+    @property
+    def client(self) -> str:
+        """What identifies the page, or the other program, that executes the cell; another one after a reload."""
+        if self.is_terminal:
+            return ""
+        return str(self._shell.kernel.get_parent("shell").get("header", {}).get("session", ""))
 
     def notices(self, *, background: bool) -> list[str]:
         """Return what to say before a run."""

@@ -122,7 +122,7 @@ class PlanckMagics:
 
     async def _follow(self, started: Started, options: Mapping[str, Any], *, blocking: bool) -> object:
         background = bool(options.get("background"))
-        missing = self._controller.answers.notices()
+        missing = self._controller.answers.notices(self._frontend.client)
         for notice in filter(None, (*missing, started.notice, *self._frontend.notices(background=background))):
             print(notice)  # noqa: T201 - a line in the cell's output
         show = partial(self._frontend.show, blocking=blocking, background=background, quiet=bool(options.get("quiet")))
@@ -172,7 +172,7 @@ class PlanckMagics:
         """Show one run until it ends; runs of prompts that are sent meanwhile are added to `runs`."""
         actions = RunActions(agent, run, runs.append, runs)
         later = run is not runs[0]
-        record = self._controller.answers.begin(agent, run, self._shell.execution_count)
+        record = self._controller.answers.begin(agent, run, self._shell.execution_count, self._frontend.client)
         record.shown = view = show(agent, run, actions, prompts=later, marker=record.marker)
         finish = partial(self._finish, record, view)
         timed = self._is_timed(agent)

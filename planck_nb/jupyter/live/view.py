@@ -132,11 +132,11 @@ class LiveView(anywidget.AnyWidget):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the run is over, the page was loaded again, and it no longer contains the view.
+        """Whether the run is over and the newest page does not show its answer, as far as the pages have reported.
 
-        That is so if the notebook was not saved since the cell began.
+        After a reload that is so if the notebook was not saved since the cell began.
         """
-        return self.phase == "done" and len(self._pages) > 1 and not (self._is_rendered or self.shown)
+        return self.phase == "done" and not (self._is_rendered if len(self._pages) > 1 else self.shown)
 
     def finish(self, summary: RunSummary, *, saved: bool = False) -> None:
         """Send what is still unsent, then collapse the view. Call it on the view's loop; further calls do nothing.
@@ -251,6 +251,7 @@ class LiveView(anywidget.AnyWidget):
                 self._is_rendered = True
             case {"type": "shown"}:
                 self.shown = self.phase == "done"
+                self._is_rendered = True
             case {"type": "resync"} if self.phase == "done":
                 self.send(self._snapshot() if self._log.end else {"type": "gone"})
             case _:

@@ -240,12 +240,12 @@ async def test_a_run_that_is_over_can_be_shown_again_in_a_page_that_was_loaded_a
     ("messages", "missing"),
     [
         ([("page", "a"), "rendered", "end", "shown"], False),
-        ([("page", "a"), "end"], False),  # a cell that was never scrolled into view
         ([("page", "a"), "rendered", ("page", "b"), "end"], True),  # loaded again, and the cell was not saved
         ([("page", "a"), "rendered", "end", ("page", "b")], True),
+        ([("page", "a"), "rendered", "end", "shown", ("page", "b")], True),  # loaded again after the run, not saved
+        ([("page", "a"), "rendered", "end", "shown", ("page", "b"), "rendered"], False),
         ([("page", "a"), "rendered", ("page", "b"), "rendered", "end"], False),  # loaded again, and it was saved
         ([("page", "a"), "rendered", ("page", "b"), "end", "shown"], False),  # a second page; the first one has it
-        (["end"], False),  # no page at all
     ],
 )
 async def test_an_answer_is_missing_if_only_pages_that_do_not_show_it_are_left(
