@@ -39,6 +39,7 @@
     │   └─ CompactionError
     ├─ SidecarError                 a sidecar cannot be started or used
     │   ├─ SidecarLostError
+    │   ├─ SidecarSignInError
     │   └─ SidecarTimeoutError
     └─ SessionError
         ├─ SessionNotFoundError
@@ -255,6 +256,10 @@ class SidecarError(PlanckError):
 
 class SidecarLostError(SidecarError):
     """The connection to a sidecar was lost before it answered; what it was asked to do may have been done."""
+
+
+class SidecarSignInError(SidecarError):
+    """The server of a sidecar wants a sign-in, which failed. It is not asked for again until the sidecar is started."""
 
 
 class SidecarTimeoutError(SidecarError):

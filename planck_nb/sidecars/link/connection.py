@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import FileUrl
 
 from planck_nb.base.aio import cancel_and_wait, spawn
-from planck_nb.base.errors import SidecarError
+from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.sidecars.link.call_origin import CallOrigin, current_origin
 from planck_nb.sidecars.link.definitions import ToolDefinition, tool_definition
 from planck_nb.sidecars.link.log_lines import LogLines
@@ -25,7 +25,6 @@ from planck_nb.sidecars.link.questions import Ask, Question, QuestionAnswer, ans
 from planck_nb.sidecars.link.result_check import ResultCheck
 from planck_nb.sidecars.link.sampling import Sample, sampling_request
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
-from planck_nb.sidecars.link.sign_in import SignInError
 
 _MAX_PAGES = 1_000
 _MAX_ITEMS = 10_000
@@ -72,7 +71,7 @@ class Connection:
         self.ready: asyncio.Future[None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
         """Done with a reason as soon as no call can be answered any more."""
-        self.failure: SignInError | None = None
+        self.failure: SidecarSignInError | None = None
         """Why it makes no sense to connect again."""
         self.tools: dict[str, ToolDefinition] = {}
         self.sidecar = spec.name
@@ -121,7 +120,7 @@ class Connection:
             self.open_questions -= 1
             self.waited += loop.time() - begun
 
-    def failed(self, error: SignInError) -> None:
+    def failed(self, error: SidecarSignInError) -> None:
         """Give up the connection for good, because the person did not sign in."""
         self.failure = error
         self.lose(str(error).rstrip("."))

@@ -22,13 +22,13 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from planck_nb.base.aio import cancel_and_wait
-from planck_nb.base.errors import SidecarError
+from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.secrets import redact, remember_secret
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.link.questions import Question, QuestionAnswer
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
-from planck_nb.sidecars.link.sign_in import Person, SignInError
+from planck_nb.sidecars.link.sign_in import Person
 from planck_nb.sidecars.link.sign_in_callback import address, free_port, listening, parameters
 from planck_nb.sidecars.link.token_file import TokenFile
 
@@ -81,7 +81,7 @@ class OAuthSignIn(httpx2.Auth):
         """Send a request with the token; sign in first if the server asks for that.
 
         Raises:
-            SignInError: The sign-in failed.
+            SidecarSignInError: The sign-in failed.
         """
         flow = self._provider.async_auth_flow(request)
         try:
@@ -91,12 +91,12 @@ class OAuthSignIn(httpx2.Auth):
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
-        except SignInError as error:
+        except SidecarSignInError as error:
             self._give_up(error)
             raise
         except (OAuthFlowError, ValueError) as error:  # ValueError is pydantic's, about an answer
             reason = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
-            failure = SignInError(
+            failure = SidecarSignInError(
                 f"The sidecar {self._spec.name} wants a sign-in, which failed: {reason}. Start it again."
             )
             self._give_up(failure)
@@ -165,7 +165,7 @@ class OAuthSignIn(httpx2.Auth):
             client_id=given.client_id, client_secret=given.client_secret or None, token_endpoint_auth_method=method
         )
 
-    def _give_up(self, error: SignInError) -> None:
+    def _give_up(self, error: SidecarSignInError) -> None:
         """Report it, and forget the registration with which no one could sign in: the server may have forgotten it."""
         self._person.failed(error)
         with suppress(SidecarError):
@@ -201,7 +201,7 @@ class OAuthSignIn(httpx2.Auth):
                         found = arrived.result() if arrived.done() else self._pasted(asked.result(), state)
                         found = found or await arrived
                 except TimeoutError:
-                    raise SignInError(
+                    raise SidecarSignInError(
                         f"The sign-in to the sidecar {name} took more than {self._seconds:g} s; start it again."
                     ) from None
                 finally:
@@ -209,23 +209,23 @@ class OAuthSignIn(httpx2.Auth):
         if "code" not in found:
             told = " ".join(filter(None, (found.get("error"), found.get("error_description"))))
             reason = one_line(visible(told), _REASON_CHARACTERS).rstrip(".")
-            raise SignInError(f"The server of the sidecar {name} refused the sign-in: {reason}. Start it again.")
+            raise SidecarSignInError(f"The server of the sidecar {name} refused the sign-in: {reason}. Start it again.")
         return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
 
     def _pasted(self, answer: QuestionAnswer | None, state: str) -> Mapping[str, str]:
         """What the pasted address contains; nothing if the person has none and the browser is waited for."""
         name = self._spec.name
         if answer is None:
-            raise SignInError(
+            raise SidecarSignInError(
                 f"The sidecar {name} wants a person to sign in, and there is none; start it in a notebook with "
                 f"`%planck sidecar start {name}`."
             )
         if answer.action != "accept":
-            raise SignInError(f"The sign-in to the sidecar {name} was declined; start it again to sign in.")
+            raise SidecarSignInError(f"The sign-in to the sidecar {name} was declined; start it again to sign in.")
         pasted = str(answer.content.get("address") or "").strip()
         found = parameters(pasted, state) if pasted else {}
         if found is None:
-            raise SignInError(
+            raise SidecarSignInError(
                 f"The address that was pasted does not belong to this sign-in to the sidecar {name}; start it again, "
                 "and paste the whole address at which the browser ends."
             )
@@ -236,7 +236,7 @@ async def _asked(person: Person, question: Question) -> QuestionAnswer | None:
     try:
         return await person.ask(question)
     except Exception as error:
-        raise SignInError(
+        raise SidecarSignInError(
             f"The sidecar {question.sidecar} wants a sign-in, which cannot be shown: {type(error).__name__}: {error}."
         ) from error
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from planck_nb.base.errors import SidecarError
+from planck_nb.base.errors import SidecarSignInError
 from planck_nb.sidecars.link.questions import Question, QuestionAnswer
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 SIGN_IN_SECONDS = 300.0
 """Seconds that a person has to sign in."""
-
-
-class SignInError(SidecarError):
-    """A server wants a sign-in, which failed. Nothing asks again until a person starts the sidecar."""
 
 
 class Person(Protocol):
@@ -33,7 +29,7 @@ class Person(Protocol):
         """Return a context in which time limits of calls and of the start wait for the person."""
         ...
 
-    def failed(self, error: SignInError) -> None:
+    def failed(self, error: SidecarSignInError) -> None:
         """Learn that the person did not sign in, which ends the connection."""
         ...
 

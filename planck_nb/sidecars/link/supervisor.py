@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planck_nb.base.aio import cancel_and_wait, run_in_thread, spawn
-from planck_nb.base.errors import SidecarError
+from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.sidecars.link.child_environment import sidecar_environment
 from planck_nb.sidecars.link.fingerprint import fingerprint
 from planck_nb.sidecars.link.link_settings import Build, LinkTiming
 from planck_nb.sidecars.link.link_state import LinkState
-from planck_nb.sidecars.link.sign_in import Authorize, SignInError
+from planck_nb.sidecars.link.sign_in import Authorize
 from planck_nb.sidecars.link.start_failures import reason_of_end, start_failure, with_last_line
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ class Supervisor:
             except SidecarError as error:
                 reason = str(error)
                 failures += 1
-                is_final = not was_connected or failures >= self._timing.attempts or isinstance(error, SignInError)
+                is_final = (
+                    not was_connected or failures >= self._timing.attempts or isinstance(error, SidecarSignInError)
+                )
                 if is_final and not self.stopping.is_set():
                     self._state.fail(reason)
                 if is_final or self.stopping.is_set():

@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -146,11 +147,11 @@ async def test_the_address_of_a_browser_on_another_machine_is_pasted(server: OAu
 
 async def test_time_limits_wait_for_the_person(server: OAuthServer, tmp_path: Path) -> None:
     async def slow(question: Question) -> QuestionAnswer:
-        await asyncio.sleep(1)  # longer than the start may take
+        await asyncio.sleep(3.1)  # longer than the start may take
         return await paste(question)
 
     spec = SidecarSpec("notes", url=server.url)
-    timing = FAST.__class__(start=0.9, first_delay=0.05)
+    timing = replace(FAST, start=3)
     link = SidecarLink(spec, timing=timing, callbacks=LinkCallbacks(ask=slow), auth=sign_in(spec, tmp_path))
     await link.start()
     await link.stop()
