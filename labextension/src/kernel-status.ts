@@ -1,5 +1,7 @@
 /** Notices when the kernel of a view ends, as far as its frontend reports it. */
 
+import type { NotebookManager } from './notebook-cell.ts';
+
 interface Signal<T> {
   connect(slot: (sender: unknown, value: T) => void): unknown;
   disconnect(slot: (sender: unknown, value: T) => void): unknown;
@@ -12,7 +14,7 @@ interface Kernel {
 }
 
 export interface Widget {
-  readonly widget_manager?: { readonly kernel?: Kernel | null };
+  readonly widget_manager?: NotebookManager & { readonly kernel?: Kernel | null };
   on(event: 'comm:close' | 'comm_live_update', callback: () => void): void;
 }
 

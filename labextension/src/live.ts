@@ -70,7 +70,7 @@ export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLE
 
   return ({ el }) => {
     addStyle(el);
-    const view = new RunView(connection, model.get('agent'), el, model.get('clicks'));
+    const view = new RunView(connection, model.get('agent'), el, model.get('clicks'), model.widget_manager ?? null);
     connection.send({ type: 'rendered' });
     const cleanups: (() => void)[] = [];
     /** Collapse the view as soon as the cell contains the output of the run. If it does not, show the whole run. */

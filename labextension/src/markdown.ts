@@ -74,6 +74,17 @@ export function toHtml(text: string): string {
   return markdown.render(text, {});
 }
 
+/** The words of a Markdown text, without its marks. */
+export function toWords(text: string): string {
+  const words = (tokens: readonly Token[]): string =>
+    tokens
+      .map(({ type, content, children }) =>
+        children !== null ? words(children) : /^(?:softbreak|hardbreak|.*_close)$/.test(type) ? ' ' : type === 'hr' ? '' : content,
+      )
+      .join('');
+  return words(markdown.parse(text, {})).replace(/\s+/g, ' ').trim();
+}
+
 /**
  * A Markdown text that grows. A block is rendered once when the next one has begun; the last block is rendered again
  * with each piece of text as long as it is small.

@@ -12,6 +12,9 @@ import type { PendingApproval } from './agent-state.ts';
 import { QuestionsView } from './questions-view.ts';
 import { cancelPaint, paintSoon } from './paint-queue.ts';
 import { RunControls, unsentTexts } from './run-controls.ts';
+import { toWords } from './markdown.ts';
+import { NotebookCell } from './notebook-cell.ts';
+import type { NotebookManager } from './notebook-cell.ts';
 import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from './run.ts';
 import type { Run } from './run.ts';
 import { OUTCOME, summaryBar } from './summary-bar.ts';
@@ -36,6 +39,8 @@ export class RunView {
   private readonly questions: QuestionsView;
   private readonly controls: RunControls;
   private readonly announcer = new Announcer();
+  private readonly agent: string;
+  private readonly cell: NotebookCell;
   private readonly cleanups: (() => void)[] = [];
   private readonly paintNow = (): void => this.paint();
   private collapsed = false;
@@ -45,7 +50,15 @@ export class RunView {
   /** The newest failure has been announced. */
   private failureAnnounced = false;
 
-  constructor(connection: Connection, agent: string, parent: HTMLElement, clicks = true) {
+  constructor(
+    connection: Connection,
+    agent: string,
+    parent: HTMLElement,
+    clicks = true,
+    manager: NotebookManager | null = null,
+  ) {
+    this.agent = agent;
+    this.cell = new NotebookCell(manager, parent);
     this.connection = connection;
     this.approvals = new ApprovalsView((decision) => this.send({ type: 'decide', ...decision }));
     this.questions = new QuestionsView((answer) => this.send({ type: 'answer', ...answer }));
@@ -86,7 +99,7 @@ export class RunView {
   /** The run is over, and the notebook does not contain its output: keep the transcript, without the controls. */
   keepOpen(summary: Summary): void {
     if (this.collapsed || this.bar !== null) return;
-    this.bar = summaryBar(summary, this.announcer);
+    this.bar = summaryBar(summary, this.agent, this.cell, this.announcer);
     this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
     const drafts = [this.controls.draft, ...this.team.drafts];
     for (const part of [this.approvals.element, this.questions.element, this.controls.element]) part.remove();
@@ -113,7 +126,7 @@ export class RunView {
     this.root.classList.add('pk-folded');
     this.endNote.remove();
     this.bar?.remove();
-    this.root.prepend(summaryBar(summary, this.announcer));
+    this.root.prepend(summaryBar(summary, this.agent, this.cell, this.announcer));
     this.root.append(...unsentTexts(drafts, this.announcer));
     // What was sent just before the end comes back later.
     this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
@@ -121,7 +134,7 @@ export class RunView {
     // The notebook may now be scrolled past its end, where nothing is visible.
     if (wasVisible) this.root.scrollIntoView({ block: 'nearest' });
     const cost = summary.cost === null ? '' : `, ${dollars(summary.cost)}`;
-    this.announcer.announceNow(`${OUTCOME[summary.outcome]}, ${elapsed(summary.seconds)}${cost}. ${summary.text.slice(0, 200)}`);
+    this.announcer.announceNow(`${OUTCOME[summary.outcome]}, ${elapsed(summary.seconds)}${cost}. ${toWords(summary.text.slice(0, 2000)).slice(0, 200)}`);
   }
 
   private schedule(): void {

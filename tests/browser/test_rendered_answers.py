@@ -122,3 +122,40 @@ def test_what_is_saved_survives_the_sanitizer_of_untrusted_notebooks(lab: Lab, o
     notebook.screenshot("answers-saved-480")
     assert kept[0] == []
     assert kept[1] == kept[2] > 0
+
+
+FOLDED = """run = ScriptedRun()
+view = run.view()
+display(view)
+run.start()
+run.text("The **answer** is `42`.")
+run.end()
+view.finish(run.summary())"""
+
+
+def test_the_bar_replies_runs_again_and_edits(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("bar.ipynb", SETUP, FOLDED))
+    notebook.run_all()
+    notebook.wait_idle()
+    bar = notebook.output(1).locator(".pk-bar")
+    expect(bar.locator("button")).to_have_text(["Reply", "Re-run", "Edit", "Copy"])
+    expect(notebook.output(1).locator(".pk > .pk-sr[aria-live]")).to_contain_text("The answer is 42.")
+    notebook.screenshot("bar-light")
+    notebook.page.wait_for_timeout(500)  # the buttons are inert at first
+    count = "window.jupyterapp.shell.currentWidget.content.widgets[1].model.executionCount"
+    before = notebook.page.evaluate(count)
+    bar.get_by_role("button", name="Re-run").click()
+    notebook.page.wait_for_function(f"before => {count} > before", arg=before)
+    notebook.wait_idle()
+    bar = notebook.output(1).locator(".pk-bar")
+    expect(bar).to_be_visible()
+    notebook.page.wait_for_timeout(500)
+    bar.get_by_role("button", name="Edit").click()
+    notebook.page.keyboard.type("  # edited")
+    source = "window.jupyterapp.shell.currentWidget.content.widgets[{}].model.sharedModel.getSource()"
+    assert notebook.page.evaluate(source.format(1)).endswith("  # edited")
+    bar.get_by_role("button", name="Reply").click()
+    expect(notebook.page.locator(".jp-Cell")).to_have_count(3)
+    notebook.page.wait_for_function("document.activeElement.closest('.jp-Cell')?.dataset.windowedListIndex === '2'")
+    notebook.page.keyboard.type("and now?")
+    assert notebook.page.evaluate(source.format(2)) == "%%planck analyst\nand now?"
