@@ -6,6 +6,7 @@
  */
 
 import type * as ev from './events.generated.ts';
+import { errorTitle } from './error-titles.ts';
 import { count } from './format.ts';
 
 export type Argument = readonly [name: string, text: string];
@@ -382,8 +383,8 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
       return append(turnOver({ ...agent, error: event.reason }, event.time, 'Failed'), {
         kind: 'note',
         state: 'bad',
-        title: event.reason,
-        text: 'What was received is kept.',
+        title: errorTitle(event.kind),
+        text: `${event.reason} What was received is kept.`.trimStart(),
       });
     default:
       event satisfies never;

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
+from support.node import LABEXTENSION
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, TextPart, ToolCallPart, ToolResultMessage, ToolResultPart
+from planck_nb.base import errors
 from planck_nb.base.aio import run_in_thread
+from planck_nb.jupyter.error_titles import ERROR_TITLES
 from planck_nb.jupyter.live.approval_display import approval_display
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import transcript_of
@@ -115,3 +119,16 @@ def test_a_request_to_replace_a_file_shows_what_it_replaces(
         assert display.replaced == ("content",)
     else:
         assert display.change is None
+
+
+def test_the_saved_error_has_a_title_and_a_sentence() -> None:
+    saved = html([*events("42"), ev.Error(*AT, 106.0, "api.x.org answered 401.", "AuthenticationError")])
+    sentence = "api.x.org answered 401. What was received is kept."
+    assert f"<b>The provider does not accept the API key</b><br>{sentence}" in saved
+    assert "AuthenticationError" not in saved
+
+
+def test_both_views_have_the_same_titles_of_errors() -> None:
+    source = (LABEXTENSION / "src/error-titles.ts").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^  (\w+): '(.*)',$", source, re.MULTILINE)) == ERROR_TITLES
+    assert all(hasattr(errors, kind) for kind in ERROR_TITLES)

@@ -86,6 +86,7 @@ def transcript_of(
         timed,
         structured=structured,
         limits=limits,
+        error_kind=ending.error_kind,
     )
 
 
@@ -159,6 +160,7 @@ class _Ending:
     def __init__(self) -> None:
         self.outcome: Outcome = "done"
         self.error: str | None = None
+        self.error_kind = ""
         self.warnings: list[str] = []
         self.warning = ""
         """The sentence about the newest reply, if something is wrong with it."""
@@ -181,7 +183,7 @@ class _Ending:
                 self.outcome = "stopped"
             case "error":
                 self.outcome = "cut off" if event.kind == "StreamTruncated" else "failed"
-                self.error = event.reason
+                self.error, self.error_kind = event.reason, event.kind
             case _:
                 pass
 

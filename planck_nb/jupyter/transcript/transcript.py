@@ -14,6 +14,7 @@ from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
 from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
+from planck_nb.jupyter.error_titles import error_title
 from planck_nb.jupyter.formatting import bounded, bounded_text, count, dollars, elapsed
 from planck_nb.jupyter.terminal import for_terminal
 from planck_nb.jupyter.transcript import html
@@ -64,6 +65,7 @@ class Transcript:
         timed: Whether durations are shown.
         structured: Whether the last text is JSON, which is shown as such.
         limits: What the run might use, which is shown beside what it used; None for nothing.
+        error_kind: The kind of the error.
     """
 
     agent: str
@@ -82,6 +84,7 @@ class Transcript:
     timed: bool = False
     structured: bool = False
     limits: Limits | None = None
+    error_kind: str = ""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -157,8 +160,11 @@ class Transcript:
             *([] if self.team is None else html.story(self.team, self.agent)),
             *map(html.block, self._blocks),
         ]
-        if self._ending is not None:
-            parts.append(html.ending(*self._ending, bad=self.error is not None or self.outcome == "failed"))
+        if self.error is not None:
+            reason = f"{encodable(self.error)} What was received is kept."
+            parts.append(html.ending(error_title(self.error_kind), reason, bad=True))
+        elif self._ending is not None:
+            parts.append(html.ending(*self._ending, bad=self.outcome == "failed"))
         parts += map(html.notice, self._not_sent)
         body = "\n".join(parts)
         style = "font-size:14px;line-height:1.6;text-align:left;max-width:740px;padding:0 0 0 6px"  # as the live view
