@@ -133,6 +133,12 @@ class _Figure:
     bar: bool = field(default=True)
 
 
+def _cost_of(row: Row) -> float | None:
+    """The cost in US dollars, None if it is unknown. The demo models cost nothing."""
+    cost: float | None = row["cost_usd"]
+    return 0.0 if cost is None and str(row.get("model", "")).startswith("demo:") else cost
+
+
 def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _Figure:
     figure = _Figure(label, note, bar=bar)
     for row in rows:
@@ -143,10 +149,11 @@ def _sum(label: str, note: str, rows: Sequence[Row], *, bar: bool = False) -> _F
             figure.fresh += (read or 0) - cached
             figure.output += written or 0
             figure.tokens = figure.cached + figure.fresh + figure.output
-        if row["cost_usd"] is None or row.get("estimated"):
+        cost = _cost_of(row)
+        if cost is None or row.get("estimated"):
             figure.complete = False
-        if row["cost_usd"] is not None:
-            figure.cost = (figure.cost or 0.0) + row["cost_usd"]
+        if cost is not None:
+            figure.cost = (figure.cost or 0.0) + cost
     return figure
 
 

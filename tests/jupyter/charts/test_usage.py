@@ -30,7 +30,7 @@ def words(chart: Chart) -> list[str]:
 
 def used(agent: str, turn: int | None = 0, *, tokens: int | None = 100, cost: float | None = 0.5) -> dict[str, object]:
     counted = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_tokens"), tokens)
-    fixed = {"agent_id": agent, "model": "demo:small", "prompt": "go", "replies": 1, "cost_usd": cost}
+    fixed = {"agent_id": agent, "model": "local:small", "prompt": "go", "replies": 1, "cost_usd": cost}
     return {"agent": agent, "turn": turn, **fixed, **counted}
 
 
@@ -152,3 +152,9 @@ def test_the_image_in_the_page_is_the_saved_file(tmp_path: Path) -> None:
     assert bundle["text/plain"] == "Usage: 1 agent, 200 tokens, $0.500"
     with pytest.raises(OSError, match="nowhere"):
         chart.save(tmp_path / "nowhere" / "usage.svg")
+
+
+def test_the_demo_models_cost_nothing() -> None:
+    chart = draw_usage(pd.DataFrame([{**used("a", cost=None), "model": "demo:demo"}]))
+    assert "?" not in words(chart)
+    assert "$0" in words(chart)
