@@ -79,9 +79,17 @@ class Frontend:
     @property
     def client(self) -> str:
         """What identifies the page, or the other program, that executes the cell; another one after a reload."""
+        return self._request_header("session")
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request that executes the cell, empty in a terminal."""
+        return self._request_header("msg_id")
+
+    def _request_header(self, name: str) -> str:
         if self.is_terminal:
             return ""
-        return str(self._shell.kernel.get_parent("shell").get("header", {}).get("session", ""))
+        return str(self._shell.kernel.get_parent("shell").get("header", {}).get(name, ""))
 
     def notices(self, *, background: bool) -> list[str]:
         """Return what to say before a run."""

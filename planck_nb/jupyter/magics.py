@@ -17,12 +17,12 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
-from planck_nb.jupyter.answers import AnswerRecord
 from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
 from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.notebook import Notebook
+from planck_nb.jupyter.notebook_answers import AnswerRecord
 from planck_nb.jupyter.options import read_prompt_arguments
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
@@ -172,7 +172,9 @@ class PlanckMagics:
         """Show one run until it ends; runs of prompts that are sent meanwhile are added to `runs`."""
         actions = RunActions(agent, run, runs.append, runs)
         later = run is not runs[0]
-        record = self._controller.answers.begin(agent, run, self._shell.execution_count, self._frontend.client)
+        record = self._controller.answers.begin(
+            agent, run, self._shell.execution_count, self._frontend.client, self._frontend.request_id
+        )
         record.shown = view = show(agent, run, actions, prompts=later, marker=record.marker)
         finish = partial(self._finish, record, view)
         timed = self._is_timed(agent)

@@ -26,7 +26,7 @@ _PLACEHOLDER = "<IPython.core.display."
 
 
 @dataclass(slots=True)
-class _Piece:
+class _OutputPiece:
     text: str
 
 
@@ -39,23 +39,23 @@ class CapturedOutput:
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
-        self._head: list[_Piece] = []
+        self._head: list[_OutputPiece] = []
         self._head_size = 0
-        self._tail: deque[_Piece] = deque()
+        self._tail: deque[_OutputPiece] = deque()
         self._tail_size = self._left_out = 0
-        self._displays: dict[str, _Piece] = {}
+        self._displays: dict[str, _OutputPiece] = {}
         self._pictures: list[ImagePart] = []
         self.closed = False
         """Whether the call has ended, so that what is printed later is not its output."""
 
     def write(self, text: str) -> None:
         """Add printed text."""
-        self._add(_Piece(text))
+        self._add(_OutputPiece(text))
         self._progress(text)
 
     def show(self, text: str) -> None:
         """Add a text that stands in lines of its own."""
-        self._add(_Piece(_in_lines(text)))
+        self._add(_OutputPiece(_in_lines(text)))
 
     def show_picture(self, picture: ImagePart) -> None:
         """Add a picture."""
@@ -74,7 +74,7 @@ class CapturedOutput:
         if update and shown is not None:
             shown.text = text
             return
-        piece = _Piece(text)
+        piece = _OutputPiece(text)
         if display_id:
             self._displays[display_id] = piece
         self._add(piece)
@@ -104,7 +104,7 @@ class CapturedOutput:
         left_out = self._left_out + begun + len(tail) - len(end)
         return f"{head[: len(head) - begun]}\n[… {left_out:,} characters left out …]\n{end}".strip("\n")
 
-    def _add(self, piece: _Piece) -> None:
+    def _add(self, piece: _OutputPiece) -> None:
         if self._head_size < HEAD_CHARACTERS:
             space = HEAD_CHARACTERS - self._head_size
             rest = piece.text[space:]
@@ -113,7 +113,7 @@ class CapturedOutput:
             self._head_size += len(piece.text)
             if not rest:
                 return
-            piece = _Piece(rest)
+            piece = _OutputPiece(rest)
         if len(piece.text) > _KEPT:
             self._left_out += len(piece.text) - _KEPT
             piece.text = piece.text[-_KEPT:]

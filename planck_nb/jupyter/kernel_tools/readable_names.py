@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from planck_nb.agent.agent import Agent
 from planck_nb.base.secrets import is_secret_name
-from planck_nb.jupyter.kernel_tools.names import ALL_NAMES
+from planck_nb.jupyter.kernel_tools.kernel_tool_names import ALL_NAMES
 
 
 def reader_id(agent: Agent) -> str:

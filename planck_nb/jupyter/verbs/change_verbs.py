@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ToolError
+from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.name_changes import PREFIX, NameChange, NameChanges
-from planck_nb.jupyter.kernel_tools.names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Kind, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, table, verb

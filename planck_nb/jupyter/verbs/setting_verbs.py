@@ -14,7 +14,7 @@ from planck_nb.ai.cassettes import Mode
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UsageError
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
-from planck_nb.jupyter.kernel_tools.names import RUN_PYTHON
+from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import rules
 from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice

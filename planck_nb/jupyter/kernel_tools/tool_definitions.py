@@ -20,8 +20,14 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import is_secret_name, redact
 from planck_nb.jupyter.kernel_tools.executor import Executed, Executor
 from planck_nb.jupyter.kernel_tools.failed_cell import failed_cell
+from planck_nb.jupyter.kernel_tools.kernel_tool_names import (
+    GROUP,
+    INSPECT_VARIABLE,
+    LAST_ERROR,
+    LIST_VARIABLES,
+    RUN_PYTHON,
+)
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
-from planck_nb.jupyter.kernel_tools.names import GROUP, INSPECT_VARIABLE, LAST_ERROR, LIST_VARIABLES, RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, reader_id
 from planck_nb.jupyter.kernel_tools.secret_variables import remember_secret_variables
 from planck_nb.jupyter.values import describe_value, kind_of

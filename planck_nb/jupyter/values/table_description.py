@@ -50,7 +50,9 @@ def _pandas_frame(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401 - as
     ]
     head = value.iloc[: _rows(rows), :COLUMNS_OF_ROWS]
     cells = [list(head.iloc[:, place]) for place in range(head.shape[1])]
-    return _Table(sized("DataFrame", (rows, columns)), rows, columns, listed, cells, list(head.index)).text(writer)
+    return _DescribedTable(sized("DataFrame", (rows, columns)), rows, columns, listed, cells, list(head.index)).text(
+        writer
+    )
 
 
 def _pandas_series(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
@@ -70,7 +72,7 @@ def _polars_frame(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     listed = [(name, str(dtype), int(missing)) for (name, dtype), missing in zip(schema, nulls, strict=False)]
     first = value.head(_rows(rows))
     cells = [first.to_series(place).to_list() for place in range(min(columns, COLUMNS_OF_ROWS))]
-    return _Table(f"{sized('DataFrame', (rows, columns))} (polars)", rows, columns, listed, cells).text(writer)
+    return _DescribedTable(f"{sized('DataFrame', (rows, columns))} (polars)", rows, columns, listed, cells).text(writer)
 
 
 def _polars_series(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
@@ -89,7 +91,7 @@ def _arrow_table(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
     first = value.slice(0, _rows(rows))
     cells = [first.column(place).to_pylist() for place in range(min(columns, COLUMNS_OF_ROWS))]
     head = f"{sized(name_of(type(value)), (rows, columns))} (pyarrow)"
-    return _Table(head, rows, columns, listed, cells).text(writer)
+    return _DescribedTable(head, rows, columns, listed, cells).text(writer)
 
 
 def _numpy_array(value: Any, writer: InlineWriter) -> str:  # noqa: ANN401
@@ -152,7 +154,7 @@ def _missing_words(missing: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _DescribedTable:
     """What is shown of a table: its kind with its size, columns with their types and missing values, and first rows."""
 
     head: str

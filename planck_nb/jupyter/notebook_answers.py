@@ -60,10 +60,10 @@ class Answers:
     def __init__(self) -> None:
         self._records: deque[AnswerRecord] = deque(maxlen=_KEPT)
         self._background: WeakKeyDictionary[Run, str] = WeakKeyDictionary()
-        self._cell = 0
+        self._request = ""
         self._number = 0
 
-    def begin(self, agent: Agent, run: Run, cell: int, client: str = "") -> AnswerRecord:
+    def begin(self, agent: Agent, run: Run, cell: int, client: str = "", request: str = "") -> AnswerRecord:
         """Record a run that a cell shows.
 
         Args:
@@ -71,12 +71,13 @@ class Answers:
             run: Its run.
             cell: The execution count of the cell.
             client: What identifies the page that executes it.
+            request: The id of the request that executes it; two executions may have the same count.
 
         Returns:
             The record, to be completed when the run ends. Its marker depends only on the order of the runs of the cell.
         """
-        self._number = self._number + 1 if cell == self._cell else 1
-        self._cell = cell
+        self._number = self._number + 1 if request == self._request else 1
+        self._request = request
         record = AnswerRecord(agent, run, cell, f"planck-run-{self._number}", client)
         self._records.append(record)
         return record
