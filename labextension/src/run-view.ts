@@ -76,7 +76,7 @@ export class RunView {
       this.controls.element,
       this.announcer.element,
     );
-    if (!clicks) this.approvals.element.remove(); // the cell asks in its own way
+    if (!clicks) for (const part of [this.approvals, this.questions]) part.element.remove(); // the cell asks in its own way
     parent.append(this.root);
     addCodeTools(this.root, this.announcer);
     this.root.addEventListener('keydown', (event) => this.key(event));

@@ -133,7 +133,7 @@ def test_through_a_cell(server: str, project: Path) -> None:
         cell = kernel.run(f"%%planck --tools read,edit,bash --allow read,edit,bash\n{PROMPT}")
         assert cell.status == "ok", cell.error
         assert ANSWER in cell.plain
-        assert "+print(&quot;grüß dich 🎉&quot;)" in "".join(cell.data("text/html"))
+        assert "+ print(&quot;grüß dich 🎉&quot;)" in "".join(cell.data("text/html"))
         assert (project / "greeting.py").read_text() == NEW
         told = kernel.run("print(*[message.type for message in _.messages])").text
         assert told.split() == ROLES[1:]  # an answer holds what came after the prompt

@@ -142,7 +142,7 @@ class ScriptedRun:
         *touches: Effect,
         seconds: float = 272,
         reason: str = "",
-        rule: str = "",
+        rule: str | None = None,
     ) -> None:
         self.add(
             ev.ApprovalRequest,
@@ -152,7 +152,7 @@ class ScriptedRun:
             touches=touches,
             reason=reason,
             deadline=time.time() + seconds,
-            rule=rule,
+            rule=f"execute@{name}" if rule is None else rule,
         )
 
     def progress(self, call: str, name: str, text: str) -> None:

@@ -392,8 +392,9 @@ print(len(sizes) - 30 * seconds, max(sizes))"""
     output.locator(".pk-tool .pk-line").click()
     output.locator(".pk-tool .pk-line").click()
     output.locator(".pk-stop").click()
-    well.get_by_role("button", name="90 earlier lines").click()
-    assert len(well.inner_text().splitlines()) == 100
+    result = output.locator('.pk-tool .pk-well[data-name="result"]')
+    result.get_by_role("button", name="90 earlier lines").click()
+    assert len(result.inner_text().splitlines()) == 100
     output.locator(".pk-stop").click()
     notebook.wait_idle()
     more, largest = map(float, notebook.printed(1).split())

@@ -24,6 +24,8 @@ from planck_nb import get_workspace
 from planck_nb.testing import scripted_model
 text = " ".join(f"w{{at}}" for at in range({WORDS}))
 get_workspace().set_default_model(scripted_model([text, *["Next."] * 9], pace=0.03))"""
+SLOW_SETUP = SETUP.replace("pace=0.03", "pace=0.1")
+"""With a run that takes four seconds, so that it goes on while the page is loaded again."""
 MISSING = re.compile(r"The answer of cell \[\d+\] was not shown; `%planck answer( \d+)?` shows it again\.")
 KERNEL_IS_IDLE = """() => {
     const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel;
@@ -40,8 +42,8 @@ def reload(notebook: Notebook) -> None:
     notebook.reload()
 
 
-def begin(lab: Lab, open_notebook: Open, name: str) -> Notebook:
-    notebook = open_notebook(lab.write(name, SETUP, "%%planck\ncount", "%%planck\nmore", "%planck answer 2"))
+def begin(lab: Lab, open_notebook: Open, name: str, setup: str = SETUP) -> Notebook:
+    notebook = open_notebook(lab.write(name, setup, "%%planck\ncount", "%%planck\nmore", "%planck answer 2"))
     notebook.run_first(2)
     expect(notebook.output(1).locator(".pk").first).to_be_visible()
     return notebook
@@ -67,8 +69,8 @@ def test_a_saved_cell_has_the_whole_answer_after_a_reload(lab: Lab, open_noteboo
 def test_of_a_cell_that_was_never_saved_the_next_prompt_says_how_to_get_the_answer(
     lab: Lab, open_notebook: Open, moment: float
 ) -> None:
-    notebook = begin(lab, open_notebook, f"unsaved-{moment}.ipynb")
-    notebook.page.wait_for_timeout(1000 * min(moment, 0.8))
+    notebook = begin(lab, open_notebook, f"unsaved-{moment}.ipynb", SLOW_SETUP)
+    notebook.page.wait_for_timeout(1000 * moment)
     reload(notebook)
     notebook.page.wait_for_function(KERNEL_IS_IDLE)
     notebook.run_only(2)

