@@ -70,7 +70,7 @@ async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
         ("%planck --tools a", "a", ["add"]),
         ("%planck --new what is @o", "@o", ["@orders"]),
         ("%planck what is ex", "ex", []),
-        ("%planck an", "an", ["ann"]),
+        ("%planck an", "an", ["answer", "ann"]),
         ("%planck --quiet an", "an", ["ann"]),
         ("%planck ann --mod", "--mod", ["--model"]),
         ("%%planck a", "a", ["ann"]),
