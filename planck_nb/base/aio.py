@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
-import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -17,6 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from planck_nb.base.errors import WrongLoopError
 from planck_nb.base.forks import call_in_forks
+from planck_nb.base.interruption import ThreadInterruption
 
 T = TypeVar("T")
 
@@ -26,11 +25,6 @@ IDLE = 2.0
 MOMENT = 0.0002
 """Seconds that the event loop blocks for a function in a thread before it awaits it."""
 
-PENDING = 0.005
-"""Seconds that an interruption stays pending at a time in a process whose other threads it stops meanwhile."""
-
-LONGEST_PAUSE = 1.0
-"""Seconds between two such times at most."""
 
 HAND_OVER = 5.0
 """Seconds that a thread waits for the event loop of another thread to take a call."""
@@ -309,56 +303,23 @@ class _ThreadCall(Generic[T]):
         self._awaited: asyncio.Future[None] | None = None
         self._result: T | None = None
         self._failure: Exception | None = None
-        self._running = threading.Lock()
-        """Held while `_thread` changes or is interrupted."""
-        self._thread: int | None = None
-        self._interrupted = False
+        self._interruption = ThreadInterruption(KeyboardInterrupt)
 
     def __call__(self) -> Callable[[], None]:
         """Run the function in the thread. Returns a callable that delivers the outcome to the loop."""
-        self._thread = threading.get_ident()
+        self._interruption.begin()
         try:
             self._result = self._function()
         except Exception as error:  # noqa: BLE001 - every exception is raised in the awaiting task
             self._failure = RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
         except BaseException as error:  # noqa: BLE001 - SystemExit or KeyboardInterrupt in a task would end the kernel
             self._failure = RuntimeError(f"{type(error).__name__}: {error}")
-        with self._running:
-            thread, self._thread = self._thread, None
-        if self._interrupted:  # too late for the function, and not meant for the next one in this thread
-            _take_back(thread)
+        self._interruption.end()  # an interruption that is too late is not meant for the next function in this thread
         return self._hand_over
 
     def interrupt(self) -> None:
         """Raise `KeyboardInterrupt` in the function if it runs."""
-        with self._running:
-            if self._thread is None:
-                return
-            self._interrupted = True
-            if not _stalls_while_pending():
-                _raise_in_thread(self._thread, KeyboardInterrupt)
-                return
-        threading.Thread(target=self._interrupt_in_moments, name="planck-interrupt", daemon=True).start()
-
-    def _interrupt_in_moments(self) -> None:
-        """Raise `KeyboardInterrupt` in the function once it executes Python code, without leaving it pending."""
-        sys.settrace(None)  # else this thread would be stopped too
-        raised = threading.Event()
-        interruption = type("KeyboardInterrupt", (KeyboardInterrupt,), {"__init__": lambda _: raised.set()})
-        pause = PENDING
-        while True:
-            with self._running:
-                if self._thread is None:
-                    return
-                _raise_in_thread(self._thread, interruption)
-            time.sleep(PENDING)
-            with self._running:
-                if self._thread is None or raised.is_set():
-                    return
-                _take_back(self._thread)
-            if raised.wait(pause):
-                return
-            pause = min(2 * pause, LONGEST_PAUSE)
+        self._interruption.interrupt()
 
     async def outcome(self) -> T:
         """Wait on the event loop for the function. Returns its result, or raises its exception."""
@@ -433,42 +394,6 @@ class _Threads:
             with suppress(RuntimeError):  # the loop is closed, so no task waits
                 hand_over()
             del hand_over  # an idle thread keeps no result alive
-
-
-def _stalls_while_pending() -> bool:
-    """Whether an exception that is pending in one thread stops all others.
-
-    CPython 3.11 enters a traced function again and again as long as one is pending, so that an interrupted function
-    that is blocked would stop the event loop until it returns. Debuggers and coverage trace.
-    """
-    return sys.version_info < (3, 12) and (sys.gettrace() is not None or threading.gettrace() is not None)
-
-
-def _raise_in_thread(thread: int | None, exception: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next Python instruction; None cancels one that is pending."""
-    import ctypes  # noqa: PLC0415 - 13 ms, paid with the first function that is interrupted
-
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread or 0), ctypes.py_object() if exception is None else ctypes.py_object(exception)
-    )
-
-
-class _TakenBackError(BaseException):
-    """Raised and handled in `_take_back` only."""
-
-
-def _take_back(thread: int | None) -> None:
-    """Take back an exception that a thread has not raised yet.
-
-    The flag by which all threads of the interpreter look for an exception is reset only when one raises its own.
-    """
-    here = threading.get_ident()
-    with suppress(_TakenBackError):
-        if thread != here:
-            _raise_in_thread(thread, None)
-        _raise_in_thread(here, _TakenBackError)  # in place of what is pending here
-        while True:
-            pass
 
 
 _threads = _Threads()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
+from planck_nb.base.interruption import ThreadInterruption
 from planck_nb.base.text import printable
 
 T = TypeVar("T")
@@ -56,8 +56,10 @@ class Guard:
             raise UnusableError("there was no time left")
         results: list[T] = []
         problems: list[str] = []
+        interruption = ThreadInterruption(SystemExit)  # with which a thread ends without printing anything
 
         def work() -> None:
+            interruption.begin()
             try:
                 _enclosing.set(time.monotonic() + seconds)
                 results.append(function())
@@ -65,17 +67,21 @@ class Guard:
                 problems.append(str(error))
             except BaseException as error:  # noqa: BLE001 - foreign code may raise anything
                 problems.append(_described(error))
+            interruption.end()
 
         thread = threading.Thread(target=copy_context().run, args=(work,), name="planck-values", daemon=True)
         thread.start()
         try:
             thread.join(seconds)
         finally:
-            if thread.is_alive():
-                _stop(thread)
+            is_late = thread.is_alive()
+            if is_late:
+                interruption.interrupt()
+        if is_late:
+            raise UnusableError(f"it took longer than {seconds:.1g} s")
         if results:
             return results[0]
-        raise UnusableError(problems[0] if problems else f"it took longer than {seconds:.1g} s")
+        raise UnusableError(problems[0] if problems else "it ended without a result")
 
 
 def _described(error: BaseException) -> str:
@@ -85,9 +91,3 @@ def _described(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - the error's own code
         return str(name)
     return f"{name}: {text}" if text else str(name)
-
-
-def _stop(thread: threading.Thread) -> None:
-    """Raise an exception in the thread. It is a `SystemExit`, with which a thread ends without printing anything."""
-    if thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
