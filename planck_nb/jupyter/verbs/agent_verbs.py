@@ -184,7 +184,7 @@ async def remove(notebook: Notebook, agent: Agent) -> Text:
 @verb(
     "use",
     SUBJECT,
-    "choose the agent or team that gets the prompts that name none, or show which one it is",
+    "choose the agent or team that prompts without a name go to, or show it",
     Parameter("name", replace(RECIPIENT, extent=Extent.NAME), "the agent or the team", optional=True),
     example="use analyst",
     names_only=True,

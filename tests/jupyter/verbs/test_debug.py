@@ -11,6 +11,9 @@ from planck_nb.jupyter.verbs import VERBS
 
 FAILING = {
     "agents": "all",
+    "use": "nobody",
+    "answer": "99",
+    "serve": "nothing",
     "model": "nobody:x",
     "models": "nobody",
     "tools": "nobody",

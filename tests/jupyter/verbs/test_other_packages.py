@@ -91,7 +91,7 @@ def test_an_error_is_one_sentence_and_a_traceback_with_debug(kernel: Kernel, lin
 
 
 def test_help_lists_and_explains_it(kernel: Kernel) -> None:
-    lines = kernel.run("%planck help").plain.splitlines()
+    lines = kernel.run("%planck help all").plain.splitlines()
     assert lines[lines.index("Manners:") + 1].split() == ["greet", "greet", "an", "agent"]
     page = textwrap.dedent(
         """\
@@ -125,7 +125,7 @@ def test_completion_describes_it(kernel: Kernel) -> None:
 def test_a_verb_that_cannot_be_loaded_is_one_sentence(kernel: Kernel, name: str, reason: str) -> None:
     sentence = f"The verb {name} of the package acme-planck cannot be loaded ({reason})."
     assert kernel.run(f"%planck {name}").error == f"UsageError: {sentence}"
-    assert sentence in kernel.run("%planck help").plain
+    assert sentence in kernel.run("%planck help all").plain
     assert kernel.run(f"%planck help {name}").status == "ok"
     assert matches(kernel, f"%planck {name[:4]}") == {name: sentence}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,12 @@ def mode_of(path: Path) -> int:
 async def test_the_kernel_is_reached_by_the_command_that_is_said_until_it_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with tempfile.TemporaryDirectory(prefix="planck-") as runtime:  # a path that a socket may have
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        await _serve_and_close(tmp_path)
+
+
+async def _serve_and_close(tmp_path: Path) -> None:
     project = tmp_path / "my project"
     project.mkdir()
     workspace = Workspace(Config.load(environment={}, directory=project, home=tmp_path))

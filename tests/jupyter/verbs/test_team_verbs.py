@@ -183,6 +183,7 @@ async def test_what_was_saved_in_the_project_says_that_it_needs_trust(notebook: 
 
 async def test_a_prompt_goes_to_a_team_by_its_name_and_then_to_the_same_team(notebook: Notebook) -> None:
     assert "responded" in await asked(notebook, DELEGATE, team="review")
+    await said(notebook, "use review")
     assert "responded" in await asked(notebook, DELEGATE)
     assert "responded" in await asked(notebook, DELEGATE, agent="review")
     assert list(notebook.workspace.teams) == ["review"]
@@ -290,6 +291,7 @@ async def test_usage_and_resume_know_members(tmp_path: Path) -> None:
         notebook = Notebook(Controller(workspace), {"count_words": count_words})
         resumed = await said(notebook, "resume")
         assert "with the team review: lead (6 messages), counter (4 messages), reader (0 messages)." in resumed
+        await said(notebook, "use review")
         assert "responded" in await asked(notebook, DELEGATE)
         assert list(workspace.teams) == ["review"]
         started = await said(notebook, f"rewind last {DELEGATE}")

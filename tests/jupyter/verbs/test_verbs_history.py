@@ -337,7 +337,7 @@ def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> N
         ("%planck delete ada bob --yes", "UsageError: `%planck delete` does not accept 'bob'"),
         ("%planck delete my bad habits", "To send it as a prompt write `%planck -- delete my bad habits`."),
         ("%planck compact-store now", "UsageError: `%planck compact-store` does not accept 'now'; write"),
-        ("%planck help sq", "UsageError: %planck has no verb sq. Did you mean sql?"),
+        ("%planck help sq", "UsageError: There is no verb or subject sq. Did you mean sql?"),
     ],
 )
 def test_an_invalid_setting_is_one_sentence(kernel: Kernel, store: Path, code: str, sentence: str) -> None:
