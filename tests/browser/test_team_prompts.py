@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import expect
 from support.menders import model_servers, run_tests, write_project, write_template
 
@@ -72,8 +74,8 @@ def test_a_team_on_llama_cpp_mends_a_project_in_a_cell(lab: Lab, open_notebook: 
         ask, done = output.get_by_label("Approval for tester: bash"), output.locator(".pk-bar")
         expect(ask.locator(".pk-asked")).to_have_text("Question from lead: Do the tests pass at last?", timeout=90_000)
         while not done.count():
-            output.get_by_role("button", name="Allow once").click()
-            expect(ask.or_(done).first).to_be_visible(timeout=90_000)
+            with suppress(PlaywrightTimeout):  # the run may end without another request
+                output.get_by_role("button", name="Allow once").click(timeout=2_000)
         expect(done).to_contain_text("Done")
         notebook.wait_idle(cells=2)
     saved = output.locator(".jp-RenderedHTML").last
