@@ -16,16 +16,16 @@ from planck_nb.agent.run_group import within_group
 from planck_nb.ai.messages import TextPart, UserPart
 from planck_nb.base.errors import AgentError, UsageError, did_you_mean
 from planck_nb.jupyter import namespace as notebook
-from planck_nb.jupyter.expansion import expanded, hint
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.name_changes import NameChanges
 from planck_nb.jupyter.kernel_tools.readable_names import ReadableNames, reader_id
-from planck_nb.jupyter.mentions import mentions
 from planck_nb.jupyter.notebook_answers import Answers
 from planck_nb.jupyter.open_questions import OpenQuestions
-from planck_nb.jupyter.output_types import output_type
-from planck_nb.jupyter.prompt_content import PromptContent, content_of
-from planck_nb.jupyter.resource_mentions import read_resources, resource_mentions, without_resources
+from planck_nb.jupyter.prompts.expansion import expanded, hint
+from planck_nb.jupyter.prompts.mentions import mentions
+from planck_nb.jupyter.prompts.output_types import output_type
+from planck_nb.jupyter.prompts.prompt_content import PromptContent, content_of
+from planck_nb.jupyter.prompts.resource_mentions import read_resources, resource_mentions, without_resources
 from planck_nb.jupyter.team_prompts import model_of, require_team_options, team_to_prompt
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace

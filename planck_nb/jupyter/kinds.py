@@ -15,9 +15,9 @@ from planck_nb.base.visible import visible
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import FILE, Extent, Kind, Suggestions
-from planck_nb.jupyter.prompt_images import images_in
+from planck_nb.jupyter.prompts.prompt_images import images_in
 from planck_nb.jupyter.values import kind_of
-from planck_nb.jupyter.values.kinds_of_values import is_a
+from planck_nb.jupyter.values.type_checks import is_a
 from planck_nb.sessions import VIEWS
 from planck_nb.workspace.agent_names import full_name, named_agents
 from planck_nb.workspace.default_model import LOCAL

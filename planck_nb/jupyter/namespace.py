@@ -9,7 +9,7 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.markdown import fence_of
 from planck_nb.jupyter.values import describe_value
-from planck_nb.jupyter.values.kinds_of_values import is_a, name_of
+from planck_nb.jupyter.values.type_checks import is_a, name_of
 from planck_nb.tools.reserved_names import is_reserved
 from planck_nb.workspace.toolbox import Toolbox
 

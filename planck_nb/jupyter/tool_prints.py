@@ -5,36 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TextIO
 
 from planck_nb.agent.calling.progress import running_call
+from planck_nb.jupyter.routed_stream import RoutedStream
 
 _STREAMS = ("stdout", "stderr")
 
 
-class _Stream:
-    """A stream that passes what a tool writes to its call, and everything else to the stream in whose place it is."""
-
-    def __init__(self, original: TextIO) -> None:
-        self.original = original
-
-    def write(self, text: str) -> int:
-        call = running_call()
-        if call is None or not isinstance(text, str):
-            return self.original.write(text)
-        call(str(text))
-        return len(text)
-
-    def writelines(self, lines: list[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the stream
-        return getattr(self.original, name)
-
-
 _active = 0
-_routed: dict[str, _Stream] = {}
+_routed: dict[str, RoutedStream] = {}
 
 
 @contextmanager
@@ -46,7 +25,7 @@ def prints_in_calls() -> Iterator[None]:
         stack.callback(_leave)
         if _active == 1:
             for name in _STREAMS:
-                _routed[name] = _Stream(getattr(sys, name))
+                _routed[name] = RoutedStream(getattr(sys, name), running_call)
                 setattr(sys, name, _routed[name])
         yield
 

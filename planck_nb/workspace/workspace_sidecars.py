@@ -33,12 +33,12 @@ from planck_nb.workspace.trusted_config import TrustedConfig
 
 if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
+    from planck_nb.sidecars.link.authorization import Authorize
     from planck_nb.sidecars.link.definitions import ToolDefinition
     from planck_nb.sidecars.link.manager import Sidecars
     from planck_nb.sidecars.link.questions import Ask, Question, QuestionAnswer
     from planck_nb.sidecars.link.sidecar_link import SidecarLink
     from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
-    from planck_nb.sidecars.link.sign_in import Authorize
 
 _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.jupyter.kernel_tools.captured_output import CapturedOutput
+from planck_nb.jupyter.routed_stream import RoutedStream
 
 _output: ContextVar[CapturedOutput | None] = ContextVar("planck_nb_call_output", default=None)
 
@@ -29,42 +30,13 @@ def _current() -> CapturedOutput | None:
     return None if output is None or output.closed else output
 
 
-class RoutedStream:
-    """A stream that passes text to the call that writes it, or else to the stream in whose place it is.
+class _CallStream(RoutedStream):
+    """A stream whose text goes to calls; others may stand in its place."""
 
-    Args:
-        original: The stream in whose place it is.
-    """
 
-    def __init__(self, original: TextIO) -> None:
-        self.original = original
-
-    def write(self, text: str) -> int:
-        """Write text."""
-        output = _current()
-        if output is None:
-            return self.original.write(text)
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        output.write(str(text))
-        return len(text)
-
-    def writelines(self, lines: list[str]) -> None:
-        """Write several texts."""
-        for line in lines:
-            self.write(line)
-
-    def flush(self) -> None:
-        """Flush the stream of the cell; a call's output is never held back."""
-        if _current() is None:
-            self.original.flush()
-
-    def isatty(self) -> bool:
-        """Return whether the output of this code goes to a terminal."""
-        return _current() is None and self.original.isatty()
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the stream
-        return getattr(self.original, name)
+def _writer() -> Callable[[str], None] | None:
+    output = _current()
+    return None if output is None else output.write
 
 
 class OutputRouting:
@@ -124,9 +96,9 @@ class OutputRouting:
 
 def _route(name: str) -> Callable[[], None]:
     original = getattr(sys, name)
-    if isinstance(original, RoutedStream):  # code that ran meanwhile has put it back
+    if isinstance(original, _CallStream):  # code that ran meanwhile has put it back
         return lambda: None
-    routed = RoutedStream(original)
+    routed = _CallStream(original, _writer)
     setattr(sys, name, routed)
 
     def undo() -> None:

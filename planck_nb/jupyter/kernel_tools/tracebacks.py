@@ -9,14 +9,14 @@ from pathlib import Path
 
 import IPython
 
-import planck_nb
 from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import head_and_tail
 
 MAX_CHARACTERS = 8_000
 MAX_LINES = 120
 
-_HIDDEN = tuple(f"{Path(module.__file__ or '').parent}{os.sep}" for module in (planck_nb, IPython))
+_PACKAGE = Path(__file__).parents[2]
+_HIDDEN = tuple(f"{folder}{os.sep}" for folder in (_PACKAGE, Path(IPython.__file__).parent))
 
 
 def error_text(error: BaseException) -> str:

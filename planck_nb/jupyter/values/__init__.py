@@ -19,6 +19,6 @@ is the caller's to decide: see `planck_nb.base.secrets.is_secret_name` and `reda
 """
 
 from planck_nb.jupyter.values.description import describe_value
-from planck_nb.jupyter.values.kind import kind_of
+from planck_nb.jupyter.values.kind_and_size import kind_of
 
 __all__ = ["describe_value", "kind_of"]

@@ -11,8 +11,8 @@ from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import head_and_tail, one_line
 from planck_nb.jupyter.values.guard import Guard, UnusableError
 from planck_nb.jupyter.values.inline import InlineWriter, is_secret
-from planck_nb.jupyter.values.kinds_of_values import attribute, is_lazy, is_trusted, name_of, names_of
 from planck_nb.jupyter.values.table_description import describer
+from planck_nb.jupyter.values.type_checks import attribute, is_lazy, is_trusted, name_of, names_of
 
 CHARACTERS = 4_000
 LINES = 100

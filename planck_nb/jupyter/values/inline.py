@@ -9,8 +9,8 @@ from itertools import islice
 
 from planck_nb.base.secrets import is_secret_name, looks_like_key
 from planck_nb.jupyter.values.guard import Guard, UnusableError
-from planck_nb.jupyter.values.kind import kind_within
-from planck_nb.jupyter.values.kinds_of_values import (
+from planck_nb.jupyter.values.kind_and_size import kind_within
+from planck_nb.jupyter.values.type_checks import (
     COLUMNS,
     TABLES,
     attribute,

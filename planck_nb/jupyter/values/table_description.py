@@ -8,8 +8,8 @@ from typing import Any
 
 from planck_nb.base.text import one_line
 from planck_nb.jupyter.values.inline import InlineWriter
-from planck_nb.jupyter.values.kind import sized
-from planck_nb.jupyter.values.kinds_of_values import has_all, name_of, names_of
+from planck_nb.jupyter.values.kind_and_size import sized
+from planck_nb.jupyter.values.type_checks import has_all, name_of, names_of
 
 ROWS_OF_SHORT_TABLE = 20
 """A table of this many rows is shown whole."""

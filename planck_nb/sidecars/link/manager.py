@@ -17,6 +17,7 @@ from planck_nb.base.errors import PlanckError, SidecarError, UsageError, did_you
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_OBSERVER, ROLE_TOOL
+from planck_nb.sidecars.link.authorization import Authorize
 from planck_nb.sidecars.link.definitions import ToolDefinition
 from planck_nb.sidecars.link.environment import SidecarEnvironment
 from planck_nb.sidecars.link.link_settings import Accept, LinkCallbacks, LinkTiming
@@ -26,7 +27,6 @@ from planck_nb.sidecars.link.remote_compactors import remote_compactor, sidecar_
 from planck_nb.sidecars.link.search import SEARCH_NAME, search_tool
 from planck_nb.sidecars.link.sidecar_link import SidecarLink
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
-from planck_nb.sidecars.link.sign_in import Authorize
 from planck_nb.sidecars.link.status import SidecarEvent, SidecarStatus
 from planck_nb.tools.reserved_names import is_reserved
 

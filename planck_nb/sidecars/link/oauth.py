@@ -26,9 +26,9 @@ from planck_nb.base.errors import SidecarError, SidecarSignInError
 from planck_nb.base.secrets import redact, remember_secret
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
+from planck_nb.sidecars.link.authorization import Person
 from planck_nb.sidecars.link.questions import Question, QuestionAnswer
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
-from planck_nb.sidecars.link.sign_in import Person
 from planck_nb.sidecars.link.sign_in_callback import address, free_port, listening, parameters
 from planck_nb.sidecars.link.token_file import TokenFile
 

@@ -14,6 +14,7 @@ from planck_nb.base.errors import SidecarError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import remember_secret
 from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, SESSION_ID
+from planck_nb.sidecars.link.authorization import Authorize
 from planck_nb.sidecars.link.call_origin import CallOrigin
 from planck_nb.sidecars.link.definitions import PromptDefinition, ResourceDefinition, ToolDefinition
 from planck_nb.sidecars.link.fingerprint import fingerprint
@@ -22,7 +23,6 @@ from planck_nb.sidecars.link.link_settings import Build, LinkCallbacks, LinkTimi
 from planck_nb.sidecars.link.link_state import LinkState
 from planck_nb.sidecars.link.results import output_of
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
-from planck_nb.sidecars.link.sign_in import Authorize
 from planck_nb.sidecars.link.status import SidecarStatus
 from planck_nb.sidecars.link.supervisor import Supervisor
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
-from planck_nb.base.errors import SidecarSignInError
-from planck_nb.sidecars.link.questions import Question, QuestionAnswer
+from planck_nb.sidecars.link.authorization import Authorize, Person
 from planck_nb.sidecars.link.sidecar_spec import SidecarSpec
 
 if TYPE_CHECKING:
@@ -16,26 +13,6 @@ if TYPE_CHECKING:
 
 SIGN_IN_SECONDS = 300.0
 """Seconds that a person has to sign in."""
-
-
-class Person(Protocol):
-    """The person who uses a sidecar."""
-
-    async def ask(self, question: Question) -> QuestionAnswer | None:
-        """Show a question and return the answer; None if no person can be asked."""
-        ...
-
-    def waiting(self) -> AbstractContextManager[None]:
-        """Return a context in which time limits of calls and of the start wait for the person."""
-        ...
-
-    def failed(self, error: SidecarSignInError) -> None:
-        """Learn that the person did not sign in, which ends the connection."""
-        ...
-
-
-Authorize: TypeAlias = "Callable[[Person], httpx2.Auth]"
-"""Makes what signs in to a server, for one connection."""
 
 
 def sign_in(spec: SidecarSpec, folder: Path, *, seconds: float = SIGN_IN_SECONDS) -> Authorize | None:

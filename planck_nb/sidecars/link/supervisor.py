@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from planck_nb.base.aio import cancel_and_wait, run_in_thread, spawn
 from planck_nb.base.errors import SidecarError, SidecarSignInError
+from planck_nb.sidecars.link.authorization import Authorize
 from planck_nb.sidecars.link.child_environment import sidecar_environment
 from planck_nb.sidecars.link.fingerprint import fingerprint
 from planck_nb.sidecars.link.link_settings import Build, LinkTiming
 from planck_nb.sidecars.link.link_state import LinkState
-from planck_nb.sidecars.link.sign_in import Authorize
 from planck_nb.sidecars.link.start_failures import reason_of_end, start_failure, with_last_line
 
 if TYPE_CHECKING:

@@ -391,5 +391,5 @@ def test_the_text_has_no_addresses() -> None:
 
 
 def test_examples() -> None:
-    for module in ("description", "kind"):
+    for module in ("description", "kind_and_size"):
         assert doctest.testmod(importlib.import_module(f"planck_nb.jupyter.values.{module}")).failed == 0

@@ -25,11 +25,12 @@ from support.conformance import run_suite, suite
 from support.sidecar_links import FAST, SERVERS
 
 from planck_nb.base.errors import PlanckError
+from planck_nb.sidecars.link.authorization import Authorize
 from planck_nb.sidecars.link.link_settings import LinkCallbacks
 from planck_nb.sidecars.link.questions import Question, QuestionAnswer
 from planck_nb.sidecars.link.sidecar_link import SidecarLink
 from planck_nb.sidecars.link.sidecar_spec import OAuthClient, SidecarSpec
-from planck_nb.sidecars.link.sign_in import Authorize, sign_in
+from planck_nb.sidecars.link.sign_in import sign_in
 
 EXPECTED_FAILURES = {
     "auth/2025-03-26-oauth-metadata-backcompat": "The SDK refuses metadata of another issuer (RFC 8414 §3.3).",

@@ -7,7 +7,7 @@ from typing import Any
 
 from planck_nb.base.text import one_line
 from planck_nb.jupyter.values.guard import Guard, UnusableError
-from planck_nb.jupyter.values.kinds_of_values import COLUMNS, TABLES, name_of, names_of
+from planck_nb.jupyter.values.type_checks import COLUMNS, TABLES, name_of, names_of
 
 _SECONDS = 1.0
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)

@@ -23,7 +23,7 @@ from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.magics import PlanckMagics
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.options import read_prompt_arguments
-from planck_nb.jupyter.resource_mentions import resource_mentions
+from planck_nb.jupyter.prompts.resource_mentions import resource_mentions
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.testing import scripted_model
 from planck_nb.workspace import workspace_sidecars
@@ -74,7 +74,7 @@ async def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr(workspace_sidecars, "START_WAIT", 60.0)  # a busy machine starts them slowly
     (tmp_path / "notes.py").write_text(CODE)
     server = {"command": sys.executable, "args": ["-m", "planck_nb.sidecars", "notes"]}
-    env = {"PYTHONPATH": f"{Path(__file__).parents[2]}:{tmp_path}"}
+    env = {"PYTHONPATH": f"{Path(__file__).parents[3]}:{tmp_path}"}
     for file, servers in {
         "home/.planck/mcp.json": {"notes": {**server, "env": env}, "taken": {"command": "mine"}},
         ".planck/mcp.json": {"taken": {"command": "theirs"}},

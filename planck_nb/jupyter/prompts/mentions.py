@@ -26,7 +26,7 @@ from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
 from planck_nb.base.secrets import is_secret_name, redact
 from planck_nb.jupyter.values import kind_of
-from planck_nb.jupyter.values.kinds_of_values import attribute, is_a
+from planck_nb.jupyter.values.type_checks import attribute, is_a
 
 _MENTION = re.compile(r"(?<![\w@.+%/\\-])@([A-Za-z_]\w*+)(?![\w-]*/[\w@])")
 _QUOTED = re.compile(

@@ -10,7 +10,7 @@ from typing import Any
 
 from planck_nb.agent.output import output_spec
 from planck_nb.base.errors import UsageError, did_you_mean
-from planck_nb.jupyter.values.kind import kind_of
+from planck_nb.jupyter.values.kind_and_size import kind_of
 
 _BUILT_IN = {name: getattr(builtins, name) for name in ("bool", "dict", "float", "int", "list", "set", "str", "tuple")}
 

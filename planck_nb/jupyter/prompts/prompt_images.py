@@ -16,7 +16,7 @@ from planck_nb.agent.calling.images import MAX_IMAGE_BYTES, format_of, picture_o
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.values.guard import Guard, UnusableError
-from planck_nb.jupyter.values.kinds_of_values import attribute, is_a, is_lazy, names_of
+from planck_nb.jupyter.values.type_checks import attribute, is_a, is_lazy, names_of
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 MAX_IMAGES = 20

@@ -9,10 +9,10 @@ from pathlib import Path
 from planck_nb.ai.messages import ImagePart, TextPart, UserPart
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.mentions import without_secrets
 from planck_nb.jupyter.namespace import describe
-from planck_nb.jupyter.prompt_images import MAX_IMAGES, can_be_image, described, image_file, image_of
-from planck_nb.jupyter.values.kinds_of_values import is_a
+from planck_nb.jupyter.prompts.mentions import without_secrets
+from planck_nb.jupyter.prompts.prompt_images import MAX_IMAGES, can_be_image, described, image_file, image_of
+from planck_nb.jupyter.values.type_checks import is_a
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from planck_nb.base.errors import UsageError
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
 from planck_nb.base.secrets import is_secret_name
-from planck_nb.jupyter.mentions import without_secrets
+from planck_nb.jupyter.prompts.mentions import without_secrets
 from planck_nb.jupyter.values.guard import Guard, UnusableError
-from planck_nb.jupyter.values.kinds_of_values import is_lazy
+from planck_nb.jupyter.values.type_checks import is_lazy
 
 _BRACES = r"\{(?P<braced>[^\W\d]\w*)(?P<conversion>![rsa])?(?P<format>:[^{}\n]*)?\}"
 _PLACE = re.compile(

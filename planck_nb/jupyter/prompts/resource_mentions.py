@@ -10,7 +10,7 @@ from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import UsageError
 from planck_nb.base.secrets import redact
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.mentions import typed_parts
+from planck_nb.jupyter.prompts.mentions import typed_parts
 from planck_nb.workspace.sidecar_offers import SidecarOffers
 
 MAX_RESOURCES = 20

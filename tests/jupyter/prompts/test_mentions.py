@@ -13,7 +13,7 @@ import pytest
 
 from planck_nb import tool
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.mentions import mentioned, mentions
+from planck_nb.jupyter.prompts.mentions import mentioned, mentions
 
 CELL = "/tmp/ipykernel_1/123.py"
 

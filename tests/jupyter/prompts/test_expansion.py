@@ -10,7 +10,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.secrets import remember_secret
 from planck_nb.config import Config
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.expansion import expanded, hint
+from planck_nb.jupyter.prompts.expansion import expanded, hint
 from planck_nb.workspace import Workspace
 
 
