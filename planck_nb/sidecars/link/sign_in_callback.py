@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import hmac
 import socket
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
+
+from planck_nb.base.aio import run_in_thread
 
 PATH = "/callback"
 _HOST = "127.0.0.1"
-_LONGEST_LINE = 16_384
 _READ_SECONDS = 10.0
+_POLL_SECONDS = 0.1
 _PAGE = (
     b"<!doctype html><meta charset=utf-8><title>planck_nb</title>"
     b"<p>You can close this page and go back to the notebook.</p>"
@@ -47,6 +51,9 @@ def parameters(url: str, state: str) -> dict[str, str] | None:
 async def listening(port: int, state: str) -> AsyncIterator[asyncio.Future[Mapping[str, str]]]:
     """Listen for the browser. Requests that do not belong to this sign-in are refused and change nothing.
 
+    A thread answers the browser, because the event loop may be blocked by `input` at that moment, where the person can
+    be asked in no other way.
+
     Args:
         port: Where to listen. If another program has it, nobody comes.
         state: The secret that the browser must bring.
@@ -54,37 +61,74 @@ async def listening(port: int, state: str) -> AsyncIterator[asyncio.Future[Mappi
     Yields:
         What it brings.
     """
-    arrived: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Future[Mapping[str, str]] = loop.create_future()
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(_READ_SECONDS):
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                found = _brought(head, state)
-                status = "404 Not Found" if found is None else "200 OK"
-                page = b"" if found is None else _PAGE
-                writer.write(
-                    f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
-                    "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n".encode()
-                    + page
-                )
-                await writer.drain()
-                if found is not None and not arrived.done():
-                    arrived.set_result(found)
-        writer.close()
+    def keep(found: Mapping[str, str]) -> None:
+        if not arrived.done():
+            arrived.set_result(found)
 
-    server: asyncio.Server | None = None
+    def on_arrival(found: Mapping[str, str]) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(keep, found)
+
+    ended = threading.Event()
+    thread: threading.Thread | None = None
     with suppress(OSError):
-        server = await asyncio.start_server(answer, _HOST, port, limit=_LONGEST_LINE)
+        server = _Server(port, state, on_arrival)
+        thread = threading.Thread(target=server.serve_until, args=(ended,), name="planck-sign-in", daemon=True)
+        thread.start()
     try:
         yield arrived
     finally:
         arrived.cancel()
-        if server is not None:
-            server.close()
+        ended.set()
+        if thread is not None:
+            await run_in_thread(thread.join)
 
 
-def _brought(head: str, state: str) -> dict[str, str] | None:
-    method, _, rest = head.partition(" ")
-    target = rest.partition(" ")[0]
-    return parameters(target, state) if method == "GET" and target.partition("?")[0] == PATH else None
+class _Server(ThreadingHTTPServer):
+    """Answers the browser and passes on what it brings."""
+
+    def __init__(self, port: int, state: str, on_arrival: Callable[[Mapping[str, str]], None]) -> None:
+        super().__init__((_HOST, port), _Handler)
+        self.timeout = _POLL_SECONDS
+        self.state = state
+        self.on_arrival = on_arrival
+
+    def serve_until(self, ended: threading.Event) -> None:
+        """Answer requests until something has ended."""
+        with self:
+            while not ended.is_set():
+                self.handle_request()
+
+    def handle_error(self, *_: object) -> None:
+        """Ignore a connection that breaks."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: _Server
+    timeout = _READ_SECONDS
+
+    def do_GET(self) -> None:
+        """Accept the address that the server of the sidecar sent the browser to, and no other."""
+        found = parameters(self.path, self.server.state) if self.path.partition("?")[0] == PATH else None
+        page = b"" if found is None else _PAGE
+        self.send_response(404 if found is None else 200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(page)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.end_headers()
+        self.wfile.write(page)
+        if found is not None:
+            self.server.on_arrival(found)
+
+    def version_string(self) -> str:
+        """Return what is sent as `Server`."""
+        return "planck_nb"
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: the address contains what signs in."""

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
 
 import httpx2
 import pytest
@@ -124,6 +125,19 @@ async def test_a_person_signs_in_once_and_tokens_are_renewed(server: OAuthServer
         assert (await link.call("whoami", {})).text == "signed in"
     assert len(person.asked) == 1
     assert server.registered == 1
+
+
+async def test_the_browser_is_answered_while_input_blocks_the_event_loop(server: OAuthServer, tmp_path: Path) -> None:
+    async def typed(question: Question) -> QuestionAnswer:
+        """Answer as at `input`, which returns once the person has seen in the browser that they can go back."""
+        came_back = await visit(question.url)
+        with urlopen(came_back, timeout=30) as page:  # noqa: ASYNC210 - blocks the event loop, as `input` does
+            assert b"go back to the notebook" in page.read()
+        return QuestionAnswer("accept", {})
+
+    async with linked(server, tmp_path, typed) as (link, _):
+        await link.start()
+        assert (await link.call("whoami", {})).text == "signed in"
 
 
 async def test_a_server_that_forgot_the_registration_gets_a_new_one(server: OAuthServer, tmp_path: Path) -> None:
@@ -244,7 +258,7 @@ async def test_other_pages_cannot_end_a_sign_in(server: OAuthServer, tmp_path: P
                 back.replace(base, f"{base}x"),
             ):
                 assert (await browser.get(address)).status_code == 404
-            assert (await browser.post(back)).status_code == 404
+            assert (await browser.post(back)).status_code == 501
             with suppress(httpx2.TransportError):
                 await browser.get(back, headers={"Long": "x" * 100_000})
             assert (await browser.get(f"{base}?{query}")).status_code == 200

@@ -303,11 +303,35 @@ async def test_a_restarted_sidecar_that_dies_again_and_again_is_given_up(tmp_pat
             await waiting
         assert "did not start" in (await events.until("failed")).text
         assert link.status().state == "failed"
+        assert events.kinds.count("starting") == 1 + 2  # the loss itself was the first failure of three
         with pytest.raises(SidecarError, match="did not start"):
             await link.call("echo", {})
         (tmp_path / "ran").unlink()
         await link.restart()
         assert (await link.call("echo", {"text": "hi"})).text == "hi"
+
+
+async def test_a_sidecar_that_starts_and_is_lost_again_and_again_is_given_up(tmp_path: Path) -> None:
+    timing = replace(FAST, attempts=3, first_delay=0.01, longest_delay=0.02, steady=600.0)
+    async with running(hostile(tmp_path), timing=timing) as (link, events):
+        for _ in range(3):
+            with pytest.raises(SidecarLostError):
+                await link.call("die", {})
+        failed = (await events.until("failed")).text
+        assert "The sidecar hostile was given up: it was lost 3 times in a row; the last time, " in failed
+        assert events.kinds.count("connected") == 3
+        with pytest.raises(SidecarError, match="was given up"):
+            await link.call("echo", {})
+
+
+async def test_a_sidecar_that_worked_for_a_while_is_started_again_however_often_it_is_lost(tmp_path: Path) -> None:
+    timing = replace(FAST, attempts=2, first_delay=0.01, longest_delay=0.02, steady=0.0)
+    async with running(hostile(tmp_path), timing=timing) as (link, events):
+        for _ in range(4):
+            with pytest.raises(SidecarLostError):
+                await link.call("die", {})
+        assert (await link.call("echo", {"text": "hi"})).text == "hi"
+        assert events.kinds.count("connected") == 5
 
 
 @pytest.mark.parametrize(
