@@ -72,3 +72,9 @@ def test_duplicates_are_found(tmp_path: Path) -> None:
 
 def test_an_agent_is_a_handle_with_few_names() -> None:
     assert len([name for name in dir(Agent) if not name.startswith("_")]) <= AGENT_NAMES
+
+
+def test_no_two_test_files_have_the_same_name() -> None:
+    # pytest imports test files as modules without packages: of two with the same name, one is not collected.
+    files = [(file.name, str(file)) for file in Path(__file__).parents[1].rglob("test_*.py")]
+    assert duplicates(files) == {}

@@ -75,7 +75,7 @@ async def listening(port: int, state: str) -> AsyncIterator[asyncio.Future[Mappi
     ended = threading.Event()
     thread: threading.Thread | None = None
     with suppress(OSError):
-        server = _Server(port, state, on_arrival)
+        server = _CallbackServer(port, state, on_arrival)
         thread = threading.Thread(target=server.serve_until, args=(ended,), name="planck-sign-in", daemon=True)
         thread.start()
     try:
@@ -87,11 +87,11 @@ async def listening(port: int, state: str) -> AsyncIterator[asyncio.Future[Mappi
             await run_in_thread(thread.join)
 
 
-class _Server(ThreadingHTTPServer):
+class _CallbackServer(ThreadingHTTPServer):
     """Answers the browser and passes on what it brings."""
 
     def __init__(self, port: int, state: str, on_arrival: Callable[[Mapping[str, str]], None]) -> None:
-        super().__init__((_HOST, port), _Handler)
+        super().__init__((_HOST, port), _CallbackHandler)
         self.timeout = _POLL_SECONDS
         self.state = state
         self.on_arrival = on_arrival
@@ -106,10 +106,10 @@ class _Server(ThreadingHTTPServer):
         """Ignore a connection that breaks."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _CallbackHandler(BaseHTTPRequestHandler):
     """Answers one request."""
 
-    server: _Server
+    server: _CallbackServer
     timeout = _READ_SECONDS
 
     def do_GET(self) -> None:
