@@ -4,6 +4,8 @@ import type { AgentEvent, QuestionDisplay } from './events.generated.ts';
 import type { RuleScope } from './agent-state.ts';
 import { cutOffRun, EMPTY, foldAll, runOf } from './run.ts';
 import type { Member, Run } from './run.ts';
+import { RunRequests } from './run-requests.ts';
+import type { Reply } from './run-requests.ts';
 
 /** Events with their positions in the run; `now` is the kernel's time in seconds since the epoch. */
 export interface Frame {
@@ -44,7 +46,7 @@ export interface Gone {
   readonly type: 'gone';
 }
 
-export type Incoming = Frame | Snapshot | Refusal | Questions | Gone;
+export type Incoming = Frame | Snapshot | Refusal | Questions | Gone | Reply;
 
 /** A value for each field of a question; null declines it. */
 export interface QuestionAnswer {
@@ -69,6 +71,7 @@ export interface Decision {
 export type Command =
   | { readonly type: 'resync' | 'rendered' | 'shown' }
   | { readonly type: 'page'; readonly page: string }
+  | { readonly type: 'request'; readonly id: string; readonly does: string }
   | { readonly type: 'stop'; readonly agent_id?: string }
   | { readonly type: 'steer'; readonly text: string; readonly agent_id?: string }
   | { readonly type: 'queue'; readonly text: string }
@@ -95,10 +98,13 @@ export class Connection {
   private readonly changeListeners = new Set<() => void>();
   private readonly refusalListeners = new Set<(refusal: Refusal) => void>();
   readonly send: (command: Command) => void;
+  /** What can be requested of the run when it is over. */
+  readonly requests: RunRequests;
   private readonly clock: () => number;
 
   constructor(send: (command: Command) => void, clock: () => number = () => performance.now()) {
     this.send = send;
+    this.requests = new RunRequests(send);
     this.clock = clock;
   }
 
@@ -134,6 +140,10 @@ export class Connection {
     if (message.type === 'gone') {
       this.gone = true;
       for (const listener of this.changeListeners) listener();
+      return;
+    }
+    if (message.type === 'reply') {
+      this.requests.receive(message);
       return;
     }
     if (message.type === 'refused') {

@@ -11,6 +11,9 @@ const SHAPES = {
   diamond: '<path class="pk-solid" d="M8 2.5L13.5 8 8 13.5 2.5 8z"/>',
   dot: '<circle class="pk-solid" cx="8" cy="8" r="2"/>',
   clock: '<circle cx="8" cy="8" r="5"/><path d="M8 5.5V8l1.75 1.25"/>',
+  more:
+    '<circle class="pk-solid" cx="3.5" cy="8" r="1.5"/><circle class="pk-solid" cx="8" cy="8" r="1.5"/>' +
+    '<circle class="pk-solid" cx="12.5" cy="8" r="1.5"/>',
   chevron: '<path d="M6 4l4 4-4 4"/>',
 } as const;
 

@@ -122,7 +122,7 @@ export function unsentTexts(texts: readonly string[], announcer?: Announcer): HT
   const written = texts.filter((text) => text !== '');
   return written.flatMap((text) => {
     const line = h('p', { class: 'pk-facts pk-unsent' }, h('b', {}, 'Not sent: '), text);
-    return announcer === undefined ? [line] : [line, h('p', { class: 'pk-facts' }, ...copyButton(text, announcer))];
+    return announcer === undefined ? [line] : [line, h('p', { class: 'pk-facts' }, copyButton(text, announcer))];
   });
 }
 

@@ -17,7 +17,7 @@ import { NotebookCell } from './notebook-cell.ts';
 import type { NotebookManager } from './notebook-cell.ts';
 import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from './run.ts';
 import type { Run } from './run.ts';
-import { OUTCOME, summaryBar } from './summary-bar.ts';
+import { OUTCOME, SummaryBar } from './summary-bar.ts';
 import type { Summary } from './summary-bar.ts';
 import { itemsOfAgent, leaderOf, tasksOfApprovals } from './team.ts';
 import { TeamView } from './team-view.ts';
@@ -99,7 +99,7 @@ export class RunView {
   /** The run is over, and the notebook does not contain its output: keep the transcript, without the controls. */
   keepOpen(summary: Summary): void {
     if (this.collapsed || this.bar !== null) return;
-    this.bar = summaryBar(summary, this.agent, this.cell, this.announcer);
+    this.bar = this.barOf(summary);
     this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
     const drafts = [this.controls.draft, ...this.team.drafts];
     for (const part of [this.approvals.element, this.questions.element, this.controls.element]) part.remove();
@@ -126,7 +126,7 @@ export class RunView {
     this.root.classList.add('pk-folded');
     this.endNote.remove();
     this.bar?.remove();
-    this.root.prepend(summaryBar(summary, this.agent, this.cell, this.announcer));
+    this.root.prepend(this.barOf(summary));
     this.root.append(...unsentTexts(drafts, this.announcer));
     // What was sent just before the end comes back later.
     this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
@@ -135,6 +135,10 @@ export class RunView {
     if (wasVisible) this.root.scrollIntoView({ block: 'nearest' });
     const cost = summary.cost === null ? '' : `, ${dollars(summary.cost)}`;
     this.announcer.announceNow(`${OUTCOME[summary.outcome]}, ${elapsed(summary.seconds)}${cost}. ${toWords(summary.text.slice(0, 2000)).slice(0, 200)}`);
+  }
+
+  private barOf(summary: Summary): HTMLElement {
+    return new SummaryBar(summary, this.agent, this.cell, this.connection.requests, this.announcer).element;
   }
 
   private schedule(): void {

@@ -1,6 +1,12 @@
-"""Titles of the errors with which runs end, as both views show them above the sentence of the error."""
+"""Titles of the errors with which runs end, and the variable of the key that is missing."""
 
 from __future__ import annotations
+
+import re
+
+from planck_nb.ai.models import Model
+from planck_nb.ai.providers import key_variables_of
+from planck_nb.base.errors import PlanckError
 
 ERROR_TITLES = {
     "AuthenticationError": "The provider does not accept the API key",
@@ -23,3 +29,23 @@ ERROR_TITLES = {
 def error_title(kind: str) -> str:
     """Return the title of an error of this kind."""
     return ERROR_TITLES.get(kind, "The run failed")
+
+
+_KEY_ERRORS = frozenset({"AuthenticationError", "MissingCredentialError"})
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def key_variable(model: Model, kind: str) -> str:
+    """Return the environment variable to set after an error, empty if the error is not about an API key.
+
+    Args:
+        model: The model of the run that failed.
+        kind: The kind of the error.
+    """
+    if kind not in _KEY_ERRORS:
+        return ""
+    try:
+        variables = key_variables_of(model)
+    except PlanckError:
+        return ""
+    return variables[0] if variables and _VARIABLE.fullmatch(variables[0]) else ""

@@ -19,6 +19,7 @@ from planck_nb.agent.run import Run
 from planck_nb.base.aio import spawn
 from planck_nb.jupyter.approval_prompt import ApprovalPrompt, LineReader, one_at_a_time, read_by_input, read_terminal
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView, RunSummary
@@ -49,12 +50,13 @@ class RunDisplay(Protocol):
         """Whether the newest page with the notebook does not show the answer."""
         ...
 
-    def finish(self, summary: RunSummary, *, saved: bool) -> None:
+    def finish(self, summary: RunSummary, *, saved: bool, requests: RunRequests | None = None) -> None:
         """Show that the run is over.
 
         Args:
             summary: What is known of it then.
             saved: Whether the transcript is an output of the cell, so that the notebook saves it.
+            requests: Does what the user requests of the run from then on.
         """
         ...
 
@@ -218,11 +220,11 @@ class _Shown:
     def is_missing(self) -> bool:
         return self._view is not None and self._view.is_missing
 
-    def finish(self, summary: RunSummary, *, saved: bool) -> None:
+    def finish(self, summary: RunSummary, *, saved: bool, requests: RunRequests | None = None) -> None:
         if self._questions is not None:
             self._questions.close()
         if self._view is not None:
-            self._view.finish(summary, saved=saved)
+            self._view.finish(summary, saved=saved, requests=requests)
 
 
 class _PromptingDisplay(_Shown):
@@ -240,12 +242,12 @@ class _PromptingDisplay(_Shown):
         self._prompts: asyncio.Task[None] = spawn(prompt.follow(), name="planck approval prompts")
         self._question_prompts = question_prompts
 
-    def finish(self, summary: RunSummary, *, saved: bool) -> None:
+    def finish(self, summary: RunSummary, *, saved: bool, requests: RunRequests | None = None) -> None:
         self._prompts.cancel()
         if self._question_prompts is not None:
             self._question_prompts.cancel()
         self._attendance.end()
-        super().finish(summary, saved=saved)
+        super().finish(summary, saved=saved, requests=requests)
 
 
 class _TerminalDisplay:
@@ -262,7 +264,7 @@ class _TerminalDisplay:
     def is_missing(self) -> bool:
         return False
 
-    def finish(self, _summary: RunSummary, *, saved: bool) -> None:  # noqa: ARG002 - nothing is saved in a terminal
+    def finish(self, _summary: RunSummary, *, saved: bool, requests: RunRequests | None = None) -> None:  # noqa: ARG002 - nothing is saved or clicked in a terminal
         if self._question_prompts is not None:
             self._question_prompts.cancel()
         self._attendance.end()

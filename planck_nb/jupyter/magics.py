@@ -18,6 +18,8 @@ from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, Started
+from planck_nb.jupyter.error_titles import key_variable
+from planck_nb.jupyter.finished_run import FinishedRun
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
 from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.live.run_actions import RunActions
@@ -176,7 +178,7 @@ class PlanckMagics:
             agent, run, self._shell.execution_count, self._frontend.client, self._frontend.request_id
         )
         record.shown = view = show(agent, run, actions, prompts=later, marker=record.marker)
-        finish = partial(self._finish, record, view)
+        finish = partial(self._finish, record, view, in_cell=not later)
         timed = self._is_timed(agent)
         try:
             await self._until_ended(run, actions)
@@ -224,7 +226,7 @@ class PlanckMagics:
         return transcript
 
     def _finish(
-        self, record: AnswerRecord, view: RunDisplay, transcript: Transcript, *, raising: bool = False
+        self, record: AnswerRecord, view: RunDisplay, transcript: Transcript, *, in_cell: bool, raising: bool = False
     ) -> Answer:
         """Show the transcript under the cell, then collapse the live view above it.
 
@@ -242,8 +244,12 @@ class PlanckMagics:
                 "cost": transcript.cost,
                 "model": transcript.model,
                 "text": answer.text,
+                "key_variable": key_variable(record.agent.model, transcript.error_kind),
             },
             saved=saved,
+            requests=FinishedRun(
+                self._controller, record.agent, record.run, answer, in_cell=in_cell, names=self.notebook_names
+            ),
         )
         return answer
 

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from secrets import token_hex
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import anywidget
 import traitlets
@@ -21,6 +21,7 @@ from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
 from planck_nb.jupyter.formatting import bounded
 from planck_nb.jupyter.live.browser_commands import Actions, agent_of_command, read_command, text_of_command
+from planck_nb.jupyter.live.browser_requests import RunRequests, reply_to
 from planck_nb.jupyter.live.frame_sender import FrameSender, kernel_frame_sender
 from planck_nb.jupyter.live.frame_throttle import FrameThrottle, kernel_frame_throttle
 from planck_nb.jupyter.live.frames import FrameEncoder
@@ -39,7 +40,11 @@ _FINISHED: deque[LiveView] = deque()
 
 
 class RunSummary(TypedDict):
-    """What the view shows of a run that is over. `cost` is in US dollars, None if no price is known."""
+    """What the view shows of a run that is over.
+
+    `cost` is in US dollars, None if no price is known. `key_variable` is the environment variable of the API key, if
+    the run has failed because of that key.
+    """
 
     outcome: Literal["done", "stopped", "failed", "cut off", "refused", "no answer"]
     seconds: float
@@ -47,6 +52,7 @@ class RunSummary(TypedDict):
     cost: float | None
     model: str
     text: str
+    key_variable: NotRequired[str]
 
 
 class LiveView(anywidget.AnyWidget):
@@ -112,6 +118,7 @@ class LiveView(anywidget.AnyWidget):
         self._follower: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pages: frozenset[str] = frozenset()
+        self._requests: RunRequests | None = None
         self._is_rendered = False
         super().__init__(
             agent=agent, model=model, clicks=clicks, marker=marker, key=token_hex(8), code=_FIRST_CODE.take()
@@ -138,12 +145,13 @@ class LiveView(anywidget.AnyWidget):
         """
         return self.phase == "done" and not (self._is_rendered if len(self._pages) > 1 else self.shown)
 
-    def finish(self, summary: RunSummary, *, saved: bool = False) -> None:
+    def finish(self, summary: RunSummary, *, saved: bool = False, requests: RunRequests | None = None) -> None:
         """Send what is still unsent, then collapse the view. Call it on the view's loop; further calls do nothing.
 
         Args:
             summary: What the collapsed view shows.
             saved: Whether the HTML that `marker` names was displayed; the view stays open where that is missing.
+            requests: Does what the user requests in the collapsed view.
         """
         if self.phase == "done":
             return
@@ -163,6 +171,7 @@ class LiveView(anywidget.AnyWidget):
         if len(_FINISHED) > _KEPT_RUNS:
             _FINISHED.popleft().forget()
         self._actions = self._on_connect = None
+        self._requests = requests
         members = list(self._members())
         self._members = lambda: members
 
@@ -170,6 +179,7 @@ class LiveView(anywidget.AnyWidget):
         """Forget the events of the run. ipywidgets keeps every widget until the kernel ends."""
         self._log = EventLog()
         self._members = tuple
+        self._requests = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[JsonObject, JsonObject]:  # noqa: ANN401 - IPython's
         """The widget, and empty text for frontends that cannot show it: the static output below has everything."""
@@ -252,11 +262,16 @@ class LiveView(anywidget.AnyWidget):
             case {"type": "shown"}:
                 self.shown = self.phase == "done"
                 self._is_rendered = True
+            case {"type": "request", "id": str(request_id), "does": str(name)}:
+                spawn(self._reply(request_id, name), name="planck live view request")
             case {"type": "resync"} if self.phase == "done":
                 self.send(self._snapshot() if self._log.end else {"type": "gone"})
             case _:
                 return False
         return True
+
+    async def _reply(self, request_id: str, name: str) -> None:
+        self.send(await reply_to(request_id, name, self._requests))
 
     def _execute(self, message: object, actions: Actions) -> None:
         """Execute a command of the browser; if that fails, send the reason."""

@@ -13,6 +13,7 @@ from planck_nb.jupyter.kinds import MODEL, SESSION
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
+from planck_nb.jupyter.session_prompts import session_prompts
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sessions import Branch
 from planck_nb.workspace.agent_names import full_name
@@ -25,11 +26,6 @@ _SHOWN = 20
 _LAST = "last"
 _NEWEST = 0
 """Stands for the newest branch."""
-
-_PROMPTS = """
-SELECT id, agents.name AS agent, text AS prompt, ts, agent_id FROM messages JOIN agents USING (session_id, agent_id)
-WHERE session_id = getvariable('session') AND role = 'user' AND sender_id IS NULL ORDER BY id
-"""
 
 
 def _branch(text: str) -> int:
@@ -52,7 +48,7 @@ def _branch(text: str) -> int:
 async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) -> object:
     """Rewind the session, or return a table of its prompts."""
     workspace, controller = notebook.workspace, notebook.controller
-    prompts = await workspace.query_async(_PROMPTS)
+    prompts = await session_prompts(workspace)
     if prompt_id is None:
         return prompts.drop(columns="agent_id")
     agent_ids = dict(zip(map(int, prompts["id"]), prompts["agent_id"], strict=True))
