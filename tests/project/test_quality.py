@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
     ],
     ids=["lint", "format", "types", "layers"],
 )
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_check(command: list[str]) -> None:
     if command[0] == "importlinter.cli":
         run = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
