@@ -302,7 +302,7 @@ class Client:
         """
         _require_available(model)
         if (local := local_model(model)) is not None:
-            builder.is_sent = True
+            builder.sending()
             replies = local.stream(model, context, options)
             try:
                 async for batch in replies:
@@ -327,7 +327,7 @@ class Client:
                 url, headers, body = await pending.encoded()
                 async for waiting in attempts.wait():
                     yield [waiting]
-                builder.is_sent = True
+                builder.sending(measured=cassette is None or cassette.mode != "replay")
                 try:
                     reply = await self._open_transport().send(
                         model, url, headers, body, auth=pending.auth, cassette=cassette, request_info=request_info

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from time import monotonic
 from typing import Any
 
 from pydantic_core import from_json
@@ -58,6 +59,14 @@ class MessageBuilder:
         self._usage_before: Usage | None = None
         self._cost_before: float | None = 0.0
         self._latest: Usage | None = None
+        self._sent_at: float | None = None
+        self._first_at: float | None = None
+
+    def sending(self, *, measured: bool = True) -> None:
+        """Note that a request is sent, from which on the reply's time is `measured`, also over further attempts."""
+        self.is_sent = True
+        if measured and self._sent_at is None:
+            self._sent_at = monotonic()
 
     @property
     def has_content(self) -> bool:
@@ -91,6 +100,8 @@ class MessageBuilder:
                 draft.chunks.append(event.text)
             else:
                 self._feed_other(event)
+        if parts and self._first_at is None:
+            self._first_at = monotonic()
 
     def _shift(self, events: Sequence[StreamEvent]) -> None:
         for event in events:
@@ -153,7 +164,13 @@ class MessageBuilder:
             model=self._model.id,
             error=error,
             api=self.api,
+            ttft_s=self._seconds_to(self._first_at),
+            latency_s=self._seconds_to(monotonic()),
         )
+
+    def _seconds_to(self, time: float | None) -> float | None:
+        """The seconds since the request was sent, to a tenth of a millisecond."""
+        return None if time is None or self._sent_at is None else round(time - self._sent_at, 4)
 
     def _cost(self) -> float | None:
         """The cost, request by request, because rates may depend on the length of each."""

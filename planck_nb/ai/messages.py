@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -310,6 +310,9 @@ class AssistantMessage:
             before its provider had counted it; None if they are as reported.
         set_aside: The ids of prompts that are too long for the model. They stay in the conversation, and neither they
             nor this message, which has no content, are sent again. None in all other messages.
+        ttft_s: Seconds from sending the request to the first part of the reply, None if there was none or it was not
+            measured, as in a replayed one. Replies that differ only in this and `latency_s` are equal.
+        latency_s: Seconds from sending the request to the end of the reply, with the waits before retries.
     """
 
     content: tuple[AssistantPart, ...]
@@ -323,6 +326,8 @@ class AssistantMessage:
     type: Literal["assistant"] = "assistant"
     estimated: bool | None = None
     set_aside: tuple[int, ...] | None = None
+    ttft_s: float | None = field(default=None, compare=False)
+    latency_s: float | None = field(default=None, compare=False)
 
     @property
     def text(self) -> str:

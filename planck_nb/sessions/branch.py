@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -44,9 +45,24 @@ class Branch:
     last_text: str
 
 
-def hidden_in_branch(rewinds: Sequence[tuple[int, int]], branch_id: int) -> list[HiddenRange]:
-    """Return the ids that were hidden just before the rewind `branch_id`."""
-    return hidden_ranges(rewind for rewind in rewinds if rewind[0] < branch_id)
+def ranges_of_branches(rewinds: Iterable[tuple[int, int]]) -> Iterator[tuple[int, list[HiddenRange]]]:
+    """Yield the id of each rewind with the ids that it hid, in ascending ranges.
+
+    These are the rows from the id it goes back to up to itself, without those that were hidden already: the rows that
+    only the branch has which it left. `rewinds` come in the order they were written.
+    """
+    written = list(rewinds)
+    ids = [rewind_id for rewind_id, _ in written]
+    for number, (rewind_id, before) in enumerate(written):
+        own: list[HiddenRange] = []
+        end, latest = rewind_id, number - 1
+        while latest >= 0 and ids[latest] > before:
+            own.append((ids[latest], end))
+            end = min(end, written[latest][1])
+            # Before this rewind, those counted that were written before the row it goes back to.
+            latest = bisect_left(ids, end) - 1
+        own.append((before, end))
+        yield rewind_id, [(max(first, before), last) for first, last in reversed(own) if max(first, before) < last]
 
 
 def is_hidden(row_id: int, ranges: Sequence[HiddenRange]) -> bool:

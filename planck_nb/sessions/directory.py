@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import time
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ _warned: set[str] = set()
 PLANCK_FOLDER = ".planck"
 
 _SUFFIX = ".journal.jsonl"
+_QUIET = 2.0
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}")
 _ID = re.compile(r"[0-9a-f]{16}")
 _FILE = re.compile(rf"{_ID.pattern}_{_NAME.pattern}{re.escape(_SUFFIX)}")
@@ -284,20 +286,45 @@ def is_folder(path: Path) -> bool:
 
 def _journals(directory: Path) -> list[Path]:
     try:
-        named = [path for path in directory.iterdir() if _FILE.fullmatch(path.name)]
+        with os.scandir(directory) as entries:
+            named = [Path(entry.path) for entry in entries if _FILE.fullmatch(entry.name) and _is_file(entry)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
         raise SessionError(
             f"The sessions directory {directory} may not be read by you; choose another one or change its mode."
         ) from error
+    return named
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
     # Opening a named pipe would block until another process writes to it.
-    return [path for path in named if os.path.isfile(path)]  # noqa: PTH113 - Path.is_file may raise
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def has_many(directory: Path, number: int) -> bool:
+    """Return whether a directory has at least so many journals, without reading any."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        return sum(entry.name.endswith(_SUFFIX) for entry in entries) >= number
+    return False
+
+
+_headers: dict[Path, tuple[tuple[int, int, int, int], SessionInfo]] = {}
+"""The sessions of journals that were read, by the state of the file."""
 
 
 def _read_info(path: Path) -> SessionInfo:
+    """Read the header of a journal, unless this process has read it and the file is as it was."""
     session_id, name = path.name.removesuffix(_SUFFIX).split("_", 1)
     try:
+        status = path.stat()
+        state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        known = _headers.get(path)
+        if known is not None and known[0] == state:
+            return known[1]
         line = read_first_line(path)
     except OSError as error:
         raise SessionError(f"The session's journal {path} cannot be read ({error.strerror}).") from error
@@ -305,4 +332,9 @@ def _read_info(path: Path) -> SessionInfo:
     if header.session_id != session_id:
         raise SessionFormatError(f"{path.name} holds another session; rename it back.")
     renamed = header.name != name
-    return SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied, renamed)
+    info = SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied, renamed)
+    if time.time() - max(status.st_mtime, status.st_ctime) > _QUIET:
+        _headers[path] = state, info
+    else:  # the clock of a file system may be too coarse to show a change that follows
+        _headers.pop(path, None)
+    return info

@@ -30,7 +30,11 @@ _LONGEST_PAUSE = 0.1
 
 def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     """Connect to a new in-memory database; `threads` limits the threads of DuckDB, None means one for each core."""
-    connection = duckdb.connect(config={} if threads is None else {"threads": threads})
+    return track_connection(duckdb.connect(config={} if threads is None else {"threads": threads}))
+
+
+def track_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Set up a new connection, and never destroy it in a forked process."""
     _connections.add(connection)
     for setting in _SETTINGS:
         connection.execute(f"set {setting}")

@@ -34,6 +34,7 @@ _DIGESTED = 64 * 1024
 """Bytes of a line that its digest covers; the id and the time of the row are at its beginning."""
 _LAST_LINE = 1024 * 1024
 _CHECKED = 64 * 1024 * 1024
+_BLOCK_SIZE = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,23 +143,36 @@ def materialize(session: SessionInfo, *, end: Position, check: bool = False) -> 
 
 def _materialize(session: SessionInfo, end: Position, *, check: bool = False) -> None:
     with closing(connect(threads=1)) as connection:
-        connection.execute(f"attach {sql_literal(session.database)} as file")
-        session.database.chmod(0o600)
-        progress = _read_or_create(connection, session, end)
-        if check and progress.position.offset and not progress.agrees(_checked(session)):
-            raise _UnusableError("the journal has lines that are damaged or were changed since")
-        start, screen, repeated = progress.position, progress.screen(), progress.repeated
-        for lines, position in read_rows(session.path, start=start, end=end):
-            if not lines:
-                continue
-            screen = schema.stage_lines(connection, {"": lines}, {"": screen})[""]
-            if start.offset and screen.repeated != repeated:
-                raise _UnusableError("the journal has rows with lower ids than the file")
-            connection.execute("begin")
-            schema.insert_staged(connection, "file")
-            progress = _save_progress(connection, progress, position, lines[-1], screen)
-            connection.execute("commit")
-        connection.execute("detach file")
+        copy_rows(connection, session, end, check=check)
+
+
+def copy_rows(
+    connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position, *, check: bool = False
+) -> None:
+    """Copy the journal's lines up to a position into the session's DuckDB file, by a connection that is kept open.
+
+    Raises duckdb.Error, OSError, and an error if the file was not made from this journal; `materialize` handles them.
+    """
+    # A file has several hundred kilobytes of half-empty blocks with DuckDB's default of 256 KiB. The size can only be
+    # chosen for a new file; giving another one to an existing file is an error.
+    size = "" if session.database.exists() else f" (block_size {_BLOCK_SIZE})"
+    connection.execute(f"attach {sql_literal(session.database)} as file{size}")
+    session.database.chmod(0o600)
+    progress = _read_or_create(connection, session, end)
+    if check and progress.position.offset and not progress.agrees(_checked(session)):
+        raise _UnusableError("the journal has lines that are damaged or were changed since")
+    start, screen, repeated = progress.position, progress.screen(), progress.repeated
+    for lines, position in read_rows(session.path, start=start, end=end):
+        if not lines:
+            continue
+        screen = schema.stage_lines(connection, {"": lines}, {"": screen})[""]
+        if start.offset and screen.repeated != repeated:
+            raise _UnusableError("the journal has rows with lower ids than the file")
+        connection.execute("begin")
+        schema.insert_staged(connection, "file")
+        progress = _save_progress(connection, progress, position, lines[-1], screen)
+        connection.execute("commit")
+    connection.execute("detach file")
 
 
 def _checked(session: SessionInfo) -> JournalCheck | None:

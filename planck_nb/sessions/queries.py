@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import re
 import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,25 +22,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 
 from planck_nb.base.aio import run_in_thread
-from planck_nb.base.errors import QueryError, SessionError, SessionFormatError, did_you_mean
-from planck_nb.sessions import tables as schema
-from planck_nb.sessions.branch import hidden_in_branch, hidden_ranges
-from planck_nb.sessions.damage import Damage, say_once
+from planck_nb.base.errors import QueryError, did_you_mean
 from planck_nb.sessions.directory import SessionInfo, list_sessions
-from planck_nb.sessions.duckdb import connect, create_local_time, retry_while_busy, sql_literal
-from planck_nb.sessions.journal_check import JournalCheck, check_journal, known_check
-from planck_nb.sessions.journal_file import CHUNK
-from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, times_sql
+from planck_nb.sessions.duckdb import create_local_time, retry_while_busy, sql_literal
+from planck_nb.sessions.instance import own_workbench, shared_workbench
 from planck_nb.sessions.restricted_sql import check_length, check_nodes, restrict
-from planck_nb.sessions.screening import Screen
-from planck_nb.sessions.segments import START, Position, journal_end, missing_segments, read_rows
+from planck_nb.sessions.snapshot import prepare
 
 if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 VIEWS = (
     "messages",
@@ -57,18 +46,14 @@ VIEWS = (
     "usage",
     "chapters",
     "branches",
+    "events",
+    "replies",
 )
 """The names of the views that a query can read; README.md describes their columns."""
 
 _VIEWS_SQL = Path(__file__).with_name("views.sql")
 _BUSY_TIMEOUT = 5.0
-_FILE_BUSY_TIMEOUT = 2.0
 _INTERRUPT_AGAIN = 0.05
-_LARGE_FILE = 16 * 1024 * 1024
-_RECENTLY_WRITTEN = 60.0
-_CHECKED = 4 * 1024 * 1024
-_CHECKING = 0.25
-"""Seconds in which a query checks journals that were changed since the last one."""
 _VIEW = re.compile(r"create view (?:store\.)?(\w+)")
 
 # A statement of type SELECT may still contain an INSERT or a COPY in its WITH clause, and these functions run a
@@ -142,9 +127,13 @@ class Query:
         """
         try:
             try:
-                return retry_while_busy(partial(self._attempt, into, trust_files=True), seconds=_BUSY_TIMEOUT)
+                return retry_while_busy(partial(self._attempt, into), seconds=_BUSY_TIMEOUT)
             except (duckdb.ProgrammingError, duckdb.DataError):
                 raise
+            except duckdb.OutOfMemoryException:
+                if self._restricted:
+                    raise
+                return retry_while_busy(partial(self._attempt, into, unbounded=True), seconds=_BUSY_TIMEOUT)
             except duckdb.Error:
                 # A file that opened well may still be damaged inside, or have become busy for good.
                 return self._attempt(into, trust_files=False)
@@ -162,13 +151,19 @@ class Query:
             again.daemon = True
             again.start()
 
-    def _attempt(self, into: Callable[[duckdb.DuckDBPyRelation], T], *, trust_files: bool) -> T:
-        with closing(connect()) as connection, _keyboard_interrupts():
-            self._connection = connection
+    def _attempt(
+        self, into: Callable[[duckdb.DuckDBPyRelation], T], *, trust_files: bool = True, unbounded: bool = False
+    ) -> T:
+        # A restricted query changes settings of the whole instance, and another one may need more memory than the
+        # instance of the process has.
+        opened = own_workbench if self._restricted or unbounded else shared_workbench
+        with opened() as bench, _keyboard_interrupts():
+            connection = self._connection = bench.connection
             try:
                 tables = _tables_read(connection, self._sql, restricted=self._restricted)
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
-                _prepare(connection, sessions, _views_named(self._sql), trust_files=trust_files)
+                catalogue = self._directory if self._only is None else None
+                read = prepare(bench, sessions, _views_named(self._sql), trust_files=trust_files, catalogue=catalogue)
                 if "local" in self._sql.lower():
                     create_local_time(connection)
                 if self._session is not None:
@@ -176,7 +171,7 @@ class Query:
                 for name, frame in self._frames_named(tables).items():
                     connection.register(name, frame)
                 if self._restricted:
-                    restrict(connection, [session.database for session in sessions])
+                    restrict(connection, read)
                 if self._interrupted.is_set():
                     raise KeyboardInterrupt
                 result = connection.sql(self._sql)
@@ -391,70 +386,6 @@ def _is_frame(value: object) -> bool:
     return package in {"pandas", "polars", "pyarrow"} and hasattr(value, "shape")
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A session, the position up to which its DuckDB file can be used, None if it cannot, and what is skipped of it."""
-
-    session: SessionInfo
-    progress: MaterializedPosition | None
-    damage: Damage
-
-
-def _prepare(
-    connection: duckdb.DuckDBPyConnection, sessions: list[SessionInfo], views: str, *, trust_files: bool
-) -> None:
-    """Create the views over the sessions as they are at this moment."""
-    files = _attach([s.database for s in sessions if s.database.exists()] if trust_files else [], connection)
-    progress = _read_progress(connection, files)
-    checks = _check(sessions)
-    for session in sessions:
-        if session.segment > 1 and session not in checks:
-            with suppress(SessionError, OSError):
-                missing = missing_segments(session.path)
-                say_once(session.path, Damage(session.name, missing=missing))
-    usable = {
-        session: _usable(progress.get(session.database), session, checks.get(session), files, connection)
-        for session in sessions
-    }
-    connection.execute("create schema tail")
-    schema.create_tables(connection, "tail", ", filename varchar")
-    sources = _load_tails(connection, usable, checks)
-    for source in sources:
-        say_once(source.session.path, source.damage)
-    files = files.only({source.session.database for source in sources if source.progress is not None})
-    connection.execute("create schema store")
-    connection.execute(
-        "create table store.sessions (session_id varchar, session_name varchar, created timestamp,"
-        " filename varchar, materialized_id bigint, parent varchar, copied bigint)"
-    )
-    for source in sources:
-        session = source.session
-        connection.execute(
-            "insert into store.sessions values ($1, $2, $3, $4, $5, $6, $7)",
-            [
-                session.id,
-                session.name,
-                session.created.replace(tzinfo=None),
-                str(session.database),
-                source.progress.last_id if source.progress else 0,
-                session.parent,
-                session.copied,
-            ],
-        )
-    _create_hidden(connection, files)
-    # A view opens every file when it is made. The documented ones are made over empty tables of the same columns,
-    # which then give way to the real thing.
-    for table in ("messages", "events"):
-        connection.execute(
-            f"create table store.all_{table} as select session_id, session_name, t.* exclude (filename)"  # noqa: S608
-            f" from tail.{table} t join store.sessions using (filename) limit 0"
-        )
-    connection.execute(views)
-    for table in ("messages", "events"):
-        connection.execute(f"drop table store.all_{table}")
-        connection.execute(f"create view store.all_{table} as {_all_rows(table, files)}")
-
-
 def _views_named(sql: str) -> str:
     """Return SQL that creates the views that the statement names, and those they use; all if it names none.
 
@@ -471,215 +402,3 @@ def _views_named(sql: str) -> str:
             chosen.append(statement)
             words.update(re.findall(r"\w+", statement))
     return "".join(reversed(chosen))
-
-
-def _read_progress(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) -> dict[Path, MaterializedPosition]:
-    """Read the position of each file, leaving out those that cannot be read for now."""
-    found: dict[Path, MaterializedPosition] = {}
-    for file, name in files.attached.items():
-        with suppress(duckdb.Error):
-            found |= _select_progress(connection, _attached_rows(file, name, "meta"))
-    try:
-        return found | (_select_progress(connection, _read_duckdb(files.others, "meta")) if files.others else {})
-    except duckdb.Error:
-        for file in files.others:
-            select = partial(_select_progress, connection, _read_duckdb([file], "meta"))
-            with suppress(duckdb.Error):
-                found |= retry_while_busy(select, seconds=_FILE_BUSY_TIMEOUT)
-        return found
-
-
-def _select_progress(connection: duckdb.DuckDBPyConnection, rows: str) -> dict[Path, MaterializedPosition]:
-    meta: dict[Path, dict[str, str]] = {}
-    for filename, key, value in connection.execute(f"select filename, key, value from {rows}").fetchall():  # noqa: S608
-        meta.setdefault(Path(filename), {})[key] = value
-    parsed = {file: parse_position(entries) for file, entries in meta.items()}
-    return {file: progress for file, progress in parsed.items() if progress is not None}
-
-
-def _usable(
-    progress: MaterializedPosition | None,
-    session: SessionInfo,
-    check: JournalCheck | None,
-    files: _SessionFiles,
-    connection: duckdb.DuckDBPyConnection,
-) -> MaterializedPosition | None:
-    if progress is None or progress.session_id != session.id or not progress.agrees(check):
-        return None
-    try:
-        written = Position(session.segment, session.path.stat().st_size)
-        if progress.position > written:  # the journal may have gone on to a new segment since the directory was read
-            written = journal_end(session.path)
-    except (OSError, SessionFormatError):
-        return None
-    if progress.position > written:
-        return None
-
-    def read_times() -> set[str]:
-        try:
-            sql = times_sql(lambda table: files.rows(session.database, table), progress.last_id)
-            return {time for (time,) in connection.execute(sql).fetchall()}
-        except duckdb.Error:
-            return set()
-
-    return progress if is_made_from(session.path, progress, read_times) else None
-
-
-def _check(sessions: Iterable[SessionInfo]) -> dict[SessionInfo, JournalCheck]:
-    """Check journals for damage, as far as that takes little time; what is left out is checked by later queries."""
-    found = {}
-    deadline = time.monotonic() + _CHECKING
-    for session in sessions:
-        with suppress(OSError, SessionFormatError):
-            late = time.monotonic() > deadline
-            check = known_check(session.path) if late else check_journal(session.path, most=_CHECKED)
-            if check is not None:
-                found[session] = check
-    return found
-
-
-def _load_tails(
-    connection: duckdb.DuckDBPyConnection,
-    usable: Mapping[SessionInfo, MaterializedPosition | None],
-    checks: Mapping[SessionInfo, JournalCheck],
-) -> list[_Source]:
-    """Load the journal lines that are not in the DuckDB files yet, and all lines of journals out of order."""
-    screens = _load_rows(connection, usable)
-    disordered = [
-        session
-        for session, progress in usable.items()
-        if progress is not None and screens[session].repeated != progress.repeated
-    ]
-    for session in disordered:
-        for table in schema.TABLES:
-            connection.execute(f"delete from tail.{table} where filename = $1", [str(session.database)])  # noqa: S608
-    screens |= _load_rows(connection, dict.fromkeys(disordered))
-    sources = []
-    for session, progress in usable.items():
-        check, screen = checks.get(session), screens[session]
-        skipped = screen if check is None else check
-        known = None if session in disordered else progress
-        damage = Damage(session.name, skipped.damaged, skipped.repeated, unreadable=skipped.unreadable)
-        sources.append(_Source(session, known, damage))
-    return sources
-
-
-def _load_rows(
-    connection: duckdb.DuckDBPyConnection, usable: Mapping[SessionInfo, MaterializedPosition | None]
-) -> dict[SessionInfo, Screen]:
-    """Load the lines of journals after a position, and return what has selected them."""
-    waiting: dict[str, list[bytes]] = {}
-    screens = {
-        str(session.database): Screen() if progress is None else progress.screen()
-        for session, progress in usable.items()
-    }
-    size = 0
-    for session, progress in usable.items():
-        try:
-            for lines, _ in read_rows(session.path, start=START if progress is None else progress.position):
-                waiting.setdefault(str(session.database), []).extend(lines)
-                size += sum(map(len, lines))
-                if size >= CHUNK:
-                    _load(connection, waiting, screens)
-                    waiting, size = {}, 0
-        except FileNotFoundError:  # deleted since the directory was read
-            continue
-        except SessionFormatError as error:
-            if len(usable) == 1:
-                raise
-            _log.info("the end of %s was left out: %s", session.path, error)
-    if waiting:
-        _load(connection, waiting, screens)
-    return {session: screens[str(session.database)] for session in usable}
-
-
-def _load(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, list[bytes]], screens: dict[str, Screen]) -> None:
-    screens.update(schema.stage_lines(connection, lines, screens))
-    schema.insert_staged(connection, "tail", ", source")
-
-
-@dataclass(frozen=True, slots=True)
-class _SessionFiles:
-    """DuckDB files to read: some attached under a name, the others read together by `read_duckdb`.
-
-    Scanning an attached file takes half the time, and no writer can lock it in between; but attaching takes half a
-    millisecond, and there may be many sessions. So large files are attached, and those that are being written.
-    """
-
-    attached: dict[Path, str]
-    others: list[Path]
-
-    def rows(self, file: Path, table: str) -> str:
-        """Return SQL for the rows of a table in one of the files."""
-        name = self.attached.get(file)
-        return _read_duckdb([file], table) if name is None else _attached_rows(file, name, table)
-
-    def only(self, files: Collection[Path]) -> _SessionFiles:
-        """Keep those among `files`."""
-        attached = {file: name for file, name in self.attached.items() if file in files}
-        return _SessionFiles(attached, [file for file in self.others if file in files])
-
-
-def _attach(files: Iterable[Path], connection: duckdb.DuckDBPyConnection) -> _SessionFiles:
-    """Attach large and recently written files, leaving out those that cannot be attached for now."""
-    found = _SessionFiles({}, [])
-    now = time.time()
-    for file in files:
-        try:
-            status = file.stat()
-        except OSError:
-            continue  # deleted since it was looked at, or out of reach
-        if status.st_size < _LARGE_FILE and now - status.st_mtime > _RECENTLY_WRITTEN:
-            found.others.append(file)
-            continue
-        name = f"file_{len(found.attached)}"
-        attach = partial(connection.execute, f"attach {sql_literal(file)} as {name} (read_only)")
-        with suppress(duckdb.Error):
-            retry_while_busy(attach, seconds=_FILE_BUSY_TIMEOUT)
-            found.attached[file] = name
-    return found
-
-
-def _create_hidden(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) -> None:
-    connection.execute("create table store.hidden (session_id varchar, first_id bigint, end_id bigint)")
-    connection.execute(
-        "create table store.hidden_in_branch (session_id varchar, branch_id bigint, first_id bigint, end_id bigint)"
-    )
-    connection.execute(f"create table store.rewinds as select * from ({_all_rows('rewinds', files)})")  # noqa: S608
-    rewinds: dict[str, list[tuple[int, int]]] = {}
-    for session_id, rewind_id, before_id in connection.execute(
-        "select session_id, id, before_id from store.rewinds where before_id is not null order by id"
-    ).fetchall():
-        rewinds.setdefault(session_id, []).append((rewind_id, before_id))
-    for session_id, entries in rewinds.items():
-        for first, end in hidden_ranges(entries):
-            connection.execute("insert into store.hidden values ($1, $2, $3)", [session_id, first, end])
-        for branch_id, before_id in entries:
-            for first, end in hidden_in_branch(entries, branch_id):
-                if end > before_id:
-                    connection.execute(
-                        "insert into store.hidden_in_branch values ($1, $2, $3, $4)",
-                        [session_id, branch_id, first, end],
-                    )
-
-
-def _all_rows(table: str, files: _SessionFiles) -> str:
-    """Return SQL for all rows of a table: those in the files, up to the positions read, and those of the journals."""
-    columns = "session_id, session_name, " + ", ".join(schema.TABLES[table])
-    sources = [_attached_rows(file, name, table) for file, name in files.attached.items()]
-    if files.others:
-        sources.append(_read_duckdb(files.others, table))
-    named = "join store.sessions using (filename)"
-    parts = [f"select {columns} from {rows} {named} where id <= materialized_id" for rows in sources]  # noqa: S608
-    parts.append(f"select {columns} from tail.{table} {named}")  # noqa: S608
-    return " union all ".join(parts)
-
-
-def _attached_rows(file: Path, name: str, table: str) -> str:
-    return f"(select *, {sql_literal(file)} as filename from {name}.{table})"  # noqa: S608 - our own names
-
-
-def _read_duckdb(files: Iterable[Path], table: str) -> str:
-    # The list is explicit, because one foreign file fails a whole glob.
-    paths = ", ".join(map(sql_literal, files))
-    return f"read_duckdb([{paths}], table_name = '{table}', union_by_name = true, filename = true)"

@@ -15,7 +15,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.base.errors import SessionError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
-from planck_nb.sessions.branch import Branch, hidden_in_branch, is_hidden
+from planck_nb.sessions.branch import Branch, ranges_of_branches
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.export import ExportFormat, export_session
 from planck_nb.sessions.paging import Page, Pager, Row, rows_of
@@ -119,18 +119,18 @@ class SessionReader:
         """
         with self._reading():
             records = sorted_records(read_records(self.path, end=self._readable_end()))
-        rewinds = [(record["id"], record["before_id"]) for record in records if record["kind"] == "rewind"]
+        rewinds = {record["id"]: record for record in records if record["kind"] == "rewind"}
         messages = [record for record in records if record["kind"] == "message"]
         ids = [message["id"] for message in messages]
         found = []
-        for record in records:
-            if record["kind"] == "rewind":
-                hidden = hidden_in_branch(rewinds, record["id"])
-                since = messages[bisect_left(ids, record["before_id"]) : bisect_left(ids, record["id"])]
-                own = [message for message in since if not is_hidden(message["id"], hidden)]
-                if own:
-                    left_at = datetime.fromisoformat(record["ts"])
-                    found.append(Branch(record["id"], record["before_id"], left_at, len(own), codec.text_in(own[-1])))
+        for rewind_id, ranges in ranges_of_branches((row["id"], row["before_id"]) for row in rewinds.values()):
+            bounds = [(bisect_left(ids, first), bisect_left(ids, end)) for first, end in ranges]
+            count = sum(end - first for first, end in bounds)
+            if count:
+                last = messages[max(end for first, end in bounds if end > first) - 1]
+                record = rewinds[rewind_id]
+                left_at = datetime.fromisoformat(record["ts"])
+                found.append(Branch(rewind_id, record["before_id"], left_at, count, codec.text_in(last)))
         return found
 
     def get_metadata(self) -> JsonObject:

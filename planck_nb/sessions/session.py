@@ -28,6 +28,7 @@ from planck_nb.base.forks import call_in_forks
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
+from planck_nb.sessions.catalogue import start_update
 from planck_nb.sessions.directory import (
     SessionInfo,
     find_by_id,
@@ -460,6 +461,7 @@ class Session(SessionReader):
             self._writer.close()
             super().close()
             self._lock.release()
+        start_update(self.directory)
 
     stop = close
     """Another name for `close`, as in Planck."""

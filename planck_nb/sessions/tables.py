@@ -40,7 +40,9 @@ TABLES = {
 }
 """Columns and their types by table. Each column has the value of the same key of a journal line."""
 
-_KINDS = {"messages": "message", "events": "event", "rewinds": "rewind", "metadata": "metadata"}
+KINDS = {"messages": "message", "events": "event", "rewinds": "rewind", "metadata": "metadata"}
+"""The kind of the rows of each table."""
+
 _LINE = json.dumps({"kind": "VARCHAR"} | {name: kind for table in TABLES.values() for name, kind in table.items()})
 
 
@@ -91,5 +93,5 @@ def insert_staged(connection: duckdb.DuckDBPyConnection, catalog: str, extra: st
     for table, columns in TABLES.items():
         names = ", ".join(columns)
         connection.execute(
-            f"insert into {catalog}.{table} select {names}{extra} from line where kind = '{_KINDS[table]}'"  # noqa: S608
+            f"insert into {catalog}.{table} select {names}{extra} from line where kind = '{KINDS[table]}'"  # noqa: S608
         )

@@ -1,12 +1,15 @@
 -- The views of %planck sql; README.md describes their columns.
--- They use the tables and views that query.py creates: store.sessions, store.all_messages, store.all_events, store.rewinds,
--- store.hidden and store.hidden_in_branch.
+-- They use the tables and views that snapshot.py creates: store.sessions, store.all_messages and store.all_events with the
+-- column `hidden`, store.rewinds and store.branch_rows.
+-- A session may have a million messages, so each view takes time in proportion to the rows: what belongs to the row before
+-- it is found by a window over both, not by comparing ranges.
 
 -- The clock may have been set back, so a duration is at least 0.
 create macro store.seconds(first, last) as case when last < first then 0 else epoch(last - first) end;
 
 -- Version 0.1.0 stored what servers reported; what cannot be right is unknown, as in planck_nb/ai/numbers.py.
 create macro store.tokens(n) as case when n between 0 and 1000000000 then n end;
+create macro store.measured(seconds) as case when try_cast(seconds as double) >= 0 then try_cast(seconds as double) end;
 create macro store.dollars(amount) as case when amount between 0 and 1000000000 then amount end;
 
 -- Only a reply that was ended early has an estimate in its usage, so that the data of most replies is not looked at.
@@ -15,10 +18,13 @@ create macro store.estimated(stop_reason, data) as
         then coalesce(try_cast(data->>'$.estimated' as boolean), false) else false end;
 
 create view store.visible_events as
-select * from store.all_events e
-where not exists (
-    select 1 from store.hidden h where h.session_id = e.session_id and e.id >= h.first_id and e.id < h.end_id
-);
+select * exclude (hidden) from store.all_events where not hidden;
+
+-- The parts of messages in which calls and their results are. Looking for the word takes a tenth of the time of decoding.
+create view store.call_parts as
+select session_id, session_name, agent_id, turn, id, ts, role, unnest(json_extract(data, '$.content[*]')) as part
+from store.all_messages
+where not hidden and ((role = 'assistant' and contains(data::varchar, '"tool_call"')) or role = 'tool_result');
 
 create view messages as
 select
@@ -29,11 +35,11 @@ select
     data->'$.content' as content,
     data->>'$.error' as error,
     data->>'$.sender_id' as sender_id, data->>'$.sender_name' as sender_name, data->>'$.purpose' as purpose,
-    role = 'assistant' and store.estimated(stop_reason, data) as estimated
-from store.all_messages m
-where not exists (
-    select 1 from store.hidden h where h.session_id = m.session_id and m.id >= h.first_id and m.id < h.end_id
-);
+    role = 'assistant' and store.estimated(stop_reason, data) as estimated,
+    case when role = 'assistant' then store.measured(data->>'$.ttft_s') end as ttft_s,
+    case when role = 'assistant' then store.measured(data->>'$.latency_s') end as latency_s
+from store.all_messages
+where not hidden;
 
 create view agents as
 with latest as (
@@ -46,8 +52,10 @@ with latest as (
     group by all
 ),
 counts as (
-    select session_id, agent_id, count(*) as messages, count(distinct turn) as turns
-    from messages
+    select session_id, agent_id, sum(messages)::bigint as messages, count(turn) as turns
+    from (
+        select session_id, agent_id, turn, count(*) as messages from store.all_messages where not hidden group by all
+    )
     group by all
 )
 select
@@ -61,144 +69,177 @@ select
     nullif(first_state->>'$.role', '') as team_role,
     first_state->>'$.team_id' as team_id,
     first_state->>'$.parent_id' as parent_id,
-    case when json_type(first_state, '$.grants') = 'OBJECT' then first_state->'$.grants' end as grants
+    case when json_type(first_state, '$.grants') = 'OBJECT' then first_state->'$.grants' end as grants,
+    state->>'$.system_prompt' as system_prompt
 from latest left join counts using (session_id, agent_id);
 
 -- The id of a call is unique within its message only, so a result or an event belongs to the last call before it.
 create view tool_calls as
-with parts as (
-    select session_id, session_name, agent_id, turn, id, ts, role, unnest(json_extract(content, '$[*]')) as part
-    from messages
-    where role in ('assistant', 'tool_result')
-),
-calls as (
+with steps as (
     select
-        session_id, session_name, agent_id, turn, id as message_id, ts,
-        part->>'$.id' as call_id, part->>'$.name' as name, part->'$.args' as args
-    from parts
-    where part->>'$.type' = 'tool_call'
+        session_id, session_name, agent_id, turn, id, ts, 'call' as kind, part->>'$.id' as call_id,
+        part->>'$.name' as name, part->'$.args' as args, null::varchar as result, null::boolean as is_error
+    from store.call_parts
+    where role = 'assistant' and part->>'$.type' = 'tool_call'
+    union all
+    select
+        session_id, session_name, agent_id, turn, id, ts, 'result', part->>'$.id',
+        null, null, part->>'$.text', try_cast(part->>'$.is_error' as boolean)
+    from store.call_parts
+    where role = 'tool_result' and part->>'$.type' = 'tool_result'
+    union all
+    select
+        session_id, session_name, agent_id, turn, id, ts, type, data->>'$.id',
+        data->>'$.name', data->'$.args', data->>'$.result', try_cast(data->>'$.error' as boolean)
+    from store.all_events
+    where not hidden and type in ('tool_start', 'tool_end')
 ),
-steps as materialized (
-    select s.*, c.message_id
-    from (
-        select session_id, session_name, agent_id, turn, id, ts, type, data->>'$.id' as call_id
-        from store.visible_events
-        where type in ('tool_start', 'tool_end')
-    ) s
-    asof left join calls c
-        on c.session_id = s.session_id and c.agent_id = s.agent_id and c.call_id = s.call_id and c.message_id < s.id
+placed as (
+    select
+        *,
+        max(case when kind = 'call' then id end) over (
+            partition by session_id, agent_id, call_id order by id rows unbounded preceding
+        ) as message_id
+    from steps
 ),
 -- What the model's server ran was shown while the reply arrived, so its events come before the reply, which has no part
 -- of the type tool_call for it.
-begun as materialized (
-    select * exclude (message_id) from steps where type = 'tool_start' and message_id is null
+served as (
+    select
+        *,
+        first_value(case when kind = 'tool_end' then {'ts': ts, 'result': result, 'is_error': is_error} end ignore nulls)
+            over (
+                partition by session_id, agent_id, call_id order by id
+                rows between 1 following and unbounded following
+            ) as ended
+    from placed
+    where message_id is null and kind in ('tool_start', 'tool_end')
 ),
-replies as (
+served_replies as (
     select b.session_id, b.id, min(m.id) as message_id
-    from begun b
-    join messages m on m.session_id = b.session_id and m.agent_id = b.agent_id and m.turn = b.turn and m.id > b.id
-    where m.role = 'assistant'
-    group by all
-),
-server_calls as (
-    select
-        b.session_id, b.session_name, b.agent_id, b.turn, r.message_id, b.call_id, e.data->>'$.name' as name,
-        e.data->'$.args' as args, ended.data->>'$.result' as result,
-        try_cast(ended.data->>'$.error' as boolean) as is_error, b.ts, store.seconds(b.ts, ended.ts) as duration_s
-    from begun b
-    join store.visible_events e on e.session_id = b.session_id and e.id = b.id
-    left join replies r on r.session_id = b.session_id and r.id = b.id
-    asof left join (select * exclude (message_id) from steps where type = 'tool_end' and message_id is null) s
-        on s.session_id = b.session_id and s.agent_id = b.agent_id and s.call_id = b.call_id and s.id > b.id
-    left join store.visible_events ended on ended.session_id = s.session_id and ended.id = s.id
-),
-results as (
-    select c.session_id, c.agent_id, c.message_id, c.call_id, r.result, r.is_error
-    from (
-        select
-            session_id, agent_id, id, part->>'$.id' as call_id,
-            part->>'$.text' as result, try_cast(part->>'$.is_error' as boolean) as is_error
-        from parts
-        where part->>'$.type' = 'tool_result'
-    ) r
-    asof join calls c
-        on c.session_id = r.session_id and c.agent_id = r.agent_id and c.call_id = r.call_id and c.message_id < r.id
-),
-runs as (
-    select
-        session_id, agent_id, message_id, call_id,
-        store.seconds(min(ts) filter (type = 'tool_start'), max(ts) filter (type = 'tool_end')) as duration_s
-    from steps
-    where message_id is not null
+    from served b
+    join store.all_messages m
+        on m.session_id = b.session_id and m.agent_id = b.agent_id and m.turn = b.turn and m.id > b.id
+    where b.kind = 'tool_start' and m.role = 'assistant' and not m.hidden
     group by all
 )
 select
-    session_id, session_name, agent_id, turn, message_id, call_id, name, args, result, is_error, ts, duration_s,
+    session_id, any_value(session_name) as session_name, agent_id, any_value(turn) filter (kind = 'call') as turn,
+    message_id, call_id, any_value(name) filter (kind = 'call') as name, any_value(args) filter (kind = 'call') as args,
+    arg_min(result, id) filter (kind = 'result') as result, arg_min(is_error, id) filter (kind = 'result') as is_error,
+    any_value(ts) filter (kind = 'call') as ts,
+    store.seconds(min(ts) filter (kind = 'tool_start'), max(ts) filter (kind = 'tool_end')) as duration_s,
     false as on_server
-from calls
-left join results using (session_id, agent_id, message_id, call_id)
-left join runs using (session_id, agent_id, message_id, call_id)
+from placed
+where message_id is not null
+group by session_id, agent_id, message_id, call_id
 union all
 select
-    session_id, session_name, agent_id, turn, message_id, call_id, name, args, result, is_error, ts, duration_s, true
-from server_calls;
+    session_id, session_name, agent_id, turn, r.message_id, call_id, name, args, ended.result, ended.is_error,
+    ts, store.seconds(ts, ended.ts), true
+from served left join served_replies r using (session_id, id)
+where kind = 'tool_start';
 
 -- A decision belongs to the request just before it; a decision by a rule has no request.
 create view approvals as
 with steps as (
     select
-        session_id, session_name, agent_id, turn, id, ts, type, data, data->>'$.id' as call_id,
+        session_id, session_name, agent_id, turn, id, ts, type, data, data->>'$.id' as call_id, null::json as args
+    from store.all_events
+    where not hidden and type in ('approval_request', 'approval_decision')
+    union all
+    select session_id, session_name, agent_id, turn, id, ts, 'call', null, part->>'$.id', part->'$.args'
+    from store.call_parts
+    where role = 'assistant' and part->>'$.type' = 'tool_call'
+),
+placed as (
+    select
+        *,
         lag(type) over same_call as type_before,
         lead(type) over same_call as type_after,
         lead(ts) over same_call as ts_after,
-        lead(data) over same_call as data_after
-    from store.visible_events
-    where type in ('approval_request', 'approval_decision')
-    window same_call as (partition by session_id, agent_id, data->>'$.id' order by id)
+        lead(data) over same_call as data_after,
+        last_value(args ignore nulls) over (same_call rows unbounded preceding) as called_args
+    from steps
+    window same_call as (partition by session_id, agent_id, call_id order by id)
 ),
 paired as (
     select
-        session_id, session_name, agent_id, turn, id, call_id, ts as asked, data as request,
+        session_id, session_name, agent_id, turn, id, call_id, called_args, ts as asked, data as request,
         case when type_after = 'approval_decision' then ts_after end as decided,
         case when type_after = 'approval_decision' then data_after end as decision
-    from steps
+    from placed
     where type = 'approval_request'
     union all
-    select session_id, session_name, agent_id, turn, id, call_id, null, null, ts, data
-    from steps
+    select session_id, session_name, agent_id, turn, id, call_id, called_args, null, null, ts, data
+    from placed
     where type = 'approval_decision' and type_before is distinct from 'approval_request'
 )
 select
-    p.session_id, p.session_name, p.agent_id, p.turn, p.call_id,
-    coalesce(p.request, p.decision)->>'$.name' as name,
-    coalesce(p.request->'$.args', c.args) as args,
-    p.request->'$.touches' as touches,
-    p.asked, p.decided, store.seconds(p.asked, p.decided) as waited_s,
-    try_cast(p.decision->>'$.allowed' as boolean) as allowed,
-    p.decision->>'$.by' as decided_by,
-    case when json_type(p.decision, '$.args') = 'OBJECT' then p.decision->'$.args' end as edited_args,
-    nullif(p.decision->>'$.rule', '') as rule,
-    coalesce(nullif(p.decision->>'$.reason', ''), p.request->>'$.reason') as reason
-from paired p
-asof left join tool_calls c
-    on c.session_id = p.session_id and c.agent_id = p.agent_id and c.call_id = p.call_id and c.message_id < p.id;
+    session_id, session_name, agent_id, turn, call_id,
+    coalesce(request, decision)->>'$.name' as name,
+    coalesce(request->'$.args', called_args) as args,
+    request->'$.touches' as touches,
+    asked, decided, store.seconds(asked, decided) as waited_s,
+    try_cast(decision->>'$.allowed' as boolean) as allowed,
+    decision->>'$.by' as decided_by,
+    case when json_type(decision, '$.args') = 'OBJECT' then decision->'$.args' end as edited_args,
+    nullif(decision->>'$.rule', '') as rule,
+    coalesce(nullif(decision->>'$.reason', ''), request->>'$.reason') as reason
+from paired;
 
--- Replies hidden by a rewind have been paid for and count here and in sessions.
+-- Everything that happened to agents beside their messages.
+create view events as
+select
+    session_id, session_name, id, agent_id, turn, ts, type,
+    case
+        when type in (
+            'retry', 'error', 'fallback', 'limit_reached', 'compacted', 'worker_exit', 'approval_request',
+            'approval_decision'
+        ) then nullif(data->>'$.reason', '')
+        when type in ('warning', 'queued', 'delegated', 'responded') then nullif(data->>'$.text', '')
+    end as detail,
+    case
+        when type in ('tool_start', 'tool_end', 'approval_request', 'approval_decision') then data->>'$.id'
+        when type = 'delegated' then nullif(data->>'$.call_id', '')
+    end as call_id,
+    data
+from store.all_events
+where not hidden;
+
+-- Each reply once, also if a rewind has taken it back: it has been paid for. A fork has copied the rows up to `copied`.
+create view replies as
+select
+    session_id, session_name, id, agent_id, turn, ts,
+    case when provider = '' then model else provider || ':' || model end as model,
+    stop_reason,
+    store.tokens(input_tokens) as input_tokens, store.tokens(output_tokens) as output_tokens,
+    store.tokens(cache_read_tokens) as cache_read_tokens, store.tokens(cache_write_tokens) as cache_write_tokens,
+    store.tokens(thinking_tokens) as thinking_tokens, store.dollars(cost_usd) as cost_usd,
+    store.measured(data->>'$.ttft_s') as ttft_s, store.measured(data->>'$.latency_s') as latency_s,
+    data->>'$.error' as error, store.estimated(stop_reason, data) as estimated, hidden as rewound
+from store.all_messages join (select session_id, copied from store.sessions) using (session_id)
+where role = 'assistant' and id > copied;
+
 create view usage as
 select
-    session_id, session_name, agent_id,
-    case when provider = '' then model else provider || ':' || model end as model,
+    session_id, session_name, agent_id, model,
     count(*) as replies,
-    sum(store.tokens(input_tokens))::bigint as input_tokens,
-    sum(store.tokens(output_tokens))::bigint as output_tokens,
-    sum(store.tokens(cache_read_tokens))::bigint as cache_read_tokens,
-    sum(store.tokens(cache_write_tokens))::bigint as cache_write_tokens,
-    sum(store.tokens(thinking_tokens))::bigint as thinking_tokens,
-    sum(store.dollars(cost_usd)) as cost_usd,
-    bool_or(store.estimated(stop_reason, data)) as estimated
-from store.all_messages join store.sessions using (session_id, session_name)
-where role = 'assistant' and id > copied
-group by all;
+    sum(input_tokens)::bigint as input_tokens,
+    sum(output_tokens)::bigint as output_tokens,
+    sum(cache_read_tokens)::bigint as cache_read_tokens,
+    sum(cache_write_tokens)::bigint as cache_write_tokens,
+    sum(thinking_tokens)::bigint as thinking_tokens,
+    sum(cost_usd) as cost_usd,
+    bool_or(estimated) as estimated,
+    min(ts) as first_reply,
+    max(ts) as last_reply,
+    count(*) filter (rewound) as rewound_replies,
+    coalesce(sum(input_tokens) filter (rewound), 0)::bigint as rewound_input_tokens,
+    coalesce(sum(output_tokens) filter (rewound), 0)::bigint as rewound_output_tokens,
+    coalesce(sum(cost_usd) filter (rewound), 0) as rewound_cost_usd
+from replies
+group by session_id, session_name, agent_id, model;
 
 -- The orchestrator records that a worker left; the agent itself, that it was stopped. A resumed agent starts again.
 create view team_members as
@@ -341,24 +382,28 @@ left join replies using (session_id, to_agent_id, to_turn)
 left join names using (session_id, from_agent_id);
 
 create view sessions as
-with totals as (
+with by_agent as (
     select
-        session_id,
-        sum(store.tokens(input_tokens))::bigint as input_tokens, sum(store.tokens(output_tokens))::bigint as output_tokens, sum(store.dollars(cost_usd)) as cost_usd
-    from store.all_messages join store.sessions using (session_id)
-    where id > copied
+        session_id, agent_id,
+        count(*) filter (not hidden) as messages, max(ts) filter (not hidden) as last,
+        sum(store.tokens(input_tokens)) filter (id > copied) as input_tokens,
+        sum(store.tokens(output_tokens)) filter (id > copied) as output_tokens,
+        sum(store.dollars(cost_usd)) filter (id > copied) as cost_usd
+    from store.all_messages join (select session_id, copied from store.sessions) using (session_id)
     group by all
 ),
-counts as (
-    select session_id, count(distinct agent_id) as agents, count(*) as messages, max(ts) as last
-    from messages
-    group by all
+totals as (
+    select
+        session_id, count(*) filter (messages > 0) as agents, sum(messages)::bigint as messages, max(last) as last,
+        sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
+    from by_agent
+    group by session_id
 )
 select
     session_id, session_name, created,
     coalesce(agents, 0) as agents, coalesce(messages, 0) as messages, input_tokens, output_tokens, cost_usd, last,
     parent
-from store.sessions left join counts using (session_id) left join totals using (session_id);
+from store.sessions left join totals using (session_id);
 
 create view turns as
 with bounds as (
@@ -367,14 +412,17 @@ with bounds as (
         arg_max(ts, id) filter (type = 'turn_start') as started,
         arg_max(ts, id) filter (type <> 'turn_start') as ended,
         arg_max(type, id) filter (type <> 'turn_start') as outcome
-    from store.visible_events e
-    where type in ('turn_start', 'turn_end', 'aborted', 'error')
-        -- A rewind to a turn's prompt does not hide the start of the turn, which is written before it.
-        and not exists (
-            select 1 from store.visible_events r
-            where r.type = 'rewound' and r.session_id = e.session_id and r.agent_id = e.agent_id
-                and r.id > e.id and r.turn < e.turn
-        )
+    from (
+        select
+            *,
+            min(case when type = 'rewound' then turn end) over (
+                partition by session_id, agent_id order by id desc rows between unbounded preceding and 1 preceding
+            ) as rewound_turn
+        from store.visible_events
+        where type in ('turn_start', 'turn_end', 'aborted', 'error', 'rewound')
+    )
+    -- A rewind to a turn's prompt does not hide the start of the turn, which is written before it.
+    where type <> 'rewound' and coalesce(rewound_turn >= turn, true)
     group by all
 ),
 said as (
@@ -400,29 +448,43 @@ left join calls using (session_id, agent_id, turn);
 
 create view chapters as
 with numbered as (
-    select *, count(*) filter (role = 'summary') over (partition by session_id, agent_id order by id) as chapter
-    from messages
+    select
+        session_id, session_name, agent_id, id, ts, role, case when role = 'summary' then text end as summary,
+        count(*) filter (role = 'summary') over (
+            partition by session_id, agent_id order by id rows unbounded preceding
+        ) as chapter
+    from store.all_messages
+    where not hidden
 )
 select
     session_id, session_name, agent_id, chapter,
     max(id) filter (role = 'summary') as checkpoint_id,
     min(id) as first_id, max(id) as last_id, count(*) as messages, min(ts) as started, max(ts) as last,
-    max(text) filter (role = 'summary') as summary
+    max(summary) as summary
 from numbered
-group by all;
+group by session_id, session_name, agent_id, chapter;
 
+-- The messages of a branch are counted by their places in the session, since each rewind has some ranges of them.
 create view branches as
-with own as (
-    select r.session_id, r.id as branch_id, m.id, m.text
-    from store.rewinds r
-    join store.all_messages m on m.session_id = r.session_id and m.id >= r.before_id and m.id < r.id
+with placed as (
+    select session_id, id, row_number() over (partition by session_id order by id) as place
+    from store.all_messages
+    where session_id in (select session_id from store.rewinds)
+),
+ranges as (
+    select
+        b.session_id, b.branch_id, l.id as last_id, coalesce(l.place, 0) - coalesce(f.place, 0) as messages
+    from store.branch_rows b
+    asof left join placed f on f.session_id = b.session_id and b.first_id > f.id
+    asof left join placed l on l.session_id = b.session_id and b.end_id > l.id
+),
+counted as (
+    select session_id, branch_id, sum(messages)::bigint as messages, max(last_id) as last_id
+    from ranges
+    where messages > 0
+    group by session_id, branch_id
 )
-select
-    o.session_id, r.session_name, o.branch_id, r.before_id, r.ts as left_at,
-    count(*) as messages, arg_max(o.text, o.id) as last_text
-from own o join store.rewinds r on r.session_id = o.session_id and r.id = o.branch_id
-where not exists (
-    select 1 from store.hidden_in_branch h
-    where h.session_id = o.session_id and h.branch_id = o.branch_id and o.id >= h.first_id and o.id < h.end_id
-)
-group by all;
+select c.session_id, r.session_name, c.branch_id, r.before_id, r.ts as left_at, c.messages, m.text as last_text
+from counted c
+join store.rewinds r on r.session_id = c.session_id and r.id = c.branch_id
+join store.all_messages m on m.session_id = c.session_id and m.id = c.last_id;

@@ -25,7 +25,7 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.base.errors import QueryError
-from planck_nb.sessions import VIEWS, Query, Session, find_session, queries, query, query_async
+from planck_nb.sessions import VIEWS, Query, Session, find_session, query, query_async, snapshot
 
 FOREVER = "select count(*) from range(10_000_000) a, range(10_000_000) b where a.range * b.range % 7 = 3"
 
@@ -55,12 +55,12 @@ def two_sessions(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
 
     asyncio.run(fill())
     if request.param != "attached":  # as are those written lately
-        monkeypatch.setattr(queries, "_RECENTLY_WRITTEN", float("-inf"))
+        monkeypatch.setattr(snapshot, "_RECENTLY_WRITTEN", float("-inf"))
     if request.param == "one attached":
         first = find_session(tmp_path, "first").database
         with duckdb.connect(first) as connection:
             connection.execute("create table padding as select random() as x from range(100000)")
-        monkeypatch.setattr(queries, "_LARGE_FILE", first.stat().st_size)
+        monkeypatch.setattr(snapshot, "_LARGE_FILE", first.stat().st_size)
     return tmp_path
 
 
@@ -106,7 +106,7 @@ def test_agents_usage_and_sessions(two_sessions: Path) -> None:
     assert (row["name"], row.type, row.model, row.messages, row.turns) == ("Ada", "worker", "demo:small", 8, 2)
     assert row.started == pd.Timestamp(START, unit="s")
     usage = query(two_sessions, "from usage order by session_name").loc[0]
-    turns = 2 if query(two_sessions, "select count(*) as n from store.hidden").n[0] == 0 else 3
+    turns = 2 if query(two_sessions, "select count(*) as n from branches").n[0] == 0 else 3
     assert (usage.model, usage.replies, usage.output_tokens) == ("demo:small", 2 * turns, 8 * turns), "spent is spent"
     assert (usage.cost_usd, usage.thinking_tokens) == (0.75 * turns, 2 * turns)
     sessions = query(two_sessions, "from sessions order by created")
@@ -160,7 +160,7 @@ async def test_a_path_that_duckdb_cannot_use_is_read_from_the_journal(tmp_path: 
 async def test_foreign_files_in_the_directory_break_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float
 ) -> None:
-    monkeypatch.setattr(queries, "_RECENTLY_WRITTEN", lately)
+    monkeypatch.setattr(snapshot, "_RECENTLY_WRITTEN", lately)
     directory = tmp_path / "odd [1]*'s é"
     with Session.create(directory, name="good") as session:
         await converse(session)
@@ -203,7 +203,7 @@ async def test_foreign_files_in_the_directory_break_nothing(
         "begin",
         "explain analyze copy (select 1) to 'written'",
         "with x as (copy (select 1) to 'written') select * from x",
-        "with x as (insert into store.hidden values ('a', 1, 2) returning *) select * from x",
+        "with x as (insert into store.hidden_ids values ('a', 1) returning *) select * from x",
         "select * from (with x as (copy (select 1) to 'written') select * from x)",
         "select (with x as (copy (select 1) to 'written') select 1)",
         "select * from query('with x as (copy (select 1) to ''written'') select * from x')",
@@ -345,7 +345,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("lately", [60, float("-inf")])
 async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float) -> None:
-    monkeypatch.setattr(queries, "_RECENTLY_WRITTEN", lately)
+    monkeypatch.setattr(snapshot, "_RECENTLY_WRITTEN", lately)
     with Session.create(tmp_path) as session:
         log = session.log("a")
         stop = asyncio.Event()

@@ -1,0 +1,484 @@
+"""A second copy of the rows of small sessions that are not in use, so that no query opens thousands of files.
+
+The catalogue is in a folder of the sessions directory. It has a few DuckDB files that never change: a new one has the
+sessions that were used since, and now and then several become one. So readers need no lock and may keep them open.
+
+A file of the catalogue remembers the size, the times and the inode of the journal of each of its sessions. If the
+journal has others now, the session's rows come from its own files again. So the catalogue can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import duckdb
+import filelock
+
+from planck_nb.base.errors import SessionError
+from planck_nb.base.forks import call_in_forks
+from planck_nb.sessions import tables as schema
+from planck_nb.sessions.branch import hidden_ranges
+from planck_nb.sessions.directory import SessionInfo, has_many, list_sessions
+from planck_nb.sessions.duckdb import connect, sql_literal
+from planck_nb.sessions.instance import Workbench
+from planck_nb.sessions.journal_file import CHUNK
+from planck_nb.sessions.lock import open_in
+from planck_nb.sessions.screening import Screen
+from planck_nb.sessions.segments import read_rows
+
+_log = logging.getLogger(__name__)
+
+FOLDER = ".catalogue"
+FORMAT = 1
+"""The layout of the files; one of another layout is replaced."""
+
+SMALLEST = 16
+"""Sessions that must be missing before the catalogue is brought up to date: so many files are read quickly."""
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a journal above which a session stays out of the catalogue: its own file is read quickly."""
+
+_QUIET = 2.0
+"""Seconds since the last change of a journal: the clock of a file system may be too coarse to show a later change."""
+
+_TABLES = ("messages", "events", "rewinds")
+_NAMED = "session_id varchar, session_name varchar"
+_MEMORY = 160 * 1024 * 1024
+_MANY = 50
+_PAUSE = 30.0
+
+_Status: TypeAlias = str
+
+
+@dataclass(frozen=True, slots=True)
+class CataloguedRows:
+    """The sessions that a query reads from one file of the catalogue.
+
+    Args:
+        file: The file.
+        name: The name under which it is attached.
+        sessions: The ids of the sessions whose rows count.
+        others: The ids of the other sessions in the file, which were changed, deleted or are in a newer file.
+        excluded: SQL for the ids in `others`.
+    """
+
+    file: Path
+    name: str
+    sessions: frozenset[str]
+    others: frozenset[str]
+    excluded: str
+
+    def select(self, table: str, columns: str) -> str:
+        """Return SQL for the rows of a table."""
+        where = f" where session_id not in ({self.excluded})" if self.others else ""
+        return f"select {columns} from {self.name}.{table}{where}"  # noqa: S608 - our own
+
+
+_sources: dict[Path, dict[str, _Status]] = {}
+"""The sessions of files of catalogues, with the states of their journals. The files never change."""
+
+
+def catalogued_rows(bench: Workbench, directory: Path, sessions: Sequence[SessionInfo]) -> list[CataloguedRows]:
+    """Find the sessions whose rows a query can read from the catalogue.
+
+    Args:
+        bench: The connection of the query.
+        directory: The sessions directory.
+        sessions: The sessions that the query reads.
+
+    Returns:
+        The files, each with some of the sessions. A session is in one of them at most.
+    """
+    files = _files(directory)
+    if not files:
+        return []
+    statuses = {session.id: status_of(session.path) for session in sessions}
+    found: list[CataloguedRows] = []
+    taken: set[str] = set()
+    for file in files:
+        with suppress(duckdb.Error):
+            name = bench.keep_attached(file)
+            if file not in _sources:
+                _sources[file] = _read_sources(bench.connection, name)
+            stored = _sources[file]
+            current = {each for each, status in stored.items() if each not in taken and statuses.get(each) == status}
+            others = stored.keys() - current
+            if not current:
+                continue
+            taken |= current
+            excluded = ", ".join(map(sql_literal, others))
+            if len(others) > _MANY:
+                table = f"excluded_{len(found)}"
+                bench.connection.execute(f"create table {table} as select unnest($1::varchar[]) as id", [list(others)])
+                excluded = f"select id from {bench.name}.{table}"  # noqa: S608 - our own
+            found.append(CataloguedRows(file, name, frozenset(current), frozenset(others), excluded))
+    return found
+
+
+def status_of(journal: Path) -> _Status:
+    """Return what changes when a journal is written or replaced; empty if it cannot be read."""
+    try:
+        status = journal.stat()
+    except OSError:
+        return ""
+    return f"{journal.name} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def _files(directory: Path) -> list[Path]:
+    """The files of the catalogue, the newest first."""
+    try:
+        with os.scandir(directory / FOLDER) as entries:
+            found = [
+                (entry.stat().st_mtime_ns, Path(entry.path)) for entry in entries if entry.name.endswith(".duckdb")
+            ]
+    except OSError:
+        return []
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def _read_sources(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, _Status]:
+    rows = connection.execute(f"select session_id, status, format from {name}.sources").fetchall()  # noqa: S608
+    return {session_id: status for session_id, status, form in rows if form == FORMAT}
+
+
+def update_catalogue(
+    directory: Path,
+    *,
+    smallest: int = SMALLEST,
+    stopped: Callable[[], bool] = lambda: False,
+    connected: Callable[[duckdb.DuckDBPyConnection], object] = lambda _: None,
+) -> int:
+    """Add the sessions that were used since to the catalogue. Only one process does this at a time.
+
+    Args:
+        directory: The sessions directory.
+        smallest: Do nothing if fewer sessions are missing.
+        stopped: Called now and then; if it returns True, the catalogue stays as it was.
+        connected: Called with the connection to DuckDB, to interrupt it.
+
+    Returns:
+        The number of sessions that were added.
+
+    Raises:
+        OSError: The folder of the catalogue cannot be written.
+        duckdb.Error: A file of the catalogue cannot be written.
+        SessionError: The sessions directory cannot be read.
+    """
+    sessions = list_sessions(directory)
+    if len(sessions) < smallest:
+        return 0
+    folder = directory / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lock = filelock.FileLock(folder / "lock", blocking=False)
+    try:
+        lock.acquire()
+    except (filelock.Timeout, NotImplementedError):
+        return 0
+    try:
+        with closing(connect(threads=1)) as connection:
+            connected(connection)
+            connection.execute(f"set memory_limit = '{_MEMORY}B'")
+            connection.execute("set fsync_mode = 'NONE'")  # the finished file is synced before it gets its name
+            temporary = folder / f"{secrets.token_hex(8)}.tmp.spilled"
+            connection.execute(f"set temp_directory = {sql_literal(temporary)}")
+            connection.execute("set checkpoint_threshold = '64MB'")
+            return _Builder(connection, directory, sessions, stopped).update(smallest)
+    finally:
+        lock.release()
+
+
+class _StoppedError(Exception):
+    """The process ends."""
+
+
+class _Builder:
+    """Writes a new file of a catalogue."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        directory: Path,
+        sessions: Sequence[SessionInfo],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._connection = connection
+        self._folder = directory / FOLDER
+        self._sessions = sessions
+        self._statuses = {session.id: status_of(session.path) for session in sessions}
+        self._stopped = stopped
+
+    def update(self, smallest: int) -> int:
+        """Write the new file and remove those that it replaces; return how many sessions were added."""
+        for leftover in self._folder.glob("*.tmp*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
+        current = self._current()
+        known = {session_id for ids in current.values() for session_id in ids}
+        missing = [session for session in self._sessions if session.id not in known and self._is_eligible(session)]
+        missing.sort(key=lambda session: session.id)
+        replaced = self._to_replace(current, len(missing))
+        if len(missing) < smallest and not replaced:
+            return 0
+        temporary = self._folder / f"{secrets.token_hex(8)}.tmp"
+        try:
+            added = self._write(temporary, missing, {file: current[file] for file in replaced})
+        except _StoppedError:
+            temporary.unlink(missing_ok=True)
+            return 0
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        temporary.chmod(0o600)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.rename(temporary.with_suffix(".duckdb"))
+        for file in replaced:
+            with suppress(OSError):  # Windows keeps a file that a reader has open; a later update removes it
+                file.unlink()
+        return added
+
+    def _is_eligible(self, session: SessionInfo) -> bool:
+        if session.segment != 1 or self._statuses[session.id] in _unusable:
+            return False
+        try:
+            status = session.path.stat()
+        except OSError:
+            return False
+        quiet = time.time() - max(status.st_mtime, status.st_ctime) > _QUIET
+        return quiet and status.st_size <= LARGEST and open_in(session) is None
+
+    def _current(self) -> dict[Path, list[str]]:
+        """The files, the newest first, with the sessions that are in them as they are now."""
+        found: dict[Path, list[str]] = {}
+        seen: set[str] = set()
+        for file in _files(self._folder.parent):
+            try:
+                self._connection.execute(f"attach {sql_literal(file)} as old (read_only)")
+                stored = _read_sources(self._connection, "old")
+                self._connection.execute("detach old")
+            except duckdb.Error:
+                stored = {}
+            found[file] = [
+                each for each, status in stored.items() if self._statuses.get(each) == status and each not in seen
+            ]
+            seen.update(found[file])
+        return found
+
+    def _to_replace(self, current: dict[Path, list[str]], added: int) -> list[Path]:
+        """The files whose sessions move to the new one.
+
+        These are files that have few sessions left, and those that are not larger than what is written anyway: so a
+        session is copied a number of times that grows with the logarithm of their number.
+        """
+        chosen = [file for file, ids in current.items() if not ids or self._is_mostly_old(file, ids)]
+        size = added + sum(len(current[file]) for file in chosen)
+        for file in sorted(current.keys() - chosen, key=lambda file: len(current[file])):
+            if size and len(current[file]) <= 2 * size:
+                chosen.append(file)
+                size += len(current[file])
+        return (
+            chosen
+            if added or any(not current[file] or self._is_mostly_old(file, current[file]) for file in chosen)
+            else []
+        )
+
+    def _is_mostly_old(self, file: Path, ids: Sequence[str]) -> bool:
+        return len(ids) * 2 < len(_sources.get(file, ids))
+
+    def _write(self, file: Path, sessions: Sequence[SessionInfo], replaced: dict[Path, list[str]]) -> int:
+        run = self._connection.execute
+        run(f"attach {sql_literal(file)} as made")
+        run("create table made.sources (session_id varchar, status varchar, format integer)")
+        for table in _TABLES:
+            columns = ", ".join(f"{name} {kind}" for name, kind in schema.TABLES[table].items())
+            run(f"create table made.{table} ({_NAMED}, {columns}, hidden boolean)")
+        for old, ids in replaced.items():
+            self._continue()
+            if ids:
+                run(f"attach {sql_literal(old)} as old (read_only)")
+                run("create or replace temp table kept as select unnest($1::varchar[]) as session_id", [ids])
+                for table in ("sources", *_TABLES):
+                    run(
+                        f"insert into made.{table} select * from old.{table}"  # noqa: S608 - our own
+                        " where session_id in (select session_id from kept)"
+                    )
+                run("detach old")
+        added = 0
+        for batch in _batches(sessions):
+            self._continue()
+            run("begin")
+            added += self._add(batch)
+            run("commit")
+        run("checkpoint made")
+        run("detach made")
+        return added
+
+    def _continue(self) -> None:
+        if self._stopped():
+            raise _StoppedError
+
+    def _add(self, sessions: Sequence[SessionInfo]) -> int:
+        """Add sessions, without those that have damaged lines, which a query is to report."""
+        lines: dict[str, list[bytes]] = {}
+        for session in sessions:
+            with suppress(OSError, SessionError):
+                lines[session.id] = [line for some, _ in read_rows(session.path) for line in some]
+        screens = schema.stage_lines(self._connection, lines, {session: Screen() for session in lines})
+        sound = []
+        for session in sessions:
+            status = self._statuses[session.id]
+            screen = screens.get(session.id)
+            if screen is None or status_of(session.path) != status:
+                continue
+            if screen.damaged or screen.repeated or screen.unreadable or not screen.ids.ascending:
+                _unusable.add(status)
+                continue
+            sound.append(session)
+        if not sound:
+            return 0
+        run = self._connection.execute
+        run("create or replace temp table added (source varchar, session_name varchar, status varchar)")
+        run(
+            "insert into added select unnest($1::varchar[]), unnest($2::varchar[]), unnest($3::varchar[])",
+            [
+                [session.id for session in sound],
+                [session.name for session in sound],
+                [self._statuses[session.id] for session in sound],
+            ],
+        )
+        self._hide()
+        run(f"insert into made.sources select source, status, {FORMAT} from added")  # noqa: S608 - our own
+        for table in _TABLES:
+            columns = ", ".join(schema.TABLES[table])
+            run(
+                f"insert into made.{table} select source, session_name, {columns},"  # noqa: S608 - as above
+                " exists (select 1 from hidden where hidden.source = line.source and id >= first_id and id < end_id)"
+                f" from line join added using (source) where kind = '{schema.KINDS[table]}' order by source, id"
+            )
+        return len(sound)
+
+    def _hide(self) -> None:
+        """Put what rewinds hide in the staged lines into the table `hidden`."""
+        run = self._connection.execute
+        run("create or replace temp table hidden (source varchar, first_id bigint, end_id bigint)")
+        rewinds: dict[str, list[tuple[int, int]]] = {}
+        stored = "select source, id, before_id from line where kind = 'rewind' and before_id is not null order by id"
+        for source, rewind_id, before_id in run(stored).fetchall():
+            rewinds.setdefault(source, []).append((rewind_id, before_id))
+        rows = [(source, *ends) for source, some in rewinds.items() for ends in hidden_ranges(some)]
+        if rows:
+            run(
+                "insert into hidden select unnest($1::varchar[]), unnest($2::bigint[]), unnest($3::bigint[])",
+                [list(column) for column in zip(*rows, strict=True)],
+            )
+
+
+_unusable: set[_Status] = set()
+"""Journals with damaged lines, which stay out of the catalogue as long as they are as they are."""
+
+
+def _batches(sessions: Iterable[SessionInfo]) -> Iterable[list[SessionInfo]]:
+    """Group sessions so that few megabytes are read at a time."""
+    batch: list[SessionInfo] = []
+    size = 0
+    for session in sessions:
+        with suppress(OSError):
+            size += session.path.stat().st_size
+        batch.append(session)
+        if size >= CHUNK:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class _Updates:
+    """The threads of this process that update catalogues."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin without updates, as in a forked process, where the threads do not exist."""
+        self._lock = threading.Lock()
+        self._running: dict[Path, threading.Thread] = {}
+        self._connections: dict[Path, duckdb.DuckDBPyConnection] = {}
+        self._useless: dict[Path, float] = {}
+        """When updates ended that had nothing to add, as if all sessions that are missing are long or damaged."""
+        self._stop = threading.Event()
+
+    def start(self, directory: Path) -> None:
+        """Update the catalogue of a directory soon, unless that is under way."""
+        with self._lock:
+            thread = self._running.get(directory)
+            if (thread is not None and thread.is_alive()) or self._stop.is_set():
+                return
+            if time.monotonic() - self._useless.get(directory, float("-inf")) < _PAUSE:
+                return
+            thread = threading.Thread(target=self._run, args=(directory,), name="planck-catalogue", daemon=True)
+            self._running[directory] = thread
+            thread.start()
+
+    def _run(self, directory: Path) -> None:
+        if self._stop.wait(_QUIET + 0.5):
+            return
+        try:
+            added = update_catalogue(
+                directory,
+                stopped=self._stop.is_set,
+                connected=lambda connection: self._connections.__setitem__(directory, connection),
+            )
+            if not added:
+                self._useless[directory] = time.monotonic()
+        except (OSError, duckdb.Error, SessionError) as error:
+            _log.info("the catalogue of %s was not updated: %s", directory, error)
+        finally:
+            self._connections.pop(directory, None)
+
+    def wait(self, directory: Path) -> None:
+        """Wait until the update of a directory that is under way has ended."""
+        thread = self._running.get(directory)
+        if thread is not None:
+            thread.join()
+
+    def close(self) -> None:
+        """End all updates; the process ends."""
+        self._stop.set()
+        for connection in list(self._connections.values()):
+            with suppress(duckdb.Error):
+                connection.interrupt()
+        for thread in list(self._running.values()):
+            thread.join()
+
+
+_updates = _Updates()
+call_in_forks(_updates.forget)
+
+
+def start_update(directory: Path) -> None:
+    """Update the catalogue of a directory on another thread, unless that is under way or there are few sessions."""
+    if has_many(directory, SMALLEST):
+        _updates.start(directory)
+
+
+def wait_for_update(directory: Path) -> None:
+    """Wait until an update of the catalogue that was started has ended."""
+    _updates.wait(directory)
+
+
+@atexit.register
+def _close() -> None:
+    _updates.close()
