@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from support.history import write_history
+from support.stored import converse
+
+from planck_nb.ai.messages import UserMessage
+from planck_nb.sessions import VIEWS, Session, catalogue, delete_session, find_session, list_sessions, query
+from planck_nb.sessions.catalogue import FOLDER, update_catalogue
+
+MANY = catalogue.SMALLEST + 2
+COUNTS = "select session_name, count(*) as n, sum(cost_usd) as usd from messages group by all order by all"
+
+
+def age(directory: Path) -> None:
+    """Let the journals look as if they had not been written for a while, as far as that is possible."""
+    for session in list_sessions(directory):
+        os.utime(session.path, (time.time() - 60, time.time() - 60))
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted((directory / FOLDER).glob("*.duckdb"))
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Sessions of which a rewind has hidden some rows in two; none is in a catalogue."""
+    monkeypatch.setattr(catalogue, "_QUIET", -1.0)
+    monkeypatch.setattr(catalogue._Updates, "start", lambda *_: None)
+    write_history(tmp_path, MANY, 8)
+
+    async def rewind() -> None:
+        for name in ("session-3", "session-4"):
+            with Session.open(tmp_path, name) as session:
+                await converse(session, "a1", turn=7)
+                await session.truncate_after(session.messages()[5].db_id)
+
+    asyncio.run(rewind())
+    age(tmp_path)
+    return tmp_path
+
+
+def test_a_catalogue_changes_no_answer(many: Path) -> None:
+    statements = [f"select * from {view} order by all" for view in VIEWS]
+    before = [query(many, statement) for statement in statements]
+    assert update_catalogue(many) == MANY
+    assert len(files(many)) == 1
+    for statement, frame in zip(statements, before, strict=True):
+        pd.testing.assert_frame_equal(query(many, statement), frame, obj=statement)
+    for session in list_sessions(many):
+        session.database.unlink()
+    pd.testing.assert_frame_equal(query(many, statements[0]), before[0])
+
+
+def test_sessions_that_were_changed_or_deleted_since(many: Path) -> None:
+    update_catalogue(many)
+    before = query(many, COUNTS).set_index("session_name").n
+    with Session.open(many, "session-1") as session:
+        asyncio.run(session.append("a1", UserMessage("new")))
+        assert query(many, COUNTS).set_index("session_name").n["session-1"] == before["session-1"] + 1
+    delete_session(find_session(many, "session-2"), confirm="session-2")
+    found = query(many, COUNTS).set_index("session_name").n
+    assert found["session-1"] == before["session-1"] + 1
+    assert "session-2" not in found.index
+    assert found.drop("session-1").equals(before.drop(["session-1", "session-2"]))
+    assert update_catalogue(many, smallest=1) == 1
+    assert query(many, COUNTS).set_index("session_name").n.equals(found)
+
+
+def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
+    update_catalogue(many)
+    before = query(many, COUNTS)
+    [file] = files(many)
+    copy = file.with_name("0" * 16 + ".duckdb")
+    copy.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    file.unlink()
+    pd.testing.assert_frame_equal(query(many, COUNTS), before)
+    assert update_catalogue(many) == MANY
+    assert copy not in files(many)
+    pd.testing.assert_frame_equal(query(many, COUNTS), before)
+
+
+def test_few_sessions_have_no_catalogue(tmp_path: Path) -> None:
+    write_history(tmp_path, 2, 4)
+    assert update_catalogue(tmp_path) == 0
+    assert not (tmp_path / FOLDER).exists()
