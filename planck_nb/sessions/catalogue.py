@@ -429,8 +429,9 @@ class _Updates:
             if time.monotonic() - self._useless.get(directory, float("-inf")) < _PAUSE:
                 return
             thread = threading.Thread(target=self._run, args=(directory,), name="planck-catalogue", daemon=True)
-            self._running[directory] = thread
-            thread.start()
+            with suppress(RuntimeError):  # the interpreter is shutting down
+                thread.start()
+                self._running[directory] = thread
 
     def _run(self, directory: Path) -> None:
         if self._stop.wait(_QUIET + 0.5):

@@ -54,6 +54,7 @@ VIEWS = (
 _VIEWS_SQL = Path(__file__).with_name("views.sql")
 _BUSY_TIMEOUT = 5.0
 _INTERRUPT_AGAIN = 0.05
+_EXPLAIN = re.compile(r"\A\s*explain\s+(?:analyze\s+)?(?=select\b|from\b|with\b)", re.IGNORECASE)
 _VIEW = re.compile(r"create view (?:store\.)?(\w+)")
 
 # A statement of type SELECT may still contain an INSERT or a COPY in its WITH clause, and these functions run a
@@ -160,7 +161,9 @@ class Query:
         with opened() as bench, _keyboard_interrupts():
             connection = self._connection = bench.connection
             try:
-                tables = _tables_read(connection, self._sql, restricted=self._restricted)
+                # What EXPLAIN describes, and EXPLAIN ANALYZE runs, may only read, too.
+                statement = self._sql if self._restricted else _EXPLAIN.sub("", self._sql)
+                tables = _tables_read(connection, statement, restricted=self._restricted)
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
                 catalogue = self._directory if self._only is None else None
                 read = prepare(bench, sessions, _views_named(self._sql), trust_files=trust_files, catalogue=catalogue)

@@ -99,6 +99,14 @@ def test_tool_calls(two_sessions: Path) -> None:
     assert set(calls.args) == {'{"city":"Łódź","unit":null}'}
 
 
+@pytest.mark.parametrize("explain", ["explain", "EXPLAIN ANALYZE"])
+def test_the_plan_of_a_query(one_session: Path, explain: str) -> None:
+    plan = query(one_session, f"{explain} select role, count(*) from messages group by role")
+    assert len("".join(plan.explain_value)) > 100
+    with pytest.raises(QueryError):
+        query(one_session, f"{explain} with x as (copy messages to 'out.csv') select 1")
+
+
 def test_agents_usage_and_sessions(two_sessions: Path) -> None:
     agents = query(two_sessions, "from agents order by session_name")
     assert list(agents.agent_id) == ["a1", "a1"]
