@@ -64,7 +64,7 @@ async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
         began.append(start)
         return read_rows(journal, start=start)
 
-    monkeypatch.setattr(module, "read_rows", reading)
+    monkeypatch.setattr(importlib.import_module("planck_nb.sessions.snapshot"), "read_rows", reading)
     with Session.create(tmp_path) as session:
         before = list_sessions(tmp_path)
         monkeypatch.setattr(module, "list_sessions", lambda _: before)
