@@ -16,7 +16,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +34,9 @@ from planck_nb.sessions.duckdb import connect, sql_literal
 from planck_nb.sessions.instance import Workbench
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.lock import open_in
+from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position
 from planck_nb.sessions.screening import Screen
-from planck_nb.sessions.segments import read_rows
+from planck_nb.sessions.segments import Position, read_rows
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,9 @@ FORMAT = 1
 SMALLEST = 16
 """Sessions that must be missing before the catalogue is brought up to date: so many files are read quickly."""
 
+SLICE = 256
+"""Sessions that an update adds at most, in a second or two of work. What it has added stays if the process ends."""
+
 LARGEST = 16 * 1024 * 1024
 """Bytes of a journal above which a session stays out of the catalogue: its own file is read quickly."""
 
@@ -55,7 +59,11 @@ _QUIET = 2.0
 _TABLES = ("messages", "events", "rewinds")
 _NAMED = "session_id varchar, session_name varchar"
 _MEMORY = 160 * 1024 * 1024
+_COPIED = 64 * 1024 * 1024
+"""Bytes of journals whose rows are copied together."""
+
 _MANY = 50
+_FILES_OF_A_SIZE = 4
 _PAUSE = 30.0
 
 _Status: TypeAlias = str
@@ -156,14 +164,16 @@ def update_catalogue(
     directory: Path,
     *,
     smallest: int = SMALLEST,
+    most: int = SLICE,
     stopped: Callable[[], bool] = lambda: False,
     connected: Callable[[duckdb.DuckDBPyConnection], object] = lambda _: None,
 ) -> int:
-    """Add the sessions that were used since to the catalogue. Only one process does this at a time.
+    """Add sessions that were used since to the catalogue. Only one process does this at a time.
 
     Args:
         directory: The sessions directory.
         smallest: Do nothing if fewer sessions are missing.
+        most: The highest number of sessions to add.
         stopped: Called now and then; if it returns True, the catalogue stays as it was.
         connected: Called with the connection to DuckDB, to interrupt it.
 
@@ -193,7 +203,7 @@ def update_catalogue(
             temporary = folder / f"{secrets.token_hex(8)}.tmp.spilled"
             connection.execute(f"set temp_directory = {sql_literal(temporary)}")
             connection.execute("set checkpoint_threshold = '64MB'")
-            return _Builder(connection, directory, sessions, stopped).update(smallest)
+            return _Builder(connection, directory, sessions, stopped).update(smallest, most)
     finally:
         lock.release()
 
@@ -218,7 +228,7 @@ class _Builder:
         self._statuses = {session.id: status_of(session.path) for session in sessions}
         self._stopped = stopped
 
-    def update(self, smallest: int) -> int:
+    def update(self, smallest: int, most: int) -> int:
         """Write the new file and remove those that it replaces; return how many sessions were added."""
         for leftover in self._folder.glob("*.tmp*"):
             if leftover.is_dir():
@@ -228,9 +238,10 @@ class _Builder:
         current = self._current()
         known = {session_id for ids in current.values() for session_id in ids}
         missing = [session for session in self._sessions if session.id not in known and self._is_eligible(session)]
-        missing.sort(key=lambda session: session.id)
+        enough = len(missing) >= smallest
+        del missing[most:]
         replaced = self._to_replace(current, len(missing))
-        if len(missing) < smallest and not replaced:
+        if not enough and not replaced:
             return 0
         temporary = self._folder / f"{secrets.token_hex(8)}.tmp"
         try:
@@ -280,20 +291,22 @@ class _Builder:
     def _to_replace(self, current: dict[Path, list[str]], added: int) -> list[Path]:
         """The files whose sessions move to the new one.
 
-        These are files that have few sessions left, and those that are not larger than what is written anyway: so a
-        session is copied a number of times that grows with the logarithm of their number.
+        These are files that have few sessions left, and several ones that are not larger than what is written anyway.
+        So a session is copied a number of times that grows with the logarithm of their number, and so does the number
+        of files.
         """
         chosen = [file for file, ids in current.items() if not ids or self._is_mostly_old(file, ids)]
+        if not added and not chosen:
+            return []
         size = added + sum(len(current[file]) for file in chosen)
-        for file in sorted(current.keys() - chosen, key=lambda file: len(current[file])):
-            if size and len(current[file]) <= 2 * size:
-                chosen.append(file)
-                size += len(current[file])
-        return (
-            chosen
-            if added or any(not current[file] or self._is_mostly_old(file, current[file]) for file in chosen)
-            else []
-        )
+        rest = sorted(current.keys() - chosen, key=lambda file: len(current[file]))
+        while small := [file for file in rest if len(current[file]) <= 2 * size]:
+            if len(small) < _FILES_OF_A_SIZE - 1:
+                break
+            chosen += small
+            size += sum(len(current[file]) for file in small)
+            rest = [file for file in rest if file not in small]
+        return chosen
 
     def _is_mostly_old(self, file: Path, ids: Sequence[str]) -> bool:
         return len(ids) * 2 < len(_sources.get(file, ids))
@@ -317,11 +330,9 @@ class _Builder:
                     )
                 run("detach old")
         added = 0
-        for batch in _batches(sessions):
+        for batch in _batches(sessions, _COPIED):
             self._continue()
-            run("begin")
             added += self._add(batch)
-            run("commit")
         run("checkpoint made")
         run("detach made")
         return added
@@ -332,73 +343,136 @@ class _Builder:
 
     def _add(self, sessions: Sequence[SessionInfo]) -> int:
         """Add sessions, without those that have damaged lines, which a query is to report."""
+        attached = self._attach(sessions)
+        try:
+            tables = {session: {table: f"{name}.{table}" for table in _TABLES} for session, name in attached.items()}
+            added = self._insert(tables)
+        finally:
+            for name in attached.values():
+                self._connection.execute(f"detach {name}")
+        for batch in _batches([session for session in sessions if session not in attached], CHUNK):
+            self._continue()
+            added += self._insert({session: _staged_tables(session) for session in self._stage(batch)})
+        return added
+
+    def _insert(self, tables: Mapping[SessionInfo, Mapping[str, str]]) -> int:
+        """Insert the rows of sessions; `tables` has the SQL for those of each session."""
+        added = [session for session in tables if status_of(session.path) == self._statuses[session.id]]
+        if not added:
+            return 0
+        run = self._connection.execute
+        hidden = self._hide({session: tables[session]["rewinds"] for session in added})
+        run("begin")
+        run(
+            f"insert into made.sources select unnest($1::varchar[]), unnest($2::varchar[]), {FORMAT}",
+            [[session.id for session in added], [self._statuses[session.id] for session in added]],
+        )
+        for table in _TABLES:
+            columns = ", ".join(schema.TABLES[table])
+            parts = " union all ".join(
+                f"select {sql_literal(session.id)}, {sql_literal(session.name)}, {columns},"  # noqa: S608 - as above
+                f" {hidden.get(session, 'false')} from {tables[session][table]}"
+                for session in added
+            )
+            run(f"insert into made.{table} {parts}")
+        run("commit")
+        return len(added)
+
+    def _attach(self, sessions: Sequence[SessionInfo]) -> dict[SessionInfo, str]:
+        """Attach the DuckDB files that have all rows of sound journals: copying them is much cheaper than decoding."""
+        found = {}
+        for number, session in enumerate(sessions):
+            name = f"session_{number}"
+            with suppress(OSError, duckdb.Error):
+                if not session.database.exists():
+                    continue
+                self._connection.execute(f"attach {sql_literal(session.database)} as {name} (read_only)")
+                meta = self._connection.execute(f"select key, value from {name}.meta").fetchall()  # noqa: S608
+                if _has_all(session, parse_position(dict(meta))):
+                    found[session] = name
+                else:
+                    self._connection.execute(f"detach {name}")
+        return found
+
+    def _stage(self, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
+        """Decode the journals of sessions into the table `line`, and return those that are sound."""
+        if not sessions:
+            return []
         lines: dict[str, list[bytes]] = {}
         for session in sessions:
             with suppress(OSError, SessionError):
                 lines[session.id] = [line for some, _ in read_rows(session.path) for line in some]
-        screens = schema.stage_lines(self._connection, lines, {session: Screen() for session in lines})
+        screens = schema.stage_lines(self._connection, lines, {session: Screen() for session in lines}) if lines else {}
         sound = []
         for session in sessions:
-            status = self._statuses[session.id]
             screen = screens.get(session.id)
-            if screen is None or status_of(session.path) != status:
+            if screen is None:
                 continue
             if screen.damaged or screen.repeated or screen.unreadable or not screen.ids.ascending:
-                _unusable.add(status)
-                continue
-            sound.append(session)
-        if not sound:
-            return 0
-        run = self._connection.execute
-        run("create or replace temp table added (source varchar, session_name varchar, status varchar)")
-        run(
-            "insert into added select unnest($1::varchar[]), unnest($2::varchar[]), unnest($3::varchar[])",
-            [
-                [session.id for session in sound],
-                [session.name for session in sound],
-                [self._statuses[session.id] for session in sound],
-            ],
-        )
-        self._hide()
-        run(f"insert into made.sources select source, status, {FORMAT} from added")  # noqa: S608 - our own
-        for table in _TABLES:
-            columns = ", ".join(schema.TABLES[table])
-            run(
-                f"insert into made.{table} select source, session_name, {columns},"  # noqa: S608 - as above
-                " exists (select 1 from hidden where hidden.source = line.source and id >= first_id and id < end_id)"
-                f" from line join added using (source) where kind = '{schema.KINDS[table]}' order by source, id"
-            )
-        return len(sound)
+                _unusable.add(self._statuses[session.id])
+            else:
+                sound.append(session)
+        return sound
 
-    def _hide(self) -> None:
-        """Put what rewinds hide in the staged lines into the table `hidden`."""
+    def _hide(self, rewinds: Mapping[SessionInfo, str]) -> dict[SessionInfo, str]:
+        """Return SQL for whether a row is hidden, for the sessions that have rewinds."""
         run = self._connection.execute
-        run("create or replace temp table hidden (source varchar, first_id bigint, end_id bigint)")
-        rewinds: dict[str, list[tuple[int, int]]] = {}
-        stored = "select source, id, before_id from line where kind = 'rewind' and before_id is not null order by id"
-        for source, rewind_id, before_id in run(stored).fetchall():
-            rewinds.setdefault(source, []).append((rewind_id, before_id))
-        rows = [(source, *ends) for source, some in rewinds.items() for ends in hidden_ranges(some)]
+        run("create or replace temp table hidden (session_id varchar, first_id bigint, end_id bigint)")
+        parts = " union all ".join(
+            f"select {number}, id, before_id from {rows}"  # noqa: S608 - as above
+            for number, rows in enumerate(rewinds.values())
+        )
+        written: dict[int, list[tuple[int, int]]] = {}
+        ordered = f"select * from ({parts}) as r (n, id, before_id) where before_id is not null order by id"  # noqa: S608
+        for number, rewind_id, before_id in run(ordered).fetchall():
+            written.setdefault(number, []).append((rewind_id, before_id))
+        sessions = list(rewinds)
+        rows = [(sessions[number].id, *ends) for number, some in written.items() for ends in hidden_ranges(some)]
         if rows:
             run(
                 "insert into hidden select unnest($1::varchar[]), unnest($2::bigint[]), unnest($3::bigint[])",
                 [list(column) for column in zip(*rows, strict=True)],
             )
+        return {sessions[number]: _is_hidden(sessions[number]) for number in written}
+
+
+def _is_hidden(session: SessionInfo) -> str:
+    ranges = f"select 1 from hidden where hidden.session_id = {sql_literal(session.id)}"  # noqa: S608 - as above
+    return f"exists ({ranges} and id >= first_id and id < end_id)"
+
+
+def _has_all(session: SessionInfo, progress: MaterializedPosition | None) -> bool:
+    """Whether a DuckDB file has all rows of a journal, which had no damaged lines and was not changed since."""
+    if progress is None or not progress.digest or progress.damaged or progress.repeated:
+        return False
+    status = session.path.stat()
+    made_later = status.st_mtime_ns < session.database.stat().st_mtime_ns
+    is_whole = progress.session_id == session.id and progress.position == Position(session.segment, status.st_size)
+    return made_later and is_whole and is_made_from(session.path, progress, set)
+
+
+def _staged_tables(session: SessionInfo) -> dict[str, str]:
+    """SQL for the rows of a session in the table `line`, by table."""
+    source = sql_literal(session.id)
+    return {
+        table: f"(select * from line where source = {source} and kind = '{schema.KINDS[table]}' order by id)"  # noqa: S608
+        for table in _TABLES
+    }
 
 
 _unusable: set[_Status] = set()
 """Journals with damaged lines, which stay out of the catalogue as long as they are as they are."""
 
 
-def _batches(sessions: Iterable[SessionInfo]) -> Iterable[list[SessionInfo]]:
-    """Group sessions so that few megabytes are read at a time."""
+def _batches(sessions: Iterable[SessionInfo], most: int) -> Iterable[list[SessionInfo]]:
+    """Group sessions so that about so many bytes of journals are read at a time."""
     batch: list[SessionInfo] = []
     size = 0
     for session in sessions:
         with suppress(OSError):
             size += session.path.stat().st_size
         batch.append(session)
-        if size >= CHUNK:
+        if size >= most:
             yield batch
             batch, size = [], 0
     if batch:
@@ -437,13 +511,17 @@ class _Updates:
         if self._stop.wait(_QUIET + 0.5):
             return
         try:
-            added = update_catalogue(
+            began = time.monotonic()
+            while update_catalogue(
                 directory,
                 stopped=self._stop.is_set,
                 connected=lambda connection: self._connections.__setitem__(directory, connection),
-            )
-            if not added:
-                self._useless[directory] = time.monotonic()
+            ):
+                # A kernel that has found thousands of sessions has other work, too, so half of one processor is enough.
+                if self._stop.wait(time.monotonic() - began):
+                    return
+                began = time.monotonic()
+            self._useless[directory] = time.monotonic()
         except (OSError, duckdb.Error, SessionError) as error:
             _log.info("the catalogue of %s was not updated: %s", directory, error)
         finally:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from pathlib import Path
 
+import filelock
 import pandas as pd
 import pytest
 from support.history import write_history
@@ -22,28 +24,38 @@ def age(directory: Path) -> None:
     """Let the journals look as if they had not been written for a while, as far as that is possible."""
     for session in list_sessions(directory):
         os.utime(session.path, (time.time() - 60, time.time() - 60))
+        os.utime(session.database)
 
 
 def files(directory: Path) -> list[Path]:
     return sorted((directory / FOLDER).glob("*.duckdb"))
 
 
-@pytest.fixture
-def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Sessions of which a rewind has hidden some rows in two; none is in a catalogue."""
-    monkeypatch.setattr(catalogue, "_QUIET", -1.0)
-    monkeypatch.setattr(catalogue._Updates, "start", lambda *_: None)
-    write_history(tmp_path, MANY, 8)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sessions of which a rewind has hidden some rows in two."""
+    directory = tmp_path_factory.mktemp("written")
+    write_history(directory, MANY, 8)
 
     async def rewind() -> None:
         for name in ("session-3", "session-4"):
-            with Session.open(tmp_path, name) as session:
+            with Session.open(directory, name) as session:
                 await converse(session, "a1", turn=7)
                 await session.truncate_after(session.messages()[5].db_id)
 
     asyncio.run(rewind())
-    age(tmp_path)
-    return tmp_path
+    return directory
+
+
+@pytest.fixture
+def many(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the sessions; none is in a catalogue."""
+    monkeypatch.setattr(catalogue, "_QUIET", -1.0)
+    monkeypatch.setattr(catalogue._Updates, "start", lambda *_: None)
+    directory = tmp_path / "sessions"
+    shutil.copytree(written, directory)
+    age(directory)
+    return directory
 
 
 def test_a_catalogue_changes_no_answer(many: Path) -> None:
@@ -84,6 +96,50 @@ def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
     assert update_catalogue(many) == MANY
     assert copy not in files(many)
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
+
+
+def test_many_sessions_are_added_some_at_a_time(many: Path) -> None:
+    before = query(many, COUNTS)
+    added = [update_catalogue(many, smallest=1, most=2)]
+    while added[-1]:
+        pd.testing.assert_frame_equal(query(many, COUNTS), before)
+        assert len(files(many)) <= 6
+        added.append(update_catalogue(many, smallest=1, most=2))
+    assert added == [2] * (MANY // 2) + [0]
+
+
+def test_only_one_update_at_a_time(many: Path) -> None:
+    assert update_catalogue(many, most=2) == 2
+    with filelock.FileLock(many / FOLDER / "lock"):
+        assert update_catalogue(many, smallest=1) == 0
+    assert update_catalogue(many, smallest=1) == MANY - 2
+
+
+def test_a_damaged_journal_stays_out(many: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, changed in (("session-1", b'"kind":"mes'), ("session-5", b'"role"')):
+        journal = find_session(many, name).path
+        journal.write_bytes(journal.read_bytes().replace(changed, b"#" * len(changed), 1))
+    assert update_catalogue(many) == MANY - 2
+    assert update_catalogue(many, smallest=1) == 0
+    query(many, COUNTS)
+    assert {name for name in ("session-1", "session-5") if f"journal of {name} is damaged" in caplog.text} == {
+        "session-1",
+        "session-5",
+    }
+
+
+@pytest.mark.parametrize("removed", ["database", "last_line", "nothing"])
+def test_only_whole_databases_are_copied(many: Path, removed: str) -> None:
+    """The rows of other journals are decoded again."""
+    session = find_session(many, "session-2")
+    if removed == "database":
+        session.database.unlink()
+    elif removed == "last_line":
+        session.path.write_bytes(b"".join(session.path.read_bytes().splitlines(keepends=True)[:-1]))
+    lines = session.path.read_bytes().count(b"\n") - 1
+    update_catalogue(many)
+    rows = "select (select count(*) from messages where {0}) + (select count(*) from events where {0}) as n"
+    assert query(many, rows.format("session_name = 'session-2'")).n.tolist() == [lines]
 
 
 def test_few_sessions_have_no_catalogue(tmp_path: Path) -> None:
