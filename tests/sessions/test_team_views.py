@@ -226,6 +226,7 @@ async def test_the_cost_is_that_of_the_turn(tmp_path: Path) -> None:
         for turn in (2, 3, 3, 4):
             await bob.append(reply("x"), turn=turn, time=3.0)
         boss.record(ev.Responded("boss", session.id, 0, 1, 4.0, "task 1", "delegate", "bob", "Bob", "ok", task_turn=3))
+        await session.flush()
         [row] = delegations(tmp_path)
         assert (row["cost_usd"], row["input_tokens"], row["output_tokens"], row["to_turn"]) == (0.5, 20, 10, 3)
         assert (row["seconds"], row["asked_at"]) == (3.0, pd.Timestamp(1, unit="s"))
