@@ -1,7 +1,7 @@
 """Executes notebooks and saves their outputs, without what differs from run to run.
 
-    python tests/notebooks/save_outputs.py                                  every notebook in notebooks/
-    python tests/notebooks/save_outputs.py notebooks/01_quickstart.ipynb    only this one
+python tests/notebooks/save_outputs.py                                  every notebook in notebooks/
+python tests/notebooks/save_outputs.py notebooks/01_quickstart.ipynb    only this one
 """
 
 from __future__ import annotations
