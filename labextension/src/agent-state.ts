@@ -59,6 +59,8 @@ export interface Call extends ReplyItem {
   readonly since: number;
   readonly until: number | null;
   readonly result: string;
+  /** Tables and HTML that are shown in place of parts of the result; null for none. */
+  readonly preview: ev.PreviewDisplay | null;
   /** The last lines of its output while it runs. */
   readonly output: string;
   /** The number of lines before those. */
@@ -324,6 +326,8 @@ export function fold(agent: AgentState, event: ev.AgentEvent): AgentState {
     case 'tool_progress':
       if (event.display === undefined) return agent;
       return changeCall(agent, event.id, { output: event.display.tail, earlierLines: event.display.earlier_lines });
+    case 'tool_preview':
+      return event.display === undefined ? agent : changeCall(agent, event.id, { preview: event.display });
     case 'tool_end':
       return toolEnded(agent, event);
     case 'approval_request':
@@ -576,6 +580,7 @@ function newCall(agent: AgentState, id: string, name: string, time: number): Cal
     until: null,
     result: '',
     output: '',
+    preview: null,
     earlierLines: 0,
     edited: false,
     step: agent.step,

@@ -129,6 +129,15 @@ export interface ToolProgress extends EventBase {
   readonly display?: OutputDisplay;
 }
 
+export interface ToolPreview extends EventBase {
+  readonly id: string;
+  readonly name: string;
+  readonly tables?: readonly TablePreview[];
+  readonly documents?: readonly HtmlPreview[];
+  readonly type: 'tool_preview';
+  readonly display?: PreviewDisplay;
+}
+
 export interface ToolEnd extends EventBase {
   readonly id: string;
   readonly name: string;
@@ -281,6 +290,7 @@ export type AgentEvent =
   | UsageDelta
   | ToolStart
   | ToolProgress
+  | ToolPreview
   | ToolEnd
   | ApprovalRequest
   | ApprovalDecision
@@ -358,6 +368,11 @@ export interface Grants {
   readonly models: readonly string[];
 }
 
+export interface HtmlPreview {
+  readonly text: string;
+  readonly html: string;
+}
+
 export interface ImagePart {
   readonly data: string | null;
   readonly mime: string;
@@ -368,6 +383,11 @@ export interface ImagePart {
 export interface OutputDisplay {
   readonly tail: string;
   readonly earlier_lines: number;
+}
+
+export interface PreviewDisplay {
+  readonly tables: readonly TableDisplay[];
+  readonly documents: readonly string[];
 }
 
 export interface QuestionDisplay {
@@ -397,6 +417,26 @@ export interface SummaryMessage {
   readonly content?: readonly TextPart[];
   readonly kept?: readonly number[];
   readonly type: 'summary';
+}
+
+export interface TableDisplay {
+  readonly names: readonly string[];
+  readonly types: readonly string[];
+  readonly numeric: readonly boolean[];
+  readonly index: number;
+  readonly rows: readonly (readonly string[])[];
+  readonly size: string;
+}
+
+export interface TablePreview {
+  readonly text: string;
+  readonly names: readonly string[];
+  readonly types: readonly string[];
+  readonly numeric: readonly boolean[];
+  readonly index: number;
+  readonly rows: readonly (readonly string[])[];
+  readonly row_count: number;
+  readonly column_count: number;
 }
 
 export interface TextPart {

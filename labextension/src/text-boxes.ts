@@ -100,7 +100,7 @@ export class ArgumentBox {
 
 /** Make boxes that scroll reachable by keyboard, which requires a name. */
 export function labelOverflowing(body: HTMLElement): void {
-  for (const box of body.querySelectorAll<HTMLElement>('.pk-well, .pk-diff')) {
+  for (const box of body.querySelectorAll<HTMLElement>('.pk-well, .pk-diff, .pk-scroll')) {
     if (box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight) continue;
     box.tabIndex = 0;
     box.setAttribute('role', 'region');

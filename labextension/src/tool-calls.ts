@@ -8,6 +8,7 @@ import type { Shape } from './icons.ts';
 import { isLive } from './agent-state.ts';
 import type { Call, CallState } from './agent-state.ts';
 import { keyOf, stringMembers } from './partial-json.ts';
+import { previewBoxes } from './previews.ts';
 import { ArgumentBox, diffBox, DIFFED_ARGUMENTS, diffIn, labelOverflowing, OutputBox, tailBox, textBox } from './text-boxes.ts';
 
 /** A finished call stays open for this long, so that its end can be seen. */
@@ -141,6 +142,7 @@ export class CallView {
       if (item.json !== '' && this.argument.element.parentElement !== null) boxes.push(this.argument.element);
       if (item.output !== '') boxes.push(this.output.element);
     }
+    if (item.preview !== null && !isLive(item)) boxes.push(...previewBoxes(item.preview, item.name, this.element));
     if (boxes.length > 0 || !isLive(item)) this.body.replaceChildren(...boxes);
   }
 
@@ -149,7 +151,12 @@ export class CallView {
     if (this.output.element.parentElement === null) this.body.append(this.output.element);
   }
 
-  /** A failed call is open until the next reply begins; any other closes a moment after it has ended. */
+  /** A change, a table or a drawing is shown as in the saved transcript. */
+  private get shows(): boolean {
+    return this.item.preview !== null || diffIn(this.item.result) !== null;
+  }
+
+  /** A failed call is open until the next reply begins; one with nothing to look at closes a moment after its end. */
   private openOrClose(before: string | undefined, item: Call): void {
     if (this.touched || this.element.contains(document.activeElement)) return;
     if (item.state === 'bad' && before !== 'bad') {
@@ -157,6 +164,8 @@ export class CallView {
       this.element.open = item.result !== '' && !item.past;
     } else if (item.past && item.state === 'bad') {
       this.element.open = false;
+    } else if (item.state === 'done' && this.shows) {
+      if (before !== 'done') this.element.open = true;
     } else if (!isLive(item) && item.state !== 'bad' && this.element.open && this.closing === 0) {
       this.closing = window.setTimeout(() => {
         if (!this.touched && !this.element.contains(document.activeElement)) this.element.open = false;

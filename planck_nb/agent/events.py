@@ -15,6 +15,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from planck_nb.agent.answers import Shortcoming
+from planck_nb.agent.calling.previews import HtmlPreview, TablePreview
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.identity import Grants, Role
 from planck_nb.ai.messages import AssistantMessage, Purpose, Usage, UserPart
@@ -297,6 +298,24 @@ class ToolProgress(EventBase):
     name: str
     text: str
     type: Literal["tool_progress"] = "tool_progress"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPreview(EventBase):
+    """What a call has returned, as people see it; `tool_end` follows with the text that the model reads.
+
+    Args:
+        id: The id of the call.
+        name: The name of the tool.
+        tables: Data frames and series.
+        documents: Objects that draw themselves as HTML.
+    """
+
+    id: str
+    name: str
+    tables: tuple[TablePreview, ...]
+    documents: tuple[HtmlPreview, ...]
+    type: Literal["tool_preview"] = "tool_preview"
 
 
 @dataclass(frozen=True, slots=True)
@@ -624,6 +643,7 @@ AgentEvent: TypeAlias = (
     | UsageDelta
     | ToolStart
     | ToolProgress
+    | ToolPreview
     | ToolEnd
     | ApprovalRequest
     | ApprovalDecision
@@ -646,7 +666,7 @@ AgentEvent: TypeAlias = (
 
 _COUNTS = frozenset({"context_tokens", "tokens", "tokens_before", "tokens_after"})
 
-TRANSIENT = frozenset({"text_delta", "thinking_delta", "tool_args_delta", "tool_progress"})
+TRANSIENT = frozenset({"text_delta", "thinking_delta", "tool_args_delta", "tool_progress", "tool_preview"})
 """Types of the events that are not stored, because a later event repeats what they contain."""
 
 

@@ -363,6 +363,7 @@ _FOLDS: dict[str, Callable[[AgentState, Any], AgentState]] = {
     "usage_delta": _usage,
     "tool_start": _tool_start,
     "tool_progress": _unchanged,
+    "tool_preview": _unchanged,
     "tool_end": _tool_end,
     "approval_request": _approval_request,
     "approval_decision": _approval_decision,

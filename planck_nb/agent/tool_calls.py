@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.calling.previews import HtmlPreview, TablePreview, without_secrets
 from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
 from planck_nb.agent.turn_runner import TurnRunner
@@ -96,6 +97,7 @@ class _RunningCall:
             with self._turn.waiting_for_call():
                 output = await self._execute()
             result = ToolResultPart(call.id, call.name, output.text, images=output.images)
+            self._show_previews(output)
         except ToolError as error:
             result = _failed(call, str(error))
         except asyncio.CancelledError:
@@ -114,6 +116,13 @@ class _RunningCall:
         if self._is_shown and not self._given_up:
             self._is_shown = False
             self._turn.emit(ev.ToolEnd, self.part.id, self.part.name, text, is_error)
+
+    def _show_previews(self, output: ToolOutput) -> None:
+        if output.previews and self._is_shown and not self._given_up:
+            previews = without_secrets(output.previews)
+            tables = tuple(each for each in previews if isinstance(each, TablePreview))
+            documents = tuple(each for each in previews if isinstance(each, HtmlPreview))
+            self._turn.emit(ev.ToolPreview, self.part.id, self.part.name, tables, documents)
 
     def _show_progress(self, text: str) -> None:
         if not self._given_up:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
-from support.hostile_session import turn
+from support.hostile_session import previews, turn
 from support.listener import Listener
 from support.payloads import payloads
 
-from planck_nb.jupyter.transcript.blocks import Notice
+from planck_nb.jupyter.transcript.blocks import Execution, Notice
 from planck_nb.jupyter.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ SETUP = """import json
 import pandas as pd
 from IPython.display import display
 from planck_nb.agent import events as ev
+from planck_nb.agent.calling.previews import HtmlPreview, TablePreview
 from planck_nb.agent.effect import Effect
 from planck_nb.jupyter.live.view import LiveView
 from scripted_run import ScriptedRun
@@ -39,6 +40,8 @@ for number, text in enumerate(texts):
     run.thinking(text)
     run.text(text + "\\n\\n")
     run.tool(str(number), text, {text: text, "path": text})
+    table = TablePreview("", (text,), (text,), (False,), 0, ((text,),), 1, 1)
+    run.add(ev.ToolPreview, id=str(number), name=text, tables=(table,), documents=(HtmlPreview("", text),))
     run.result(str(number), text, text, error=number % 2 == 0)
 for number, text in enumerate(texts[::25]):
     run.ask(f"a{number}", text, {text: text, "command": text}, Effect("execute", text))"""
@@ -56,7 +59,8 @@ INSPECTED = """() => {
 
 def bundle(text: str) -> dict[str, str]:
     messages = turn(text)
-    return Transcript(text, text, "failed", (Notice(text), *messages[1:4]), None, None, text, 0.0, (text,)).bundle()
+    entries = (Notice(text), *messages[1:3], Execution("1", previews=previews(text)), *messages[3:4])
+    return Transcript(text, text, "failed", entries, None, None, text, 0.0, (text,)).bundle()
 
 
 def test_nothing_runs_or_loads_in_jupyterlab(lab: Lab, open_notebook: Open) -> None:

@@ -12,12 +12,12 @@ import pytest
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from playwright.sync_api import Browser, Page, Route
-from support.hostile_session import hostile_session, turn
+from support.hostile_session import hostile_session, previews, turn
 from support.listener import Listener
 from support.payloads import payloads
 
 from planck_nb.ai.messages import UserMessage
-from planck_nb.jupyter.transcript.blocks import Decision, Notice
+from planck_nb.jupyter.transcript.blocks import Decision, Execution, Notice
 from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.sessions import ExportFormat, Session, SessionInfo, export_session
 
@@ -77,7 +77,8 @@ def from_markdown(session: SessionInfo) -> str:
 
 def transcript(text: str) -> Transcript:
     messages = turn(text)
-    entries = (*messages[1:3], Decision("1", args={"path": text}), Notice(text), *messages[3:])
+    drawn = Execution("1", previews=previews(text))
+    entries = (*messages[1:3], Decision("1", args={"path": text}), drawn, Notice(text), *messages[3:])
     return Transcript(text, text, "failed", entries, None, None, text, 0.0, (text,))
 
 

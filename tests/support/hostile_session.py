@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from planck_nb.agent.calling.previews import HtmlPreview, Preview, TablePreview
 from planck_nb.ai.messages import (
     AssistantMessage,
     FilePart,
@@ -56,3 +57,8 @@ def hostile_session(directory: Path, texts: Sequence[str]) -> SessionInfo:
             return session.info
 
     return replace(asyncio.run(fill()), name=" ".join(texts))
+
+
+def previews(text: str) -> tuple[Preview, ...]:
+    """A table and an HTML document that consist of the text."""
+    return (TablePreview("", (text,), (text,), (False,), 0, ((text,),), 1, 1), HtmlPreview("", text))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from planck_nb.agent.calling.data_frames import table_text
 from planck_nb.agent.calling.image_check import checked, placeholder
 from planck_nb.agent.calling.images import describe, picture_of, too_large
+from planck_nb.agent.calling.previews import Preview, html_preview, table_preview
 from planck_nb.ai.messages import ImagePart, TextPart
 from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import encodable, head_and_tail
@@ -30,6 +31,7 @@ class ToolOutput:
     Args:
         text: The text that the model reads.
         images: Images, for models that accept them.
+        previews: Tables and HTML that people see in place of a part of the text.
 
     Example:
         >>> ToolOutput("3 files").text
@@ -38,6 +40,7 @@ class ToolOutput:
 
     text: str
     images: tuple[ImagePart, ...] = ()
+    previews: tuple[Preview, ...] = ()
 
 
 def as_output(value: object) -> ToolOutput:
@@ -60,7 +63,7 @@ def as_output(value: object) -> ToolOutput:
         text = reader.text(value)
     except Exception as error:  # noqa: BLE001 - the value's own code draws, prints and iterates here
         text = _unprintable(value, error)
-    return ToolOutput(_bounded(text), tuple(reader.images))
+    return ToolOutput(_bounded(text), tuple(reader.images), tuple(reader.previews))
 
 
 class _OutputReader:
@@ -68,6 +71,7 @@ class _OutputReader:
 
     def __init__(self) -> None:
         self.images: list[ImagePart] = []
+        self.previews: list[Preview] = []
 
     def text(self, value: object) -> str:
         if isinstance(value, str):
@@ -86,21 +90,29 @@ class _OutputReader:
                 )
         if isinstance(value, dict):
             value = {key: item if (rich := self._rich(item)) is None else rich for key, item in value.items()}
-        return self._json(value)
+        text = self._json(value)
+        if not isinstance(value, dict) and (drawn := html_preview(value, text)) is not None:
+            self.previews.append(drawn)
+        return text
 
     def _rich(self, value: object) -> str | None:
         """The text for a value that is not plain data, None for plain data."""
         if isinstance(value, TextPart):
             return value.text
         if isinstance(value, ToolOutput):
+            self.previews += value.previews
             return "\n".join([value.text, *filter(None, map(self._keep, value.images))])
         if isinstance(value, str | int | float | dict | list | tuple):
             return None
         try:
-            picture = picture_of(value)
-            return table_text(value) if picture is None else self._keep(picture) or describe(picture)
+            if (picture := picture_of(value)) is not None:
+                return self._keep(picture) or describe(picture)
+            text = table_text(value)
+            if text is not None and (table := table_preview(value, text)) is not None:
+                self.previews.append(table)
         except Exception as error:  # noqa: BLE001 - the value's own code draws and prints here
             return _unprintable(value, error)
+        return text
 
     def _keep(self, picture: ImagePart) -> str | None:
         """Keep the picture, or return why it is left out."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from planck_nb.agent.calling.images import describe
+from planck_nb.agent.calling.previews import MAX_PREVIEWS, Preview, html_document
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.secrets import LONGEST, process_secrets, redact, unfinished_secret
 from planck_nb.jupyter.terminal import for_terminal
@@ -28,6 +29,7 @@ _PLACEHOLDER = "<IPython.core.display."
 @dataclass(slots=True)
 class _OutputPiece:
     text: str
+    preview: Preview | None = None
 
 
 class CapturedOutput:
@@ -45,6 +47,7 @@ class CapturedOutput:
         self._tail_size = self._left_out = 0
         self._displays: dict[str, _OutputPiece] = {}
         self._pictures: list[ImagePart] = []
+        self._previewed: list[_OutputPiece] = []
         self.closed = False
         """Whether the call has ended, so that what is printed later is not its output."""
 
@@ -53,9 +56,11 @@ class CapturedOutput:
         self._add(_OutputPiece(text))
         self._progress(text)
 
-    def show(self, text: str) -> None:
-        """Add a text that stands in lines of its own."""
-        self._add(_OutputPiece(_in_lines(text)))
+    def show(self, text: str, preview: Preview | None = None) -> None:
+        """Add a text that stands in lines of its own, and what people see in its place."""
+        piece = _OutputPiece(_in_lines(text), preview)
+        self._note_preview(piece)
+        self._add(piece)
 
     def show_picture(self, picture: ImagePart) -> None:
         """Add a picture."""
@@ -71,10 +76,14 @@ class CapturedOutput:
         """
         shown = self._displays.get(display_id) if display_id else None
         text = _in_lines(self._text_of(data))
+        has_picture = any(data.get(mime) for mime in _PICTURES)
+        preview = None if has_picture else html_document(data.get("text/html"), text)
         if update and shown is not None:
-            shown.text = text
+            shown.text, shown.preview = text, preview
+            self._note_preview(shown)
             return
-        piece = _OutputPiece(text)
+        piece = _OutputPiece(text, preview)
+        self._note_preview(piece)
         if display_id:
             self._displays[display_id] = piece
         self._add(piece)
@@ -85,12 +94,23 @@ class CapturedOutput:
         self._tail.clear()
         self._displays.clear()
         self._pictures.clear()
+        self._previewed.clear()
         self._head_size = self._tail_size = self._left_out = 0
 
     @property
     def pictures(self) -> tuple[ImagePart, ...]:
         """The pictures, in order."""
         return tuple(self._pictures)
+
+    @property
+    def previews(self) -> tuple[Preview, ...]:
+        """The tables and the HTML that people see in place of texts, in order."""
+        return tuple(piece.preview for piece in self._previewed if piece.preview is not None)
+
+    def _note_preview(self, piece: _OutputPiece) -> None:
+        known = any(piece is other for other in self._previewed)
+        if piece.preview is not None and not known and len(self._previewed) < MAX_PREVIEWS:
+            self._previewed.append(piece)
 
     @property
     def text(self) -> str:

@@ -17,6 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.agent.calling.data_frames import table_text
 from planck_nb.agent.calling.images import picture_of
+from planck_nb.agent.calling.previews import Preview, table_preview
 from planck_nb.ai.messages import ImagePart
 from planck_nb.jupyter.kernel_tools.captured_output import CapturedOutput
 from planck_nb.jupyter.kernel_tools.interrupts import StopSignal
@@ -37,6 +38,7 @@ class Executed:
     Args:
         text: What it printed and displayed, with the value of the last expression.
         pictures: What it drew.
+        previews: The tables and the HTML that it displayed, as people see them.
         error: Why it failed, in a line; empty if it did not.
         traceback: Where it failed.
         interrupted: Whether the user has interrupted it.
@@ -47,6 +49,7 @@ class Executed:
 
     text: str
     pictures: tuple[ImagePart, ...] = ()
+    previews: tuple[Preview, ...] = ()
     error: str = ""
     traceback: str = ""
     interrupted: bool = False
@@ -130,6 +133,7 @@ class Executor:
         return Executed(
             output.text,
             output.pictures,
+            output.previews,
             *described,
             interrupted=stop.interrupted,
             late=stop.late,
@@ -192,7 +196,7 @@ class _Call:
         if value is None:
             return
         if (table := table_text(value)) is not None:
-            self._output.show(table)
+            self._output.show(table, table_preview(value, table))
         elif _is_figure(value) and (picture := picture_of(value)) is not None:
             self._output.show_picture(picture)
         else:

@@ -159,7 +159,7 @@ class KernelTools:
             raise ToolError(_failure(f"the code was stopped after {seconds:g} s", done, notes))
         if done.error:
             raise ToolError(_failure(done.error, done, notes))
-        return ToolOutput("\n".join(filter(None, (done.text, *notes))) or "(no output)", done.pictures)
+        return ToolOutput("\n".join(filter(None, (done.text, *notes))) or "(no output)", done.pictures, done.previews)
 
     def _stopper(self, agent_id: str) -> Callable[[], None]:
         """Return what a signal handler calls to stop the run of a call."""

@@ -15,6 +15,7 @@ from typing import Any, cast
 from planck_nb.agent import events as ev
 from planck_nb.ai import messages as ai
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.safe_html import framed_html
 from planck_nb.base.text import encodable
 from planck_nb.jupyter.formatting import SHOWN_CHARACTERS, bounded, key_argument, shown_arguments
 from planck_nb.jupyter.live.approval_display import ApprovalDisplay, approval_display
@@ -67,11 +68,32 @@ class OutputDisplay:
     earlier_lines: int
 
 
+@dataclass(frozen=True, slots=True)
+class TableDisplay:
+    """The first and last rows of a table; `types` and `numeric` are of its columns, of which `index` are the index."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    index: int
+    rows: tuple[tuple[str, ...], ...]
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewDisplay:
+    """Tables, and HTML documents for frames that run no scripts and have no origin."""
+
+    tables: tuple[TableDisplay, ...]
+    documents: tuple[str, ...]
+
+
 DISPLAYS: Mapping[type[ev.EventBase], type[object]] = {
     ev.Queued: QueuedDisplay,
     ev.ToolStart: CallDisplay,
     ev.ToolArgsDelta: ArgumentsDisplay,
     ev.ToolProgress: OutputDisplay,
+    ev.ToolPreview: PreviewDisplay,
     ev.ApprovalRequest: ApprovalDisplay,
     ev.ApprovalDecision: CallDisplay,
 }
@@ -93,6 +115,7 @@ OMITTED: Mapping[type[object], frozenset[str]] = {
     ev.Queued: frozenset({"content", "output"}),
     ev.ToolStart: frozenset({"args"}),
     ev.ToolProgress: frozenset({"text"}),
+    ev.ToolPreview: frozenset({"tables", "documents"}),
     ev.ApprovalRequest: frozenset({"args", "touches", "reason", "rule", "sandboxed"}),
     ev.ApprovalDecision: frozenset({"args"}),
     ev.TurnEnd: frozenset({"message"}),
@@ -168,6 +191,11 @@ def _tool_start(event: ev.ToolStart) -> CallDisplay:
     return _call(event.args)
 
 
+def _previews(event: ev.ToolPreview) -> PreviewDisplay:
+    tables = [TableDisplay(t.names, t.types, t.numeric, t.index, t.rows, t.size) for t in event.tables]
+    return PreviewDisplay(tuple(tables), tuple(framed_html(document.html) for document in event.documents))
+
+
 def _decision(event: ev.ApprovalDecision) -> CallDisplay | None:
     """The arguments if the user edited them."""
     return None if event.args is None else _call(event.args)
@@ -180,6 +208,7 @@ def _call(args: JsonObject) -> CallDisplay:
 _DISPLAY_MAKERS: Mapping[type[ev.EventBase], Callable[[Any], Any]] = {
     ev.Queued: _queued,
     ev.ToolStart: _tool_start,
+    ev.ToolPreview: _previews,
     ev.ApprovalRequest: approval_display,
     ev.ApprovalDecision: _decision,
 }

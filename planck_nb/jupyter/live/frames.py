@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TypeAlias
 
 from planck_nb.agent import events as ev
+from planck_nb.agent.calling.previews import without_previewed
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 from planck_nb.jupyter.formatting import SHOWN_CHARACTERS
@@ -37,6 +38,8 @@ class _AgentProgress:
     """The length of the arguments so far, by call."""
     tails: dict[str, Tail] = field(default_factory=dict)
     """The last lines of output, by call."""
+    previews: dict[str, ev.ToolPreview] = field(default_factory=dict)
+    """What was shown of calls whose result is still to come."""
     steering: int = 0
     """Prompts that steer whose message is still to come."""
     turns: int = 0
@@ -80,6 +83,11 @@ class FrameEncoder:
                 delta.texts.append(event.text)
             else:
                 _complete(open_deltas.pop(event.agent_id, None), agent)
+                if isinstance(event, ev.ToolPreview):
+                    agent.previews[event.id] = event
+                elif isinstance(event, ev.ToolEnd) and (shown := agent.previews.pop(event.id, None)) is not None:
+                    result = without_previewed(event.result, (*shown.tables, *shown.documents))
+                    event = replace(event, result=result)  # noqa: PLW2901 - the same event as people see it
                 if isinstance(event, ev.ToolStart | ev.ToolEnd):
                     output.pop((event.agent_id, event.id), None)
                     agent.tails.pop(event.id, None)

@@ -8,12 +8,14 @@ from typing import Any
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.answers import Shortcoming, shortcoming
+from planck_nb.agent.calling.previews import Preview
 from planck_nb.agent.events import (
     AgentEvent,
     Compacted,
     Fallback,
     LimitReached,
     ToolEnd,
+    ToolPreview,
     ToolProgress,
     ToolStart,
 )
@@ -222,7 +224,7 @@ def _entries(
                 steered = True
             case "approval_decision" if event.by != "stop" and (not event.allowed or event.args is not None):
                 yield Decision(event.id, not event.allowed, event.args)
-            case "tool_start" | "tool_progress":
+            case "tool_start" | "tool_progress" | "tool_preview":
                 executions.follow(event)
             case "tool_end":
                 yield from executions.end(event)
@@ -239,10 +241,13 @@ class _Executions:
         self._timed = timed
         self._started: dict[str, float] = {}
         self._printed: dict[str, str] = {}
+        self._previews: dict[str, tuple[Preview, ...]] = {}
 
-    def follow(self, event: ToolStart | ToolProgress) -> None:
+    def follow(self, event: ToolStart | ToolProgress | ToolPreview) -> None:
         """Apply the next event of a call."""
-        if event.type == "tool_start":
+        if event.type == "tool_preview":
+            self._previews[event.id] = (*event.tables, *event.documents)
+        elif event.type == "tool_start":
             self._started[event.id] = event.time
             self._printed[event.id] = ""
         else:
@@ -254,8 +259,10 @@ class _Executions:
         tail = Tail()
         tail.feed(self._printed.pop(event.id, ""))
         text, earlier = tail.shown()
-        if self._timed or text:
-            yield Execution(event.id, event.time - started if self._timed else None, encodable(text), bool(earlier))
+        previews = self._previews.pop(event.id, ())
+        if self._timed or text or previews:
+            seconds = event.time - started if self._timed else None
+            yield Execution(event.id, seconds, encodable(text), bool(earlier), previews)
 
 
 def sentence_of(event: Compacted | LimitReached | Fallback) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
+from planck_nb.agent.calling.previews import Preview, without_previewed
 from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,
@@ -59,12 +60,14 @@ class Execution:
         seconds: How long it took, None if that is not shown.
         printed: The last lines that the tool printed.
         is_cut: Whether it printed more.
+        previews: The tables and the HTML that are shown in place of parts of the result.
     """
 
     id: str
     seconds: float | None = None
     printed: str = ""
     is_cut: bool = False
+    previews: tuple[Preview, ...] = ()
 
 
 TranscriptEntry: TypeAlias = Message | Notice | Decision | Execution
@@ -101,6 +104,16 @@ class ToolCall:
         if execution is None or not execution.printed.strip() or execution.printed.strip() in self.output:
             return ""
         return f"{'[earlier lines are not shown]' + chr(10) if execution.is_cut else ''}{execution.printed.rstrip()}"
+
+    @property
+    def previews(self) -> tuple[Preview, ...]:
+        """The tables and the HTML that are shown in place of parts of the result."""
+        return () if self.execution is None else self.execution.previews
+
+    @property
+    def rest(self) -> str:
+        """The result without what the previews show, bounded."""
+        return "" if self.result is None else bounded(without_previewed(plain(self.result.text), self.previews))
 
     @property
     def diff(self) -> ShownDiff | None:

@@ -6,12 +6,14 @@ No text has a colour of its own, so that it is legible on light and dark backgro
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
+from planck_nb.agent.calling.previews import Preview, TablePreview
 from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
 from planck_nb.base import markdown
 from planck_nb.base.markdown import escaped
+from planck_nb.base.safe_html import static_html
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.diff_lines import ShownDiff
 from planck_nb.jupyter.formatting import bounded, bounded_text
@@ -20,6 +22,9 @@ from planck_nb.jupyter.transcript.team_story import StoryStep, TeamAgent, TeamSt
 
 IMAGE_CHARACTERS = 2_000_000
 """The largest image that is saved in the notebook, in characters of base64."""
+
+PREVIEW_CHARACTERS = 200_000
+"""The longest HTML of one object that is saved in the notebook."""
 
 AGENTS_CHARACTERS = 1_000_000
 """The most characters of HTML for the transcripts of all agents of a team but the one that leads it."""
@@ -147,13 +152,21 @@ def _call(call: ToolCall) -> str:
     diff = call.diff
     if diff is not None:
         boxes.append(_diff(diff))
-    elif call.output:
-        boxes.append(_text_box("result" if boxes else "", call.output, bad=call.trouble == "failed"))
+    elif call.rest:
+        boxes.append(_text_box("result" if boxes else "", call.rest, bad=call.trouble == "failed"))
+    boxes += map(_preview, call.previews)
     images = "".join(_image(image, call.name) for image in call.images)
     figures = [diff.counts] if diff is not None else []
     if call.seconds is not None:
         figures.append(f"{call.seconds:.1f} s" if call.seconds < _MINUTE else f"{call.seconds / _MINUTE:.1f} min")
-    line = _line(call.name, call.key, call.state, "".join(boxes), figures=" · ".join(figures), is_open=diff is not None)
+    line = _line(
+        call.name,
+        call.key,
+        call.state,
+        "".join(boxes),
+        figures=" · ".join(figures),
+        is_open=bool(diff or call.previews),
+    )
     return f"{line}{images}"
 
 
@@ -165,6 +178,39 @@ def _diff(diff: ShownDiff) -> str:
         lines.append(f'<span style="{style}">{shown}\n</span>')
     box = markdown.TEXT_BOX.replace("8px 12px", "4px 0").replace(markdown.TINT, "transparent")
     return f'<pre style="margin:4px 0 12px 20px;{box};border:{markdown.RULE}">{"".join(lines)}</pre>'
+
+
+def _preview(preview: Preview) -> str:
+    """A table, or what is left of an HTML document when it has to be safe in any page."""
+    if isinstance(preview, TablePreview):
+        return _table(preview)
+    shown = static_html(preview.html, text=escaped)
+    if len(shown) > PREVIEW_CHARACTERS:
+        return _text_box("", bounded(preview.text))
+    return f'<div style="margin:4px 0 12px 20px;overflow:auto;max-height:480px">{shown}</div>'
+
+
+def _table(preview: TablePreview) -> str:
+    sides = ["right" if numeric else "left" for numeric in preview.numeric]
+    style = "padding:2px 16px 2px 0;white-space:nowrap;background-color:transparent;border-bottom:"
+
+    def row(tag: str, cells: Sequence[str], edge: str, titles: Sequence[str] = ()) -> str:
+        written = []
+        for at, cell in enumerate(cells):
+            name = "th" if at < preview.index else tag
+            title = f' title="{escape(titles[at])}"' if titles else ""
+            weight = "600" if name == "th" else "400"
+            css = f"{style}{edge};text-align:{sides[at]};font-weight:{weight}"
+            written.append(f'<{name}{title} style="{css}">{escaped(cell)}</{name}>')
+        return f"<tr>{''.join(written)}</tr>"
+
+    head = row("th", preview.names, markdown.RULE.replace("0.35", "0.6"), preview.types)
+    body = "".join(row("td", cells, markdown.RULE) for cells in preview.rows)
+    box = "border-collapse:collapse;margin:0;font-size:12px;line-height:20px"
+    return (
+        f'<div style="margin:4px 0 12px 20px;overflow:auto"><table style="{box}"><thead>{head}</thead>'
+        f'<tbody>{body}</tbody></table><p style="{_MUTED};margin:4px 0 0 0">{escaped(preview.size)}</p></div>'
+    )
 
 
 def _call_group(group: CallGroup) -> str:

@@ -1,0 +1,51 @@
+/** What calls have returned, as people see it: tables, and HTML in frames that run and load nothing. */
+
+import { h } from './dom.ts';
+import type { PreviewDisplay, TableDisplay } from './events.generated.ts';
+
+/** The heights of frames, in pixels. A frame without an origin cannot tell how high its content is. */
+const LOWEST = 48;
+const HIGHEST = 320;
+const ROW = 26;
+
+/** Nothing is loaded, whatever the document contains. */
+const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+export function previewBoxes({ tables, documents }: PreviewDisplay, call: string, around: Element): HTMLElement[] {
+  return [...tables.map(tableBox), ...documents.map((document) => frameOf(document, call, around))];
+}
+
+function tableBox({ names, types, numeric, index, rows, size }: TableDisplay): HTMLElement {
+  const side = (at: number): string => (numeric[at] === true ? 'end' : 'start');
+  const heads = names.map((name, at) => {
+    const attributes = { scope: 'col', title: types[at] ?? '', 'data-side': side(at) };
+    return name === '' ? h('td', attributes) : h('th', attributes, name);
+  });
+  const lines = rows.map((cells) =>
+    h(
+      'tr',
+      {},
+      ...cells.map((cell, at) => {
+        const attributes = { 'data-side': side(at) };
+        return at < index ? h('th', { scope: 'row', ...attributes }, cell) : h('td', attributes, cell);
+      }),
+    ),
+  );
+  const table = h('table', { class: 'pk-frame' }, h('thead', {}, h('tr', {}, ...heads)), h('tbody', {}, ...lines));
+  const scroll = h('div', { class: 'pk-scroll', 'data-name': `Table, ${size}` }, table);
+  return h('div', { class: 'pk-preview' }, scroll, h('p', { class: 'pk-facts' }, size));
+}
+
+/** `sandbox` without any permission: no scripts, no forms, no popups, and an origin of its own. */
+function frameOf(html: string, call: string, around: Element): HTMLElement {
+  const { color, fontFamily, colorScheme } = getComputedStyle(around);
+  const style = `:root{color-scheme:${colorScheme}}body{margin:0;font:12px/20px ${fontFamily.replace(/[<>{}]/g, '')};color:${color};background:transparent}
+    table{border-collapse:collapse;font:inherit;color:inherit}th,td{padding:2px 12px 2px 0;text-align:right;font-variant-numeric:tabular-nums}`;
+  const head = `<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}"><style>${style}</style>`;
+  const rows = html.split(/<tr[\s>]|<br|<p[\s>]|<div[\s>]|<li[\s>]/i).length;
+  const drawn = /<svg[\s>]|<img [^>]*src=/i.test(html);
+  const frame = h('iframe', { class: 'pk-html', sandbox: '', referrerpolicy: 'no-referrer', title: `Result of ${call}` });
+  frame.style.height = `${drawn ? HIGHEST : Math.min(HIGHEST, Math.max(LOWEST, rows * ROW))}px`;
+  frame.srcdoc = `<!doctype html><html><head>${head}</head><body>${html}</body></html>`;
+  return frame;
+}
