@@ -15,9 +15,9 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from planck_nb.agent.answers import Shortcoming
-from planck_nb.agent.calling.previews import HtmlPreview, TablePreview
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.identity import Grants, Role
+from planck_nb.agent.preview_types import HtmlPreview, TablePreview
 from planck_nb.ai.messages import AssistantMessage, Purpose, Usage, UserPart
 from planck_nb.ai.messages import Message as ConversationMessage
 from planck_nb.ai.numbers import (

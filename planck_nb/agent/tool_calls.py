@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.calling.previews import HtmlPreview, TablePreview, without_secrets
+from planck_nb.agent.calling.previews import without_secrets
 from planck_nb.agent.calling.progress import ProgressReporter
 from planck_nb.agent.calling.tool_output import ToolOutput, as_output
+from planck_nb.agent.preview_types import HtmlPreview, TablePreview
 from planck_nb.agent.turn_runner import TurnRunner
 from planck_nb.ai.messages import ToolCallPart, ToolResultMessage, ToolResultPart
 from planck_nb.base.errors import ToolError, did_you_mean

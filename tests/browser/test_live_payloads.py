@@ -26,7 +26,7 @@ SETUP = """import json
 import pandas as pd
 from IPython.display import display
 from planck_nb.agent import events as ev
-from planck_nb.agent.calling.previews import HtmlPreview, TablePreview
+from planck_nb.agent.preview_types import HtmlPreview, TablePreview
 from planck_nb.agent.effect import Effect
 from planck_nb.jupyter.live.view import LiveView
 from scripted_run import ScriptedRun

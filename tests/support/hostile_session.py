@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from planck_nb.agent.calling.previews import HtmlPreview, Preview, TablePreview
+from planck_nb.agent.preview_types import HtmlPreview, Preview, TablePreview
 from planck_nb.ai.messages import (
     AssistantMessage,
     FilePart,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from planck_nb.agent.calling.data_frames import table_text
 from planck_nb.agent.calling.image_check import checked, placeholder
 from planck_nb.agent.calling.images import describe, picture_of, too_large
-from planck_nb.agent.calling.previews import Preview, html_preview, table_preview
+from planck_nb.agent.calling.previews import html_preview, table_preview
+from planck_nb.agent.preview_types import Preview
 from planck_nb.ai.messages import ImagePart, TextPart
 from planck_nb.base.secrets import around_secret
 from planck_nb.base.text import encodable, head_and_tail

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from planck_nb.agent.calling.images import describe
-from planck_nb.agent.calling.previews import MAX_PREVIEWS, Preview, html_document
+from planck_nb.agent.calling.previews import MAX_PREVIEWS, html_document
+from planck_nb.agent.preview_types import Preview
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.secrets import LONGEST, process_secrets, redact, unfinished_secret
 from planck_nb.jupyter.terminal import for_terminal

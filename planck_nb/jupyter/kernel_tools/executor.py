@@ -17,7 +17,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.agent.calling.data_frames import table_text
 from planck_nb.agent.calling.images import picture_of
-from planck_nb.agent.calling.previews import Preview, table_preview
+from planck_nb.agent.calling.previews import table_preview
+from planck_nb.agent.preview_types import Preview
 from planck_nb.ai.messages import ImagePart
 from planck_nb.jupyter.kernel_tools.captured_output import CapturedOutput
 from planck_nb.jupyter.kernel_tools.interrupts import StopSignal

@@ -8,7 +8,6 @@ from typing import Any
 
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.answers import Shortcoming, shortcoming
-from planck_nb.agent.calling.previews import Preview
 from planck_nb.agent.events import (
     AgentEvent,
     Compacted,
@@ -20,6 +19,7 @@ from planck_nb.agent.events import (
     ToolStart,
 )
 from planck_nb.agent.limits import Limits
+from planck_nb.agent.preview_types import Preview
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
-from planck_nb.agent.calling.previews import Preview, without_previewed
+from planck_nb.agent.calling.previews import without_previewed
+from planck_nb.agent.preview_types import Preview
 from planck_nb.agent.tool_calls import STOPPED
 from planck_nb.ai.messages import (
     AssistantMessage,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from planck_nb.agent.calling.previews import Preview, TablePreview
+from planck_nb.agent.preview_types import Preview, TablePreview
 from planck_nb.ai.messages import ImagePart, TextPart, ThinkingPart
 from planck_nb.base import markdown
 from planck_nb.base.markdown import escaped

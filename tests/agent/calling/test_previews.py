@@ -12,14 +12,13 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.calling.previews import (
     MAX_HTML_CHARACTERS,
     MAX_PREVIEWS,
-    HtmlPreview,
-    TablePreview,
     html_preview,
     table_preview,
     without_previewed,
     without_secrets,
 )
 from planck_nb.agent.calling.tool_output import as_output
+from planck_nb.agent.preview_types import HtmlPreview, TablePreview
 from planck_nb.base.secrets import remember_secret
 from planck_nb.testing import scripted_model
 
