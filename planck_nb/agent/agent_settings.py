@@ -86,7 +86,7 @@ class AgentSettings:
         preamble = self._current_preamble()
         return Context(
             system=preamble.system,
-            messages=self.sendable.fit(messages, model or self.model),
+            messages=self.sendable.fit(messages, self.client.accepting(model or self.model)),
             tools=preamble.tools,
             cache=self.history_cache,
             server_tools=preamble.server_tools,
@@ -98,7 +98,7 @@ class AgentSettings:
         See `planck_nb.agent.tokens.context_tokens`.
         """
         if counted:
-            messages = self.sendable.fit(messages, self.model)
+            messages = self.sendable.fit(messages, self.client.accepting(self.model))
         return context_tokens(messages, before=self._current_preamble().tokens, scale=scale, counted=counted)
 
     def tokens_per_estimate(self, messages: Sequence[Message], index: int) -> float:

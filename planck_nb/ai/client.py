@@ -24,7 +24,7 @@ from planck_nb.ai.dialect import Decoder, Dialect, Pause, WireRequest
 from planck_nb.ai.dialects.json_wire import write_json, write_long_json
 from planck_nb.ai.encoded_history import characters
 from planck_nb.ai.framing import splitter
-from planck_nb.ai.known_servers import known_servers
+from planck_nb.ai.known_servers import KnownServers, known_servers
 from planck_nb.ai.message_builder import MessageBuilder
 from planck_nb.ai.messages import AssistantMessage, Message, Usage
 from planck_nb.ai.models import Model
@@ -42,7 +42,7 @@ from planck_nb.ai.request import Context, Options
 from planck_nb.ai.request_attempts import RequestAttempts
 from planck_nb.ai.retry import RetryPolicy, Timeouts
 from planck_nb.ai.server_address import is_loopback, is_readable_on_the_way
-from planck_nb.ai.status_errors import is_about_thinking, quoted, truncated
+from planck_nb.ai.status_errors import is_about_images, is_about_thinking, quoted, truncated
 from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import (
@@ -383,8 +383,11 @@ class Client:
                 raise
             missing = error
         request_info = CassetteRequest(model, context, options, builder, key=key, missing=missing)
-        model = await self._with_context_window(model)
-        pending = _PendingRequest(model, context, options, builder, request_info=request_info, refused=self._refused)
+        model = self.accepting(await self._with_context_window(model))
+        servers = known_servers(self._custom_transport)
+        pending = _PendingRequest(
+            model, context, options, builder, request_info=request_info, refused=self._refused, servers=servers
+        )
         await pending.build()
         return pending
 
@@ -441,6 +444,17 @@ class Client:
         """
         self._context_windows.refused(model, tokens)
 
+    def accepting(self, model: Model) -> Model:
+        """Look up what a model accepts, without asking its server.
+
+        Args:
+            model: The model.
+
+        Returns:
+            The model; without images among its modalities if its server has refused them.
+        """
+        return known_servers(self._custom_transport).accepting(model)
+
     @property
     def _context_windows(self) -> ContextWindows:
         return known_servers(self._custom_transport).windows
@@ -485,6 +499,7 @@ class _PendingRequest:
         *,
         request_info: CassetteRequest,
         refused: set[str],
+        servers: KnownServers,
     ) -> None:
         self.model = model
         self.wire = dialect(model)
@@ -496,6 +511,7 @@ class _PendingRequest:
         self._context, self._options = context, options
         self._builder = builder
         self._refused = refused
+        self._servers = servers
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
         self._is_long = characters(context) > _LONG
@@ -538,6 +554,8 @@ class _PendingRequest:
         if self.auth is not None and not self.auth.rejected and _is_unauthorized(error):
             self.auth.rejected = True
             return StreamRetry(attempt, 0.0, str(error)), 0.0
+        if is_about_images(error):
+            return self._without_images(error), 0.0
         if not is_about_thinking(error):
             raise error
         self._messages, found = without_signatures(self._messages)
@@ -549,6 +567,19 @@ class _PendingRequest:
         return StreamWarning(
             f"{self.model} did not accept its earlier thinking; the request is sent again without it."
         ), 0.0
+
+    def _without_images(self, error: ProviderError) -> StreamEvent:
+        """Leave out the images that tools returned. Raises the error if there are none.
+
+        Raises `UnsupportedFeatureError` if a prompt contains an image.
+        """
+        if not (self.model.takes("image") and any(map(_has_images, self._messages))):
+            raise error
+        self._servers.refused_images(self.model)
+        self.model = self._servers.accepting(self.model)
+        self.request = self._request(self._messages)
+        self._builder.prefix = self.request.prefix
+        return StreamWarning(f"{self.model} does not accept images; the request is sent again without them.")
 
     def resume(self) -> None:
         """Request the rest of a message in which the server paused, which it may do `_MAX_PAUSES` times."""
@@ -573,6 +604,12 @@ def _require_available(model: Model) -> None:
     """Raise for a model that was not found again. `ConfigError`, because no fallback may be used in its place."""
     if model.unavailable is not None:
         raise ConfigError(model.unavailable.reason)
+
+
+def _has_images(message: Message) -> bool:
+    if message.type == "tool_result":
+        return any(part.images for part in message.content)
+    return message.type == "user" and any(part.type == "image" for part in message.content)
 
 
 def _is_unauthorized(error: ProviderError) -> bool:

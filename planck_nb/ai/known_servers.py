@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from planck_nb.ai.context_windows import ContextWindows
 from planck_nb.ai.models import Model
+from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.rate_limiter import RateLimiter
 from planck_nb.base.forks import call_in_forks
 
@@ -29,6 +31,7 @@ class KnownServers:
         self.windows = ContextWindows()
         self._lock = threading.Lock()
         self._reached: OrderedDict[str, None] = OrderedDict()
+        self._without_images: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._limiters: OrderedDict[tuple[object, ...], RateLimiter] = OrderedDict()
 
     def was_reached(self, url: str) -> bool:
@@ -40,6 +43,18 @@ class KnownServers:
         if (origin := _origin(url)) not in self._reached:
             with self._lock:
                 _remember(self._reached, origin, None)
+
+    def refused_images(self, model: Model) -> None:
+        """Remember that the server of a model does not accept images for it."""
+        with self._lock:
+            _remember(self._without_images, (base_url_of(model), model.id), None)
+
+    def accepting(self, model: Model) -> Model:
+        """The model as its server accepts it: without images if it has refused them."""
+        if not self._without_images or (base_url_of(model), model.id) not in self._without_images:
+            return model
+        kinds = ("text", "pdf") if model.modalities is None else model.modalities
+        return replace(model, modalities=tuple(kind for kind in kinds if kind != "image"))
 
     def limiter(self, url: str, model: Model, key: str | None, clock: Callable[[], float]) -> RateLimiter:
         """The rate limiter for requests to a model, which servers count by model and by key."""

@@ -78,6 +78,19 @@ _THINKING = re.compile(
     r"|type 'reasoning'|encrypted[ _]content",
     re.IGNORECASE,
 )
+_IMAGES = re.compile(
+    "|".join(  # noqa: FLY002 - a list to read
+        (
+            r"(image|vision|multimodal)s?( inputs?| content)?( is| are)? not (supported|enabled|allowed)",
+            r"(do(es)? not|do(es)?n't|cannot|can't) (support|accept|process|handle) (any )?(input )?(image|vision)",
+            r"(image|multimodal).{0,40}not a multimodal|not a multimodal model|provide the mmproj",
+            r"no endpoints found that support image|image_url.{0,40}only supported|unknown variant `?image_url",
+            r"at most 0 image|missing data required for image input",
+        )
+    ),
+    re.IGNORECASE,
+)
+_IMAGE_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)</title>", re.IGNORECASE)
 
 
@@ -97,7 +110,9 @@ def status_error(
     wait = retry_after(headers)
     if wait is None and status == _TOO_MANY:
         wait = exhausted_until(headers)
-    error_class, happened, advice = _meaning(status, f"{kind} {words}")
+    meaning = _meaning(status, f"{kind} {words}")
+    error_class, happened, advice = meaning
+    should_retry = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
     facts = {
         "model": model,
         "id": model.id,
@@ -112,7 +127,7 @@ def status_error(
         f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
         status=status,
         retry_after=wait,
-        should_retry={"true": True, "false": False}.get(headers.get("x-should-retry", "")),
+        should_retry=False if meaning is _OF_IMAGES else should_retry,
         provider=model.provider,
         model=model.id,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
@@ -147,20 +162,31 @@ _OF_OVERFLOW: _Meaning = (
     "shorten it or choose a model with a larger context window",
 )
 _OF_LOADING: _Meaning = (ModelLoadingError, "{who} is still loading {id}", "try again in {pause}")
+_OF_IMAGES: _Meaning = (
+    BadRequestError,
+    "{who} does not accept images for {id}",
+    "leave them out or choose another model",
+)
 _OF_5XX: _Meaning = (ProviderUnavailableError, "{who} failed to answer", "try again {later}")
 _OF_4XX: _Meaning = (BadRequestError, "{who} refused the request for {id}", "change what the message names")
 _OF_OTHERS: _Meaning = (ProviderStatusError, "{url} did not answer the request", "check base_url")
 
 
+_OF_WORDS: tuple[tuple[frozenset[int], re.Pattern[str], _Meaning], ...] = (
+    (_IMAGE_STATUSES, _IMAGES, _OF_IMAGES),
+    (frozenset({400, 402, 403, 429}), _QUOTA, _OF_QUOTA),
+    (frozenset({400}), _BAD_KEY, _OF_STATUS[401]),
+    (frozenset({503}), _LOADING, _OF_LOADING),
+)
+"""What a status means if the message contains certain words."""
+
+
 def _meaning(status: int, words: str) -> _Meaning:
     if _is_overflow(status, words):
         return _OF_OVERFLOW
-    if status in {400, 402, 403, 429} and _QUOTA.search(words):
-        return _OF_QUOTA
-    if status == 400 and _BAD_KEY.search(words):  # noqa: PLR2004
-        return _OF_STATUS[401]
-    if status == 503 and _LOADING.search(words):  # noqa: PLR2004
-        return _OF_LOADING
+    for statuses, pattern, meaning in _OF_WORDS:
+        if status in statuses and pattern.search(words):
+            return meaning
     if status in _OF_STATUS:
         return _OF_STATUS[status]
     return _OF_5XX if status >= 500 else _OF_4XX if status >= 400 else _OF_OTHERS  # noqa: PLR2004
@@ -177,6 +203,15 @@ def _is_overflow(status: int, words: str) -> bool:
 def is_about_thinking(error: ProviderError) -> bool:
     """Whether the server refused the earlier thinking that was sent back to it."""
     return isinstance(error, BadRequestError) and _THINKING.search(str(error)) is not None
+
+
+def is_about_images(error: ProviderError) -> bool:
+    """Whether the server refused the images of the request."""
+    return (
+        isinstance(error, BadRequestError)
+        and error.status in _IMAGE_STATUSES
+        and _IMAGES.search(str(error)) is not None
+    )
 
 
 def body_error(model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
