@@ -615,7 +615,9 @@ class Agent:
 
         Raises:
             SessionError: If the session cannot go back.
+            AgentStoppedError: After `stop`; another agent of the session can go back.
         """
+        self._runner.require_not_stopped()
         await self._recorder.take_back(message_id)
 
     def request(self) -> Context:

@@ -338,11 +338,15 @@ class AgentRunner:
         elif not self.is_busy:
             self._release()
 
-    def _require_loop(self, *, steer: bool = False) -> asyncio.AbstractEventLoop:
-        """The event loop for a prompt that is sent now: that of the caller, or that of the turn that it steers."""
+    def require_not_stopped(self) -> None:
+        """Raise `AgentStoppedError` after `stop`."""
         if self._stopping:
             identity = self._setup.identity
             raise AgentStoppedError(f"Agent {identity.name or identity.id} was stopped; make a new one.")
+
+    def _require_loop(self, *, steer: bool = False) -> asyncio.AbstractEventLoop:
+        """The event loop for a prompt that is sent now: that of the caller, or that of the turn that it steers."""
+        self.require_not_stopped()
         try:
             here = asyncio.get_running_loop()
         except RuntimeError:

@@ -20,7 +20,14 @@ from planck_nb.agent.events import AgentEvent, ApprovalRequest
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.ai.request import Options
-from planck_nb.base.errors import AgentError, ModelError, SessionError, SessionLockedError, SessionNotFoundError
+from planck_nb.base.errors import (
+    AgentError,
+    AgentStoppedError,
+    ModelError,
+    SessionError,
+    SessionLockedError,
+    SessionNotFoundError,
+)
 from planck_nb.sessions import Damage, SessionInfo, query, read_damage
 from planck_nb.sessions.damage import say_once
 from planck_nb.sessions.session import SessionLog
@@ -188,6 +195,20 @@ async def test_a_rewind_through_an_agent_is_the_same(tmp_path: Path) -> None:
         await bob.prompt("x")
         await ann.rewind_to_message(message_id(ann, "A"))
         assert said(ann) == said(bob) == []
+
+
+async def test_a_stopped_agent_takes_nothing_back(tmp_path: Path) -> None:
+    # Its own state follows the session no more, and would go on containing what the session has not.
+    async with workspace(tmp_path) as place:
+        ann = place.add_agent("ann", model=scripted_model(["one"]))
+        bob = place.add_agent("bob", model=scripted_model(["uno"]))
+        await ann.prompt("A")
+        await bob.prompt("x")
+        await ann.stop()
+        with pytest.raises(AgentStoppedError, match="Agent ann was stopped"):
+            await ann.rewind_to_message(message_id(ann, "A"))
+        assert said(bob) == ["user: x", "assistant: uno"]
+        assert len((await place.query_async("SELECT * FROM messages")).index) == 4
 
 
 async def test_what_is_said_while_a_rewind_is_under_way_comes_after_it(tmp_path: Path) -> None:
