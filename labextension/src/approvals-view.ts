@@ -8,7 +8,7 @@ import type { ApprovalDisplay } from './events.generated.ts';
 import { elapsed } from './format.ts';
 import { icon } from './icons.ts';
 import type { PendingApproval, Role, RuleScope } from './agent-state.ts';
-import { labelOverflowing } from './text-boxes.ts';
+import { watchOverflow } from './text-boxes.ts';
 
 type Decide = (decision: Decision) => void;
 
@@ -59,7 +59,7 @@ export class ApprovalsView {
     }
     if (removed.length > 0 || added.length > 0) for (const view of this.views.values()) view.pause();
     this.element.hidden = approvals.length === 0;
-    if (added.length > 0) labelOverflowing(this.element);
+    if (added.length > 0) watchOverflow(this.element);
     const waiting = approvals.length - shown.length;
     setText(this.rest, `${waiting} more ${waiting === 1 ? 'waits' : 'wait'}`);
     if (waiting === 0) this.rest.remove();

@@ -57,6 +57,10 @@ export class FollowedWindow {
       if (selection !== null && !selection.isCollapsed && this.element.contains(selection.anchorNode)) this.set(false);
     };
     document.addEventListener('selectionchange', selecting);
+    // Lines wrap differently in another width, and formulas and pictures get their height later.
+    const resized = new ResizeObserver(() => this.follow());
+    for (const observed of [this.element, ...this.element.children]) resized.observe(observed);
+    this.cleanups.push(() => resized.disconnect());
     this.cleanups.push(() => document.removeEventListener('selectionchange', selecting));
   }
 }

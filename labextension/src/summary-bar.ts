@@ -154,7 +154,7 @@ export class SummaryBar {
 
   private showKeyHelp(variable: string): void {
     const code = `import getpass, os\nos.environ['${variable}'] = getpass.getpass('${variable}: ')`;
-    const button = h('button', { class: 'pk-btn', type: 'button', 'data-kind': 'bare' }, 'Ask for it in a new cell');
+    const button = h('button', { class: 'pk-btn', type: 'button' }, 'Ask for it in a new cell');
     button.addEventListener('click', () => this.insert(code));
     this.tell(
       `Set the environment variable \`${variable}\` where Jupyter starts. Or have a cell ask for the key: what you type ` +

@@ -98,8 +98,16 @@ export class ArgumentBox {
   }
 }
 
-/** Make boxes that scroll reachable by keyboard, which requires a name. */
-export function labelOverflowing(body: HTMLElement): void {
+const boxesOf = new ResizeObserver((entries) => {
+  for (const { target } of entries) labelOverflowing(target as HTMLElement);
+});
+
+/** Keep the boxes in an element that scroll reachable by keyboard, which requires a name. */
+export function watchOverflow(body: HTMLElement): void {
+  boxesOf.observe(body);
+}
+
+function labelOverflowing(body: HTMLElement): void {
   for (const box of body.querySelectorAll<HTMLElement>('.pk-well, .pk-diff, .pk-scroll')) {
     if (box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight) continue;
     box.tabIndex = 0;

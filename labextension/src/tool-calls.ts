@@ -9,7 +9,7 @@ import { isLive } from './agent-state.ts';
 import type { Call, CallState } from './agent-state.ts';
 import { keyOf, stringMembers } from './partial-json.ts';
 import { previewBoxes } from './previews.ts';
-import { ArgumentBox, diffBox, DIFFED_ARGUMENTS, diffIn, labelOverflowing, OutputBox, tailBox, textBox } from './text-boxes.ts';
+import { ArgumentBox, diffBox, DIFFED_ARGUMENTS, diffIn, OutputBox, tailBox, textBox, watchOverflow } from './text-boxes.ts';
 
 /** A finished call stays open for this long, so that its end can be seen. */
 const CLOSE_AFTER_MS = 600;
@@ -63,7 +63,7 @@ export class CallView {
       this.touched = true;
     });
     this.element = h('details', { class: 'pk-tool' }, line, this.body);
-    this.element.addEventListener('toggle', () => labelOverflowing(this.body));
+    watchOverflow(this.body);
     this.update(item);
   }
 
@@ -142,7 +142,7 @@ export class CallView {
       if (item.json !== '' && this.argument.element.parentElement !== null) boxes.push(this.argument.element);
       if (item.output !== '') boxes.push(this.output.element);
     }
-    if (item.preview !== null && !isLive(item)) boxes.push(...previewBoxes(item.preview, item.name, this.element));
+    if (item.preview !== null && !isLive(item)) boxes.push(...previewBoxes(item.preview, item.name));
     if (boxes.length > 0 || !isLive(item)) this.body.replaceChildren(...boxes);
   }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -125,8 +126,8 @@ def without_previewed(result: str, previews: Iterable[Preview]) -> str:
         previews: The previews.
     """
     for preview in previews:
-        if preview.text.strip():
-            result = result.replace(preview.text.strip("\n"), "", 1)
+        if text := preview.text.strip("\n"):
+            result = re.sub(rf"(?m)^{re.escape(text)}$\n?", "", result, count=1)
     return result.strip("\n")
 
 

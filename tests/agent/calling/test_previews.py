@@ -129,7 +129,8 @@ def test_the_rest_of_a_result_is_what_no_preview_shows() -> None:
     frame = pd.DataFrame({"a": [1]})
     text = as_output(frame).text
     preview = table(frame)
-    assert without_previewed(f"printed\n{text}\n[note]", [preview]) == "printed\n\n[note]"
+    assert without_previewed(f"printed\n{text}\n[note]", [preview]) == "printed\n[note]"
+    assert without_previewed("printed\nt\nh", [HtmlPreview("t", ""), HtmlPreview("h", "")]) == "printed"
     assert without_previewed(text, [preview]) == ""
 
 
