@@ -79,7 +79,7 @@ export function toWords(text: string): string {
   const words = (tokens: readonly Token[]): string =>
     tokens
       .map(({ type, content, children }) =>
-        children !== null ? words(children) : /^(?:softbreak|hardbreak|.*_close)$/.test(type) ? ' ' : type === 'hr' ? '' : content,
+        children !== null ? words(children) : /^(?:softbreak|hardbreak|(?!(?:strong|em|s|link)_close).*_close)$/.test(type) ? ' ' : type === 'hr' ? '' : content,
       )
       .join('');
   return words(markdown.parse(text, {})).replace(/\s+/g, ' ').trim();
