@@ -30,7 +30,7 @@ from planck_nb.agent.recorder import EventRecorder, EventType
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import current_group
 from planck_nb.agent.run_result import RunResult
-from planck_nb.agent.state import AgentState, Status
+from planck_nb.agent.state import AgentState, Status, changed
 from planck_nb.agent.team_members import STOPPED, find_team, title
 from planck_nb.agent.wait_graph import Participant
 from planck_nb.ai.catalogue import get_model
@@ -54,6 +54,7 @@ _FIXED = frozenset({"id", "name", "type", "description", "role", "team_id", "par
 
 _OPTIONS = Options()
 _LIMITS = Limits()
+_NEW = AgentState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class Agent:
             self.id,
             session_id,
             session.log(self.id) if session else MemoryLog(),
-            AgentState(turn=turn, usage=usage or Usage(), cost=cost),
+            changed(_NEW, turn=turn, usage=usage or _NEW.usage, cost=cost),
             observers if self._team is None else (*observers, self._team.events),
             new=id is None or isinstance(id, NewId),
         )

@@ -520,7 +520,9 @@ class AgentRunner:
 
     def _load_prompt_parts(self) -> None:
         setup = self._setup
-        setup.prompt_parts = setup.load_prompt_parts()
+        parts = setup.load_prompt_parts()
+        if parts != setup.prompt_parts:
+            setup.prompt_parts = parts
         missing = [tool for tool in setup.prompt_parts.tools if tool.name not in setup.tools]
         if missing:
             setup.add_tools(missing)

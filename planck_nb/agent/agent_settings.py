@@ -111,7 +111,7 @@ class AgentSettings:
             known is None
             or known.own is not self.system_prompt
             or known.by_name is not self.tools
-            or known.parts != self.prompt_parts
+            or known.parts is not self.prompt_parts
         ):
             known = self._preamble = _Preamble(self.identity, self.system_prompt, self.tools, self.prompt_parts)
         return known

@@ -20,6 +20,8 @@ CHECKED_CHARACTERS = 400
 """How many characters are streamed between two checks of the limits."""
 
 
+_NOTHING = Usage()
+
 REPETITIONS = 5
 """How many times `repeated_calls` identical calls end the turn; until then the model is told each time."""
 
@@ -304,6 +306,8 @@ class TurnBudget:
     def _running_reply(self) -> Usage:
         """What the reply that is being streamed has taken so far: as reported, and estimated for the rest."""
         known = self._reported or (self._request if self._written else None)
+        if known is None and not self._written:
+            return _NOTHING
         if known is None:
             return Usage(output_tokens=self._written // CHARACTERS_PER_TOKEN)
         return replace(known, output_tokens=max(known.output_tokens, self._written // CHARACTERS_PER_TOKEN))

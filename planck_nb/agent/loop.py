@@ -43,8 +43,8 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
         await turn.append(prompt)
     turn.out_of_budget()
     while True:
-        await turn.fit_window()
-        if turn.out_of_budget() or turn.cannot_afford_request():
+        compacted = await turn.fit_window()
+        if (compacted and turn.out_of_budget()) or turn.cannot_afford_request():
             assert reply is not None  # noqa: S101 - else a `LimitError` was raised
             return reply
         reply, complete = await _stream_reply(turn)

@@ -23,6 +23,9 @@ EventType: TypeAlias = Callable[Concatenate[str, str | None, int, int, float, P]
 REPLAY = 1_000
 """Events that an agent keeps for subscribers that come late."""
 
+_NOT_RECORDED = ev.TRANSIENT | {"message"}
+"""Types of the events that the log does not get: a message is appended to it before its event."""
+
 
 class EventRecorder:
     """The events of one agent and the state that they add up to.
@@ -140,14 +143,18 @@ class EventRecorder:
             self.settled = fold(self.settled, event)
             if self._deltas and ev.supersedes_deltas(event):
                 self._deltas.clear()
-        for observers in (self.audience, (log for log in also if log not in self.audience), self.observers):
-            for observer in observers:
+        for observer in self.audience:
+            observer.append(event)
+        for observer in also:
+            if observer not in self.audience:
                 observer.append(event)
+        for observer in self.observers:
+            observer.append(event)
         self.events.append(event)
         return event
 
     def _store(self, event: ev.AgentEvent) -> None:
-        if event.type not in ev.TRANSIENT and event.type != "message":
+        if event.type not in _NOT_RECORDED:
             self._log.record(event)
 
     def _stored(self) -> tuple[Entry, ...]:

@@ -66,7 +66,7 @@ class TurnRunner:
         self.runs = runs
         self.model = setup.model
         """The model that answers now: a fallback, once the agent's own has failed."""
-        self.usage = Usage()
+        self.usage = self._request = Usage()
         """The tokens of the turn's replies so far."""
         self.emit = recorder.emit
         self.append: Callable[[Message], Awaitable[None]] = recorder.append
@@ -80,7 +80,6 @@ class TurnRunner:
         self._participant = participant
         self._fallbacks = list(setup.fallbacks)
         self._asked = False
-        self._request = Usage()
         self._next_request: Usage | None = None
         """What the next request was estimated at, until it is sent or something else may have changed it."""
         self._first = len(recorder.settled.messages)

@@ -20,7 +20,7 @@ from planck_nb.ai.auth import Authenticator, secrets_in
 from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.context_windows import ContextWindows, is_reported
-from planck_nb.ai.dialect import Decoder, Dialect, Pause, WireRequest
+from planck_nb.ai.dialect import Decoder, Dialect, LocalModel, Pause, WireRequest
 from planck_nb.ai.dialects.json_wire import write_json, write_long_json
 from planck_nb.ai.encoded_history import characters
 from planck_nb.ai.framing import splitter
@@ -275,7 +275,7 @@ class Client:
             )
         return None
 
-    async def answer(  # noqa: C901 - one exchange, top to bottom
+    async def answer(
         self,
         model: Model,
         context: Context,
@@ -302,15 +302,9 @@ class Client:
         """
         _require_available(model)
         if (local := local_model(model)) is not None:
-            builder.sending()
-            replies = local.stream(model, context, options)
-            try:
-                async for batch in replies:
-                    builder.feed(batch)
+            async with aclosing(_local_answer(local, model, context, options, builder)) as batches:
+                async for batch in batches:
                     yield batch
-            finally:
-                if isinstance(replies, AsyncGenerator):
-                    await replies.aclose()
             return
         cassette = self._active_cassette
         pending = await self._pending(model, context, options, builder, needs_key=cassette is None)
@@ -325,8 +319,9 @@ class Client:
             attempts.begin(continues=continues)
             while True:
                 url, headers, body = await pending.encoded()
-                async for waiting in attempts.wait():
+                if (waiting := attempts.expected_wait()) is not None:
                     yield [waiting]
+                await attempts.wait()
                 builder.sending(measured=cassette is None or cassette.mode != "replay")
                 try:
                     reply = await self._open_transport().send(
@@ -335,8 +330,8 @@ class Client:
                     async with aclosing(reply):
                         attempts.answered(reply.status, reply.headers)
                         await _raise_for_error(reply, pending.wire, model, pending.secrets)
-                        async with aclosing(_decode(reply, pending.wire, model)) as batches:
-                            async for received in batches:
+                        async with aclosing(_decode(reply, pending.wire, model)) as decoded:
+                            async for received in decoded:
                                 paused = received[-1].type == "pause"
                                 events = cast("list[StreamEvent]", received[:-1] if paused else received)
                                 builder.feed(events)
@@ -358,9 +353,11 @@ class Client:
 
     def _about_encryption(self, pending: _PendingRequest, cassette: Cassette | None) -> Iterator[str]:
         """A warning, once for each model, about a key that others can read on its way to the server."""
-        place = f"{pending.model} at {base_url_of(pending.model)}"
         is_sent = cassette is None or cassette.mode != "replay"
-        if is_sent and pending.is_readable and place not in self._warned:
+        if not (is_sent and pending.is_readable):
+            return
+        place = f"{pending.model} at {base_url_of(pending.model)}"
+        if place not in self._warned:
             self._warned.add(place)
             yield (
                 f"The credentials for {place} are sent without encryption, and others on the network can read them; "
@@ -622,6 +619,21 @@ def _usable_key(key: str | None, source: str) -> str | None:
     if not (key.isascii() and key.isprintable()):
         raise ModelError(f"{source} contains characters that are not allowed in a key; set it again.")
     return key or None
+
+
+async def _local_answer(
+    local: LocalModel, model: Model, context: Context, options: Options, builder: MessageBuilder
+) -> AsyncGenerator[list[StreamEvent], None]:
+    """The answer of a model that needs no server."""
+    builder.sending()
+    replies = local.stream(model, context, options)
+    try:
+        async for batch in replies:
+            builder.feed(batch)
+            yield batch
+    finally:
+        if isinstance(replies, AsyncGenerator):
+            await replies.aclose()
 
 
 async def _raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secrets: set[str]) -> None:

@@ -122,7 +122,7 @@ class _Encoder(Generic[T]):
         """Whether these messages begin with those that were encoded, for the same model and format."""
         return (
             encode is self._encode
-            and model == self._model
+            and (model is self._model or model == self._model)
             and self._before == (None if prefix is None else prefix.digest)
             and self.count <= len(messages)
             and all(map(operator.is_, self._messages, messages))

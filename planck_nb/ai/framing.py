@@ -80,13 +80,11 @@ class SseSplitter:
         if not self._started:
             self._started = True
             frames[0] = frames[0].removeprefix(_BOM)
-        payloads = []
-        for frame in frames:
-            # One data line, nothing else: what nearly every server sends.
-            plain = frame[:6] == b"data: " and b"\n" not in frame
-            if payload := frame[6:] if plain else _data(frame):
-                payloads.append(payload)
-        return payloads
+        # One data line, nothing else, is what nearly every server sends.
+        payloads = [
+            frame[6:] if frame.startswith(b"data: ") and b"\n" not in frame else _data(frame) for frame in frames
+        ]
+        return [payload for payload in payloads if payload]
 
     def end(self) -> list[bytes]:
         """The data of an event that the stream ended without its empty line."""

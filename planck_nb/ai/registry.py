@@ -104,7 +104,7 @@ class Registry:
 
     def provider(self, name: str) -> Provider:
         """The provider with this name. Raises `UnknownProviderError`, which suggests similar names."""
-        if (found := self.find(name)) is not None:
+        if (found := self._providers.get(name) or self.find(name)) is not None:
             return found
         raise UnknownProviderError(f"There is no provider {name!r}. {did_you_mean(name, self.names())}")
 

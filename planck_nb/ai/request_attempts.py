@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.known_servers import KnownServers
@@ -67,19 +67,27 @@ class RequestAttempts:
         if self._ticket is not None:
             self._limiter.release(self._ticket)
 
-    async def wait(self) -> AsyncIterator[StreamRetry]:
-        """Wait for the requests that were made before this one, and begin the attempt. Yields a wait that is long."""
-        if self._ticket is not None and self._limiter.is_pacing and not self._has_recorded_answer():
+    def expected_wait(self) -> StreamRetry | None:
+        """The wait for the requests that were made before this one, None if there is none or it is short."""
+        if (ticket := self._paced_ticket()) is None or (seconds := self._limiter.expected_wait(ticket)) < _SHOWN:
+            return None
+        model = self._request_info.model
+        reason = f"{model.provider} limits the rate of requests to {model.id}, and others were made before."
+        return StreamRetry(self.number - 1, seconds, reason)
+
+    async def wait(self) -> None:
+        """Wait for the requests that were made before this one, and begin the attempt."""
+        if (ticket := self._paced_ticket()) is not None:
             began = self._policy.clock()
-            if (seconds := self._limiter.expected_wait(self._ticket)) >= _SHOWN:
-                model = self._request_info.model
-                reason = f"{model.provider} limits the rate of requests to {model.id}, and others were made before."
-                yield StreamRetry(self.number - 1, seconds, reason)
-            await self._limiter.wait(self._ticket, self._policy.sleep)
+            await self._limiter.wait(ticket, self._policy.sleep)
             if self._end is not None:  # what it waits for others is not its own failure
                 self._end += self._policy.clock() - began
         self._sent = self._limiter.sent()
         self._answered = False
+
+    def _paced_ticket(self) -> int | None:
+        """The place in the order of requests, None if this one need not wait."""
+        return self._ticket if self._limiter.is_pacing and not self._has_recorded_answer() else None
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """The server has begun to answer."""

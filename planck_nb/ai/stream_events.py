@@ -6,9 +6,10 @@ A part has an `index` that no other part of the message shares; its chunks may i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from itertools import groupby
+from typing import Literal, TypeAlias, cast
 
 from planck_nb.ai.messages import StopReason, Usage
 from planck_nb.base.json_types import JsonObject
@@ -157,26 +158,27 @@ StreamEvent: TypeAlias = (
 )
 """Any event of a stream."""
 
+Delta: TypeAlias = TextChunk | ThinkingChunk | ToolArgsChunk
+"""More text of a part."""
+
 
 def joined(events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
     """Return the events, with consecutive chunks of the same part joined to one."""
     if len(events) == 1:
         return events
-    firsts: list[StreamEvent] = []
-    texts: list[list[str]] = []
-    for event in events:
-        if not isinstance(event, _DELTAS):
-            firsts.append(event)
-            texts.append([])
-        elif firsts and type(first := firsts[-1]) is type(event) and first.index == event.index:
-            texts[-1].append(event.text)
+    found: list[StreamEvent] = []
+    for part, group in groupby(events, _part):
+        if part is None:
+            found.extend(group)
         else:
-            firsts.append(event)
-            texts.append([event.text])
-    return [
-        type(first)(first.index, "".join(text)) if len(text) > 1 and isinstance(first, _DELTAS) else first
-        for first, text in zip(firsts, texts, strict=True)
-    ]
+            kind, index = part
+            found.append(kind(index, "".join([event.text for event in cast("Iterator[Delta]", group)])))
+    return found
+
+
+def _part(event: StreamEvent) -> tuple[type[Delta], int] | None:
+    """What the chunks of one part have in common; None for events that are not chunks."""
+    return (type(event), event.index) if isinstance(event, _DELTAS) else None
 
 
 _DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)

@@ -46,7 +46,8 @@ class SendableHistory:
         """
         latest = _latest_reply(messages)
         known = self._known
-        if model != self._model or len(known) > latest or not all(map(operator.is_, known, messages)):
+        is_same = model is self._model or model == self._model
+        if not is_same or len(known) > latest or not all(map(operator.is_, known, messages)):
             self._model, self._known, self._replaced = model, [], {}
         for index in range(len(self._known), latest):
             message = self._fitting(messages[index], model, answered=True)

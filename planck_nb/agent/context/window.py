@@ -87,7 +87,9 @@ class ContextWindow:
         self._failed = False
         self._trim_to: int | None = None
         self._trimmed_size = 0
-        self._trimmed_messages: tuple[int, list[Message], list[Message]] | None = None
+        self._trimmed_messages: tuple[int, Sequence[Message], Sequence[Message]] | None = None
+        self._sent: tuple[Sequence[Entry], Sequence[Message]] = (), ()
+        """The conversation that was last looked at, and what of it a model is sent."""
         self._learned_from: Model | None = None
         self._ratios: dict[int, tuple[Message, float]] = {}
         self._refused_scale = 1.0
@@ -97,14 +99,15 @@ class ContextWindow:
         """The compaction that runs, None if there is none."""
         return self._task
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> Sequence[Message]:
         """The messages that the next request sends: with long texts cut, if nothing else made them fit."""
         self._forget_other_model()
         return self._trimmed(self._whole())
 
     def usage(self, added: Sequence[Message] = ()) -> ContextUsage:
         """How much of which model's window the next request would fill, with further messages."""
-        return self._measure([*self.messages(), *added], counted=self._trim_to is None)
+        messages = self.messages()
+        return self._measure([*messages, *added] if added else messages, counted=self._trim_to is None)
 
     def start_turn(self) -> None:
         """Note that a turn starts, in which what failed before is tried anew."""
@@ -131,20 +134,28 @@ class ContextWindow:
         error.tokens, error.limit = usage.tokens, usage.window
         raise error
 
-    async def prepare(self) -> None:
-        """Compact the conversation before a request that would not fit."""
+    async def prepare(self) -> bool:
+        """Compact the conversation before a request that would not fit.
+
+        Returns:
+            Whether there was a compaction, which may have taken time and tokens, however it ended.
+        """
         if self.compactor is None and self._trim_to is None:
-            return
+            return False
         usage = self._measure_whole()
         if self._fits_again(usage):
             self._trim_to = None
         if self.compactor is None:
-            return
+            return False
         if self._task is not None:
-            if usage.window is None or usage.tokens >= usage.window * FULL:
-                await asyncio.wait([self._task])
-        elif not self._failed and self._is_due(self.compactor, usage):
-            await self._finished(self._start(self.compactor, usage))
+            if usage.window is not None and usage.tokens < usage.window * FULL:
+                return False
+            await asyncio.wait([self._task])
+            return True
+        if self._failed or not self._is_due(self.compactor, usage):
+            return False
+        await self._finished(self._start(self.compactor, usage))
+        return True
 
     def prepare_ahead(self) -> None:
         """Compact the conversation in the background, if the next request would need it."""
@@ -236,20 +247,23 @@ class ContextWindow:
         if self._task is not None:
             await cancel_and_wait(self._task)
 
-    def _whole(self) -> list[Message]:
-        return [entry.message for entry in sent(self._recorder.settled.messages)]
+    def _whole(self) -> Sequence[Message]:
+        entries = self._recorder.settled.messages  # a tuple, which is another one after every change
+        if self._sent[0] is not entries:
+            self._sent = entries, tuple(entry.message for entry in sent(entries))
+        return self._sent[1]
 
-    def _trimmed(self, messages: Sequence[Message]) -> list[Message]:
+    def _trimmed(self, messages: Sequence[Message]) -> Sequence[Message]:
         if self._trim_to is None:
             self._trimmed_messages = None
-            return list(messages)
+            return messages
         if self._trimmed_messages is not None:  # each request needs them several times
             trim_to, whole, short = self._trimmed_messages
             if trim_to == self._trim_to and len(whole) == len(messages) and all(map(is_, whole, messages)):
-                return list(short)
-        short = fitted(messages, self._trim_to)
-        self._trimmed_messages = self._trim_to, list(messages), short
-        return list(short)
+                return short
+        short = tuple(fitted(messages, self._trim_to))
+        self._trimmed_messages = self._trim_to, messages, short
+        return short
 
     def _trim(self, part: float) -> bool:
         """Send only about this part of what would be sent now; whether that is less."""
