@@ -109,12 +109,10 @@ async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:
 
 async def _in_time(turn: TurnRunner, work: Coroutine[object, object, T]) -> T | None:
     """The result of `work`, or None if the turn ran out of time and it was cancelled."""
-    limit = asyncio.timeout(turn.seconds_left())
     try:
-        async with limit:
-            return await work
+        return await turn.timeout.wait(work, turn.seconds_left())
     except TimeoutError:
-        if not limit.expired():
+        if not turn.timeout.expired:
             raise
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
 
@@ -58,10 +59,7 @@ class RunResult(Generic[T]):
     @property
     def reply(self) -> AssistantMessage | None:
         """The last reply, None if there is none."""
-        for message in reversed(self.messages):
-            if isinstance(message, AssistantMessage):
-                return message
-        return None
+        return last_reply(self.messages)
 
     @property
     def text(self) -> str:
@@ -81,3 +79,11 @@ class RunResult(Generic[T]):
         structured = self.output is not None and not isinstance(self.output, str)
         text = f"```json\n{self.text}\n```" if structured else self.text
         return f"{text}\n\n> {self.warning}".lstrip() if self.warning else text
+
+
+def last_reply(messages: Sequence[Message]) -> AssistantMessage | None:
+    """The last reply among the messages, None if there is none."""
+    for message in reversed(messages):
+        if isinstance(message, AssistantMessage):
+            return message
+    return None

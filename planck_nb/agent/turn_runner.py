@@ -21,11 +21,12 @@ from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run, logs_of
 from planck_nb.agent.run_group import GroupedTurn
-from planck_nb.agent.run_result import RunResult, RunStatus
+from planck_nb.agent.run_result import RunResult, RunStatus, last_reply
 from planck_nb.agent.state import Entry
 from planck_nb.agent.wait_graph import Participant, WaitScope, within
 from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolResultPart, Usage, UserMessage
+from planck_nb.base.aio import ReusableTimeout
 from planck_nb.base.errors import (
     ContextOverflowError,
     LimitError,
@@ -90,6 +91,8 @@ class TurnRunner:
         self._limit = ""
         self._warning = ""
         """What is wrong with the newest reply."""
+        self.timeout = ReusableTimeout(budget.seconds_left)
+        """Ends what the turn waits for when its time is up."""
         for run in runs:
             run.status = "running"
 
@@ -324,6 +327,7 @@ class TurnRunner:
 
     def settle(self, status: RunStatus, error: BaseException | None = None) -> None:
         """Give the runs their result, or the error that ended the turn."""
+        self.timeout.close()
         result = self._result(self._recorder.settled.messages, aborted=status == "aborted")
         for group in dict.fromkeys(run.group for run in self.runs if run.group is not None):
             group.add_turn(GroupedTurn(self.agent_id, result, error))
@@ -338,7 +342,6 @@ class TurnRunner:
     def _result(self, entries: Sequence[Entry], *, aborted: bool) -> RunResult[Any]:
         messages = tuple(entry.message for entry in entries[self._first :])
         cost = None if self._unpriced else self._cost
-        result: RunResult[Any] = RunResult(
-            messages, self.usage, cost, aborted, limit=self._limit, warning=self._warning
-        )
-        return replace(result, output=result.text)
+        reply = last_reply(messages)
+        text = "" if reply is None else reply.text
+        return RunResult(messages, self.usage, cost, aborted, text, self._limit, self._warning)

@@ -248,5 +248,5 @@ def _results(
     for call, name in zip(message.tool_calls, ids, strict=True):
         waiting = found.get(call.id)
         result = waiting.pop(0) if waiting else ToolResultPart(call.id, call.name, INTERRUPTED, is_error=True)
-        results.append(replace(result, id=name))
+        results.append(result if result.id == name else replace(result, id=name))
     return ToolResultMessage(tuple(results))

@@ -31,7 +31,7 @@ from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
 from planck_nb.ai.retry import Timeouts
 from planck_nb.ai.server_address import is_loopback, shown_url
-from planck_nb.base.aio import IdleTimer, is_running_here, within
+from planck_nb.base.aio import ReusableTimeout, is_running_here, within
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.forks import call_in_forks
 from planck_nb.base.json_types import JsonObject
@@ -47,12 +47,12 @@ _transports: weakref.WeakSet[Transport] = weakref.WeakSet()
 class HttpResponse:
     """A server's answer whose body is still arriving. The caller closes it, with `contextlib.aclosing`."""
 
-    def __init__(self, response: httpx.Response, model: Model, idle: float) -> None:
+    def __init__(self, response: httpx.Response, model: Model, timeout: ReusableTimeout) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
         self._response = response
         self._model = model
-        self._idle = IdleTimer(idle)
+        self._timeout = timeout
         # The raw stream, because the checks of aiter_raw cost as much as parsing an event.
         encoded = "content-encoding" in response.headers
         self._chunks: AsyncIterator[bytes] = (
@@ -62,7 +62,7 @@ class HttpResponse:
     async def chunk(self) -> bytes | None:
         """The next bytes, None after the last. Raises `ProviderConnectionError` or `ProviderProtocolError`."""
         try:
-            return await self._idle.wait(anext(self._chunks))
+            return await self._timeout.wait(anext(self._chunks))
         except StopAsyncIteration:
             return None
         except Exception as error:  # noqa: BLE001 - raised again
@@ -87,7 +87,7 @@ class HttpResponse:
 
     async def aclose(self) -> None:
         """Return the connection to the pool, or close it if the body has not ended."""
-        self._idle.close()
+        self._timeout.close()
         try:
             await self._response.aclose()
         except Exception as error:  # noqa: BLE001 - raised again
@@ -127,7 +127,7 @@ class Transport:
         `auth` adds credentials. With a `cassette` it is recorded or played back; `request_info`
         describes the request to the cassette.
         """
-        deadline = asyncio.timeout(self._timeouts.first_byte)
+        timeout = ReusableTimeout(self._timeouts.idle)
         try:
             request = _request(method, _parsed(url), headers, body, self._extensions)
             transport = await self._route(url)
@@ -135,12 +135,14 @@ class Transport:
                 transport = _AuthenticatedTransport(auth, transport)
             if cassette is not None:
                 request.extensions[EXTENSION] = request_info
-                transport = CassetteTransport(cassette, transport, deadline)
-            async with deadline:
-                response = await transport.handle_async_request(request)
-        except Exception as error:  # noqa: BLE001 - raised again
-            _explain(error, model)
-        return HttpResponse(response, model, self._timeouts.idle)
+                transport = CassetteTransport(cassette, transport, timeout)
+            response = await timeout.wait(transport.handle_async_request(request), self._timeouts.first_byte)
+        except BaseException as error:
+            timeout.close()
+            if isinstance(error, Exception):
+                _explain(error, model)
+            raise
+        return HttpResponse(response, model, timeout)
 
     async def _route(self, url: str) -> httpx.AsyncBaseTransport:
         if self._custom_transport is not None:

@@ -174,35 +174,57 @@ async def within(seconds: float, awaitable: Awaitable[T]) -> T:
         return await _Started(steps, first)
 
 
-class IdleTimer:
+class ReusableTimeout:
     """Limits how long each of many awaits takes, with one timer for all of them.
 
-    A timer of its own for each await would cost as much as the rest of reading a piece of data. Only one task at a time
-    may wait, and the awaitable must end when it is cancelled. `close` when there is nothing more to wait for.
+    A timer of its own for each await would cost as much as reading a piece of data. Only one task at a time may wait,
+    and the awaitable must end when it is cancelled. `close` when there is nothing more to wait for.
 
     Args:
-        seconds: How long each await may take.
+        seconds: How long each await may take, None for no limit.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
         self._waiting: asyncio.Task[Any] | None = None
         self._expired = False
 
-    async def wait(self, awaitable: Awaitable[T]) -> T:
-        """Await. Raises `TimeoutError` if it takes too long."""
+    @property
+    def expired(self) -> bool:
+        """Whether the latest await took too long."""
+        return self._expired
+
+    async def wait(self, awaitable: Awaitable[T], seconds: float | None = None) -> T:
+        """Await.
+
+        Args:
+            awaitable: What to await.
+            seconds: How long this may take; None for the time that each await may take.
+
+        Raises:
+            TimeoutError: It took too long, and was cancelled.
+        """
+        self._expired = False
+        seconds = self._seconds if seconds is None else seconds
+        if seconds is None:
+            return await awaitable
         loop = asyncio.get_running_loop()
         self._waiting = task = cast("asyncio.Task[Any]", asyncio.current_task())
         cancellations = task.cancelling()
-        self._deadline = loop.time() + self._seconds
-        if self._timer is None:
-            self._timer = loop.call_at(self._deadline, self._check, loop)
+        now = loop.time()
+        self._deadline = now + seconds
+        if self._timer is None or self._timer.when() > self._deadline:
+            self.close()
+            # It looks again when it is too early, so that a later await with a shorter limit does not need another.
+            shortest = seconds if self._seconds is None else min(seconds, self._seconds)
+            self._timer = loop.call_at(now + shortest, self._check, loop)
         try:
             return await awaitable
-        except asyncio.CancelledError as error:
-            if self._expired and task.uncancel() <= cancellations:
+        except BaseException as error:
+            withdrawn = self._expired and task.uncancel() <= cancellations
+            if withdrawn and isinstance(error, asyncio.CancelledError):
                 raise TimeoutError from error
             raise
         finally:

@@ -13,6 +13,7 @@ from planck_nb.ai.cassettes.cassette import EXTENSION, REPLAYED, Cassette, Casse
 from planck_nb.ai.cassettes.cassette_file import ERRORS, CassetteEntry
 from planck_nb.ai.connection_errors import failure
 from planck_nb.ai.models import Model
+from planck_nb.base.aio import ReusableTimeout
 from planck_nb.base.errors import CassetteError
 
 _OK = 200
@@ -28,14 +29,14 @@ _MARGIN = 2.0
 class CassetteTransport(httpx.AsyncBaseTransport):
     """Answers from a cassette, or sends requests to `inner` and records the answers.
 
-    Requests carry a `CassetteRequest` in their extensions. `deadline` is what cancels a request whose answer does not
+    Requests carry a `CassetteRequest` in their extensions. `timeout` is what cancels a request whose answer does not
     begin in time: a request that is cancelled by it is a timeout, not an aborted run.
     """
 
-    def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, deadline: asyncio.Timeout) -> None:
+    def __init__(self, cassette: Cassette, inner: httpx.AsyncBaseTransport, timeout: ReusableTimeout) -> None:
         self._cassette = cassette
         self._inner = inner
-        self._deadline = deadline
+        self._timeout = timeout
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Replay the answer, or send the request and record it. Raises `CassetteError`, and what `inner` raises."""
@@ -55,7 +56,7 @@ class CassetteTransport(httpx.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except asyncio.CancelledError:
-            recording.keep(error=TimeoutError() if self._deadline.expired() else None)
+            recording.keep(error=TimeoutError() if self._timeout.expired else None)
             raise
         except Exception as error:
             recording.keep(error=error)

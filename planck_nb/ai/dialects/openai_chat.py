@@ -254,10 +254,10 @@ class ChatDecoder:
         return self._finish()
 
     def _mixed(self, chunk: JsonObject, choice: JsonObject, delta: JsonObject) -> Iterable[StreamEvent]:
-        if thought := next((delta[field] for field in _REASONING_FIELDS if isinstance(delta.get(field), str)), ""):
+        field, thought = _reasoning(delta)
+        if thought:
             if self._thinking is None:
-                self._thinking = self._next()
-                self._reasoning_field = next(field for field in _REASONING_FIELDS if delta.get(field) == thought)
+                self._thinking, self._reasoning_field = self._next(), field
             yield ThinkingChunk(self._thinking, thought)
         refusal = _text(delta.get("refusal"))
         if text := _text(delta.get("content")) + refusal:
@@ -320,6 +320,14 @@ class ChatDecoder:
     def _next(self) -> int:
         self._parts += 1
         return self._parts - 1
+
+
+def _reasoning(delta: JsonObject) -> tuple[str, str]:
+    """The field of a delta that contains reasoning, and its text; both are empty if there is none."""
+    for field in _REASONING_FIELDS:
+        if isinstance(text := delta.get(field), str):
+            return field, text
+    return "", ""
 
 
 def _text(content: Any) -> str:  # noqa: ANN401 - any JSON value

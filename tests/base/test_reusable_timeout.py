@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planck_nb.base.aio import IdleTimer
+from planck_nb.base.aio import ReusableTimeout
 
 
 async def never() -> None:
@@ -24,7 +24,7 @@ async def test_many_awaits_take_one_timer(monkeypatch: pytest.MonkeyPatch) -> No
         return timers[-1]
 
     monkeypatch.setattr(loop, "call_at", counted)
-    timer = IdleTimer(60)
+    timer = ReusableTimeout(60)
     for _ in range(50):
         await timer.wait(asyncio.sleep(0))
     assert len(timers) == 1
@@ -33,7 +33,7 @@ async def test_many_awaits_take_one_timer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_an_await_that_takes_too_long_is_cancelled() -> None:
-    timer = IdleTimer(0.05)
+    timer = ReusableTimeout(0.05)
     with pytest.raises(TimeoutError):
         await timer.wait(never())
     task = asyncio.current_task()
@@ -43,7 +43,7 @@ async def test_an_await_that_takes_too_long_is_cancelled() -> None:
 
 
 async def test_each_await_has_the_whole_time() -> None:
-    timer = IdleTimer(0.2)
+    timer = ReusableTimeout(0.2)
     began = time.monotonic()
     for _ in range(4):
         await timer.wait(asyncio.sleep(0.1))
@@ -53,7 +53,7 @@ async def test_each_await_has_the_whole_time() -> None:
 
 
 async def test_a_cancellation_from_outside_stays_one() -> None:
-    timer = IdleTimer(60)
+    timer = ReusableTimeout(60)
     task = asyncio.create_task(timer.wait(never()))
     await asyncio.sleep(0)
     task.cancel()
@@ -63,7 +63,7 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 
 
 async def test_a_failure_comes_through_and_an_idle_timer_does_nothing() -> None:
-    timer = IdleTimer(0.01)
+    timer = ReusableTimeout(0.01)
     with pytest.raises(LookupError, match="gone"):
         await timer.wait(fails())
     await asyncio.sleep(0.05)  # the timer fires while nothing waits
