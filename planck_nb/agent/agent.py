@@ -10,7 +10,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent_runner import NEW_TASK, AgentRunner
@@ -238,15 +238,13 @@ class Agent:
     def __setattr__(self, name: str, value: object) -> None:
         if name in _FIXED and name in vars(self):
             raise AttributeError(f"The {name} of an agent cannot change; create another agent.")
-        super().__setattr__(name, value)
+        object.__setattr__(self, name, value)
 
-    if not TYPE_CHECKING:  # a type checker would accept any attribute
-
-        def __getattr__(self, name: str) -> object:
-            if name == "nudge":
-                warnings.warn("Agent.nudge is now Agent.continue_.", DeprecationWarning, stacklevel=2)
-                return self.continue_
-            raise AttributeError(f"'Agent' object has no attribute {name!r}")
+    @property
+    def nudge(self) -> Callable[[], Run[str] | None]:
+        """The name of `continue_` in version 0.1.0."""
+        warnings.warn("Agent.nudge is now Agent.continue_.", DeprecationWarning, stacklevel=2)
+        return self.continue_
 
     def __repr__(self) -> str:
         return f"<Agent {self.name or self.id} {self.model} {self.status}>"

@@ -80,9 +80,10 @@ class SseSplitter:
         if not self._started:
             self._started = True
             frames[0] = frames[0].removeprefix(_BOM)
-        # One data line, nothing else, is what nearly every server sends.
+        # One data line, nothing else, is what nearly every server sends. `find`, because `in` costs several times as
+        # much: it first tries whether the bytes that it looks for are a number.
         payloads = [
-            frame[6:] if frame.startswith(b"data: ") and b"\n" not in frame else _data(frame) for frame in frames
+            frame[6:] if frame.startswith(b"data: ") and frame.find(b"\n") < 0 else _data(frame) for frame in frames
         ]
         return [payload for payload in payloads if payload]
 
