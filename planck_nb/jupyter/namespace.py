@@ -91,4 +91,5 @@ def data_frames(namespace: Mapping[str, object]) -> dict[str, object]:
 
 def _is_frame(kind: type) -> bool:
     # Looking at the type only: a lazy frame of Polars would compute its columns.
-    return kind.__module__.partition(".")[0] in _FRAME_MODULES and hasattr(kind, "columns") and hasattr(kind, "shape")
+    modules = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return not modules.isdisjoint(_FRAME_MODULES) and hasattr(kind, "columns") and hasattr(kind, "shape")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions.journal_check import check_journal
+from planck_nb.sessions.journal_check import check_journal, known_check
 from planck_nb.sessions.segments import missing_segments
 
 _log = logging.getLogger(__name__)
@@ -63,6 +63,9 @@ class _Journal(Protocol):
     @property
     def path(self) -> Path: ...
 
+    @property
+    def segment(self) -> int: ...
+
 
 def read_damage(session: _Journal) -> Damage:
     """Count what is skipped of a session, in all segments of its journal.
@@ -87,6 +90,28 @@ def read_damage(session: _Journal) -> Damage:
         raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
     if check is None:
         return Damage(session.name)
+    return Damage(session.name, check.damaged, check.repeated, unreadable=check.unreadable)
+
+
+def known_damage(session: _Journal) -> Damage:
+    """Return what this process knows to be skipped of a session, without reading its journal.
+
+    Args:
+        session: The session.
+
+    Returns:
+        The counts; 0 if the journal was not checked.
+
+    Raises:
+        SessionError: A journal with several segments cannot be read.
+    """
+    try:
+        missing = missing_segments(session.path) if session.segment > 1 else 0
+    except OSError as error:
+        raise SessionError(f"Session {session.name!r} cannot be read ({error.strerror}); was it deleted?") from error
+    check = known_check(session.path)
+    if missing or check is None:
+        return Damage(session.name, missing=missing)
     return Damage(session.name, check.damaged, check.repeated, unreadable=check.unreadable)
 
 

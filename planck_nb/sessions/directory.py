@@ -15,7 +15,7 @@ from pathlib import Path
 
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionNotFoundError, did_you_mean
 from planck_nb.sessions.codec import decode_header
-from planck_nb.sessions.damage import read_damage
+from planck_nb.sessions.damage import known_damage, read_damage
 from planck_nb.sessions.journal_file import read_first_line
 
 _log = logging.getLogger(__name__)
@@ -66,6 +66,14 @@ class SessionInfo:
         """A sentence about what readers skip of the journal, empty if it is sound. The first use reads all of it."""
         try:
             return str(read_damage(self))
+        except SessionError as error:
+            return str(error)
+
+    @property
+    def known_damage(self) -> str:
+        """The same sentence as far as this process has checked the journal; reads nothing."""
+        try:
+            return str(known_damage(self))
         except SessionError as error:
             return str(error)
 

@@ -8,7 +8,7 @@ from planck_nb.jupyter.charts import Chart, timeline_chart, usage_chart
 from planck_nb.jupyter.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import Option, Parameter
-from planck_nb.jupyter.verbs.declaration import verb
+from planck_nb.jupyter.verbs.declaration import readable, verb
 from planck_nb.workspace.agent_names import named_agents
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def usage(notebook: Notebook, session: str | None, agent: str | None, tabl
         return chart
     by_agent = chart.frame.groupby(["agent_id", "agent", "model"], sort=False, dropna=False)
     sums = by_agent[[*_TOKENS, "cost_usd"]].sum(min_count=1).reset_index().drop(columns="agent_id")
-    return sums.sort_values(["agent", "model"], ignore_index=True)
+    return readable(sums.sort_values(["agent", "model"], ignore_index=True))
 
 
 @verb(

@@ -143,6 +143,13 @@ def table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> pd.DataFrame
     Returns:
         The table, which a notebook shows.
     """
-    import pandas as pd  # noqa: PLC0415 - half a second, paid with the first table
+    from planck_nb.jupyter.readable_table import ReadableTable  # noqa: PLC0415 - half a second, paid with the first table
 
-    return pd.DataFrame(rows, columns=columns)
+    return ReadableTable(rows, columns=columns)
+
+
+def readable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that is shown without NaN and fractions of a second; its values are the same."""
+    from planck_nb.jupyter.readable_table import ReadableTable  # noqa: PLC0415 - as above
+
+    return ReadableTable(frame)

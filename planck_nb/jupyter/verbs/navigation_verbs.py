@@ -14,7 +14,7 @@ from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
 from planck_nb.jupyter.session_prompts import session_prompts
-from planck_nb.jupyter.verbs.declaration import Text, table, verb
+from planck_nb.jupyter.verbs.declaration import Text, readable, table, verb
 from planck_nb.sessions import Branch
 from planck_nb.workspace.agent_names import full_name
 
@@ -50,7 +50,7 @@ async def rewind(notebook: Notebook, prompt_id: str | None, prompt: str | None) 
     workspace, controller = notebook.workspace, notebook.controller
     prompts = await session_prompts(workspace)
     if prompt_id is None:
-        return prompts.drop(columns="agent_id")
+        return readable(prompts.drop(columns="agent_id"))
     agent_ids = dict(zip(map(int, prompts["id"]), prompts["agent_id"], strict=True))
     wanted = max(agent_ids, default=0) if prompt_id == _LAST else int(prompt_id) if prompt_id.isdecimal() else 0
     if wanted not in agent_ids:

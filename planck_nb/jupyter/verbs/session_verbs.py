@@ -13,7 +13,7 @@ from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
 from planck_nb.jupyter.kinds import SESSION
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parameters import FILE, WORD, Option, Parameter
-from planck_nb.jupyter.verbs.declaration import Text, verb
+from planck_nb.jupyter.verbs.declaration import Text, readable, verb
 from planck_nb.sessions import (
     ExportFormat,
     SessionInfo,
@@ -53,7 +53,7 @@ async def sessions(notebook: Notebook) -> pd.DataFrame:
     damage = await run_in_thread(partial(_damage, workspace.sessions()))
     if damage:
         found["damage"] = [damage.get(session_id, "") for session_id in found["session_id"]]
-    return found
+    return readable(found)
 
 
 def _owners(stored: Sequence[SessionInfo]) -> dict[str, str]:
@@ -62,8 +62,11 @@ def _owners(stored: Sequence[SessionInfo]) -> dict[str, str]:
 
 
 def _damage(stored: Sequence[SessionInfo]) -> dict[str, str]:
-    """A sentence for each of these sessions that is damaged, by their ids."""
-    return {session.id: damage for session in stored if (damage := session.damage)}
+    """A sentence for each of these sessions that is known to be damaged, by their ids.
+
+    To check all now would read every journal. Queries check those that were written lately.
+    """
+    return {session.id: damage for session in stored if (damage := session.known_damage)}
 
 
 @verb(

@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 from support.kernel import Kernel, running_kernel
 from support.stored import converse
 
-from planck_nb.ai.messages import UserMessage
+from planck_nb.ai.messages import AssistantMessage, TextPart, Usage, UserMessage
 from planck_nb.base.errors import SessionError
 from planck_nb.jupyter import extension
 from planck_nb.jupyter.verbs.sql_verb import EXAMPLES
@@ -410,3 +411,49 @@ async def test_a_connection_only_delays_the_file(tmp_path: Path) -> None:
         session.materialize()
         with duckdb.connect(session.info.database, read_only=True) as connection:
             assert connection.execute("SELECT count(*) FROM messages").fetchall() == [(8,)]
+
+
+def test_the_history_of_today_and_this_week(kernel: Kernel, store: Path) -> None:
+    async def fill() -> None:
+        now = time.time()
+        with Session.create(store, name="eva") as eva:
+            log = eva.log("e1")
+            await log.append(UserMessage("how much <b>now</b>?"), turn=1, time=now)
+            for cost, model in ((0.25, "priced"), (None, "unpriced")):
+                reply = AssistantMessage((TextPart("x"),), "stop", Usage(1000, 200), cost, "openai", model)
+                await log.append(reply, turn=1, time=now)
+            await log.append(UserMessage("how much long ago?"), turn=2, time=now - 400 * 86_400)
+
+    asyncio.run(fill())
+    shown = kernel.run("%planck history").plain
+    assert "2 prompts in 2 sessions, 2.4k tokens, ≥ $0.250." in shown
+    assert shown.startswith("Today: ")
+    assert "\nThis week: " in shown
+    assert "how much <b>now</b>?" in shown
+    assert "long ago" not in shown
+    assert "&lt;b&gt;now" in str(kernel.run("%planck history").data("text/html"))
+    assert "long ago" in kernel.run("%planck history --days 500").plain
+    assert kernel.run("h = %planck history -d 99999999\nlen(h), list(h.frame)[:3]").plain.endswith(
+        "['day', 'session', 'prompts'])"
+    )
+    (store / "empty").mkdir()
+    kernel.run(
+        "%reset -f\n%unload_ext planck_nb\nimport os\n"
+        "os.environ['PLANCK_NB_SESSIONS_DIR'] += '/empty'\n%load_ext planck_nb"
+    )
+    assert kernel.run("%planck history").plain == "Today: nothing.\nThis week: nothing."
+
+
+def test_tables_are_shown_without_nan_and_fractions_of_a_second(kernel: Kernel) -> None:
+    for line in ("sessions", "usage ada --table", "branches", "rewind"):
+        cell = kernel.run(f"%planck {line}")
+        assert cell.status == "ok", cell.error
+        for shown in (cell.plain, str(cell.data("text/html"))):
+            assert "NaN" not in shown
+            assert "NaT" not in shown
+            assert not re.search(r":\d\d\.\d", shown), line
+    assert (
+        kernel.run("found = %planck sessions\nfound['created'].dtype.kind, bool(found.isna().any().any())").plain
+        == "('M', True)"
+    )
+    assert "bob" in kernel.run("%planck sql SELECT session FROM found WHERE session = 'bob'").plain

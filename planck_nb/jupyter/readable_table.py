@@ -1,0 +1,48 @@
+"""A table whose numbers and times are shown as people read them; its values stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+_DIGITS = 6
+
+
+class ReadableTable(pd.DataFrame):
+    """A table that shows an empty cell for a missing value, and times without fractions of a second.
+
+    Args:
+        data: What `pandas.DataFrame` accepts.
+    """
+
+    @property
+    def _constructor(self) -> Callable[..., pd.DataFrame]:
+        """What selecting rows or columns returns: an ordinary table."""
+        return pd.DataFrame
+
+    def __repr__(self) -> str:
+        return repr(self._readable())
+
+    def _repr_html_(self) -> str | None:
+        found: str | None = self._readable()._repr_html_()  # type: ignore[operator]  # pandas has no types
+        return found
+
+    def _readable(self) -> pd.DataFrame:
+        plain = pd.DataFrame(self)
+        shown = {name: [_text(value) for value in column] for name, column in plain.items()}
+        return pd.DataFrame(shown, index=plain.index, columns=plain.columns, dtype=object)
+
+
+def _text(value: Any) -> object:  # noqa: ANN401 - a cell of a table
+    """Return a value as it is shown."""
+    if isinstance(value, list | dict):
+        return value
+    if pd.isna(value):
+        return ""
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else float(f"{value:.{_DIGITS}g}")
+    return value
