@@ -69,12 +69,22 @@ def lines_of(
         asked = (TextPart("Let me look."), ToolCallPart(call, tool, {"path": f"/data/{turn}.csv", "n": turn}))
         yield message(AssistantMessage(asked, "tool_use", usage, 0.001, provider, model))
         yield event(events.UsageDelta, **counted)
-        yield event(events.ApprovalDecision, id=call, name=tool, allowed=True, by="rule", rule="tool:read")
+        by = "user" if turn % 10 == 9 else "rule"
+        if by == "user":
+            request = {
+                "args": {"path": f"/data/{turn}.csv"},
+                "touches": (),
+                "reason": "It reads a file.",
+                "deadline": at,
+            }
+            yield event(events.ApprovalRequest, id=call, name=tool, **request)
+        yield event(events.ApprovalDecision, id=call, name=tool, allowed=True, by=by, rule="tool:read")
         yield event(events.ToolStart, id=call, name=tool, args={"path": f"/data/{turn}.csv", "n": turn})
         failed = turn % 20 == 3
         yield event(events.ToolEnd, id=call, name=tool, result=said, error=failed)
         yield message(ToolResultMessage((ToolResultPart(call, tool, said, is_error=failed),)))
-        final = AssistantMessage((TextPart(f"{turn} {said}"),), "stop", usage, 0.001, provider, model)
+        times = {"ttft_s": 0.1 + turn % 7 / 10, "latency_s": 1.0 + turn % 5}
+        final = AssistantMessage((TextPart(f"{turn} {said}"),), "stop", usage, 0.001, provider, model, **times)
         yield message(final)
         yield event(events.UsageDelta, **counted)
         yield event(events.TurnEnd, message=final, usage=usage)
