@@ -66,5 +66,6 @@ def ranges_of_branches(rewinds: Iterable[tuple[int, int]]) -> Iterator[tuple[int
 
 
 def is_hidden(row_id: int, ranges: Sequence[HiddenRange]) -> bool:
-    """Return whether a row is in one of the ranges."""
-    return any(first <= row_id < end for first, end in ranges)
+    """Return whether a row is in one of the ranges, which do not overlap, the newest first as from `hidden_ranges`."""
+    place = bisect_left(ranges, -row_id, key=lambda ends: -ends[0])
+    return place < len(ranges) and row_id < ranges[place][1]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
 
-from planck_nb.base.forks import forget_in_forks, never_destroy
+from planck_nb.base.forks import call_in_forks, forget_in_forks, never_destroy
 
 T = TypeVar("T")
 
@@ -91,3 +93,41 @@ def retry_while_busy(attempt: Callable[[], T], *, seconds: float) -> T:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+class _Updates:
+    """The files that this process updates or waits to update.
+
+    Queries wait for an update, as one query after another would leave it no moment in which the file is free.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In a forked process, where the threads that update do not exist."""
+        self._changed = threading.Condition()
+        self._files: dict[Path, int] = {}
+
+    @contextmanager
+    def of(self, file: Path) -> Iterator[None]:
+        """Let queries wait while a file is updated."""
+        with self._changed:
+            self._files[file] = self._files.get(file, 0) + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._files[file] -= 1
+                if not self._files[file]:
+                    del self._files[file]
+                self._changed.notify_all()
+
+    def wait(self, file: Path, *, seconds: float) -> None:
+        """Wait until a file is not updated, but no longer than so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: file not in self._files, seconds)
+
+
+updates = _Updates()
+call_in_forks(updates.forget)

@@ -18,7 +18,7 @@ from tempfile import gettempdir
 import duckdb
 
 from planck_nb.base.forks import call_in_forks
-from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal, track_connection
+from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal, track_connection, updates
 
 _FILE_BUSY_TIMEOUT = 2.0
 
@@ -43,6 +43,7 @@ class Workbench:
         """Attach a file for this query and return its name. Raises duckdb.Error if it stays busy or is damaged."""
         name = f"{self.name}_file_{len(self.attached)}"
         statement = f"attach {sql_literal(file)} as {name} (read_only)"
+        updates.wait(file, seconds=_FILE_BUSY_TIMEOUT)
         retry_while_busy(lambda: self.connection.execute(statement), seconds=_FILE_BUSY_TIMEOUT)
         self.attached.append(name)
         return name

@@ -22,7 +22,7 @@ from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.codec import parse_line
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.duckdb import connect, is_busy, is_refused, retry_while_busy, sql_literal
+from planck_nb.sessions.duckdb import connect, is_busy, is_refused, retry_while_busy, sql_literal, updates
 from planck_nb.sessions.journal_check import JournalCheck, check_journal
 from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import Position, read_before, read_last_lines, read_rows
@@ -124,7 +124,8 @@ def materialize(session: SessionInfo, *, end: Position, check: bool = False) -> 
     """
     try:
         try:
-            retry_while_busy(lambda: _materialize(session, end, check=check), seconds=_BUSY_TIMEOUT)
+            with updates.of(session.database):
+                retry_while_busy(lambda: _materialize(session, end, check=check), seconds=_BUSY_TIMEOUT)
         except (duckdb.Error, _UnusableError) as error:
             if isinstance(error, duckdb.Error) and (is_busy(error) or is_refused(error)):
                 raise

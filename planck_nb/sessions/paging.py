@@ -294,7 +294,8 @@ class _Snapshot:
         while True:
             found = self._select(
                 "select max(id), arg_max(data, id) from file.messages"  # noqa: S608 - our own
-                f" where role = 'summary' and id >= $1 and id < $2 and ($3 is null or agent_id = $3) {self._visible}",
+                " where role = 'summary' and id >= $1 and id < $2 and ($3 is null or agent_id = $3)"
+                f" {self._visible(first, before)}",
                 first,
                 before,
                 agent_id,
@@ -311,7 +312,7 @@ class _Snapshot:
         self._require_from(first)
         stored = self._select(
             "select id, agent_id, ts, data from file.messages where id >= $1 and id < $2"  # noqa: S608 - as above
-            f" and ($3 is null or agent_id = $3) {self._visible} order by id",
+            f" and ($3 is null or agent_id = $3) {self._visible(first, before)} order by id",
             first,
             before,
             agent_id,
@@ -342,9 +343,10 @@ class _Snapshot:
             and not is_hidden(record["id"], self.hidden)
         )
 
-    @cached_property
-    def _visible(self) -> str:
-        return " ".join(f"and not (id >= {first} and id < {end})" for first, end in self.hidden)
+    def _visible(self, first: int, before: int) -> str:
+        """Return SQL that leaves out the hidden ones of a range of ids."""
+        ranges = [(start, end) for start, end in self.hidden if start < before and end > first]
+        return " ".join(f"and not (id >= {start} and id < {end})" for start, end in ranges)
 
     def _select(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         if self._connection is None:

@@ -249,8 +249,16 @@ def query(
         try:
             return result.result()
         except KeyboardInterrupt:
-            running.interrupt()
+            _interrupt(running)
             raise
+
+
+def _interrupt(running: Query) -> None:
+    """End a query, whatever number of times Ctrl-C is pressed meanwhile."""
+    try:
+        running.interrupt()
+    except KeyboardInterrupt:
+        _interrupt(running)
 
 
 async def query_async(
@@ -385,8 +393,8 @@ def _walk(tree: object) -> Iterator[dict[str, Any]]:
 
 
 def _is_frame(value: object) -> bool:
-    package = type(value).__module__.partition(".")[0]
-    return package in {"pandas", "polars", "pyarrow"} and hasattr(value, "shape")
+    packages = {base.__module__.partition(".")[0] for base in type(value).__mro__}
+    return not packages.isdisjoint({"pandas", "polars", "pyarrow"}) and hasattr(value, "shape")
 
 
 def _views_named(sql: str) -> str:

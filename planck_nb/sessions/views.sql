@@ -20,9 +20,13 @@ create macro store.estimated(stop_reason, data) as
 create view store.visible_events as
 select * exclude (hidden) from store.all_events where not hidden;
 
--- The parts of messages in which calls and their results are. Looking for the word takes a tenth of the time of decoding.
+-- The parts of messages in which calls and their results are. Looking for the word takes a tenth of the time of decoding,
+-- and decoding all fields together a third of decoding them one by one.
 create view store.call_parts as
-select session_id, session_name, agent_id, turn, id, ts, role, unnest(json_extract(data, '$.content[*]')) as part
+select
+    session_id, session_name, agent_id, turn, id, ts, role,
+    unnest(json_transform(data, '{"content": [{"type": "VARCHAR", "id": "VARCHAR", "name": "VARCHAR", "args": "JSON",
+        "text": "VARCHAR", "is_error": "VARCHAR"}]}').content) as part
 from store.all_messages
 where not hidden and ((role = 'assistant' and contains(data::varchar, '"tool_call"')) or role = 'tool_result');
 
@@ -77,20 +81,13 @@ from latest left join counts using (session_id, agent_id);
 create view tool_calls as
 with steps as (
     select
-        session_id, session_name, agent_id, turn, id, ts, 'call' as kind, part->>'$.id' as call_id,
-        part->>'$.name' as name, part->'$.args' as args, null::varchar as result, null::boolean as is_error
+        session_id, session_name, agent_id, turn, id, ts, if(role = 'assistant', 'call', 'result') as kind,
+        part.id as call_id, part.name as name, part.args as args, part.text as result, part.is_error as is_error,
+        null::json as event
     from store.call_parts
-    where role = 'assistant' and part->>'$.type' = 'tool_call'
+    where part.type = if(role = 'assistant', 'tool_call', 'tool_result')
     union all
-    select
-        session_id, session_name, agent_id, turn, id, ts, 'result', part->>'$.id',
-        null, null, part->>'$.text', try_cast(part->>'$.is_error' as boolean)
-    from store.call_parts
-    where role = 'tool_result' and part->>'$.type' = 'tool_result'
-    union all
-    select
-        session_id, session_name, agent_id, turn, id, ts, type, data->>'$.id',
-        data->>'$.name', data->'$.args', data->>'$.result', try_cast(data->>'$.error' as boolean)
+    select session_id, session_name, agent_id, turn, id, ts, type, data->>'$.id', null, null, null, null, data
     from store.all_events
     where not hidden and type in ('tool_start', 'tool_end')
 ),
@@ -107,11 +104,9 @@ placed as (
 served as (
     select
         *,
-        first_value(case when kind = 'tool_end' then {'ts': ts, 'result': result, 'is_error': is_error} end ignore nulls)
-            over (
-                partition by session_id, agent_id, call_id order by id
-                rows between 1 following and unbounded following
-            ) as ended
+        first_value(case when kind = 'tool_end' then {'ts': ts, 'event': event} end ignore nulls) over (
+            partition by session_id, agent_id, call_id order by id rows between 1 following and unbounded following
+        ) as ended
     from placed
     where message_id is null and kind in ('tool_start', 'tool_end')
 ),
@@ -126,7 +121,8 @@ served_replies as (
 select
     session_id, any_value(session_name) as session_name, agent_id, any_value(turn) filter (kind = 'call') as turn,
     message_id, call_id, any_value(name) filter (kind = 'call') as name, any_value(args) filter (kind = 'call') as args,
-    arg_min(result, id) filter (kind = 'result') as result, arg_min(is_error, id) filter (kind = 'result') as is_error,
+    arg_min(result, id) filter (kind = 'result') as result,
+    try_cast(arg_min(is_error, id) filter (kind = 'result') as boolean) as is_error,
     any_value(ts) filter (kind = 'call') as ts,
     store.seconds(min(ts) filter (kind = 'tool_start'), max(ts) filter (kind = 'tool_end')) as duration_s,
     false as on_server
@@ -135,8 +131,8 @@ where message_id is not null
 group by session_id, agent_id, message_id, call_id
 union all
 select
-    session_id, session_name, agent_id, turn, r.message_id, call_id, name, args, ended.result, ended.is_error,
-    ts, store.seconds(ts, ended.ts), true
+    session_id, session_name, agent_id, turn, r.message_id, call_id, event->>'$.name', event->'$.args',
+    ended.event->>'$.result', try_cast(ended.event->>'$.error' as boolean), ts, store.seconds(ts, ended.ts), true
 from served left join served_replies r using (session_id, id)
 where kind = 'tool_start';
 
@@ -148,9 +144,9 @@ with steps as (
     from store.all_events
     where not hidden and type in ('approval_request', 'approval_decision')
     union all
-    select session_id, session_name, agent_id, turn, id, ts, 'call', null, part->>'$.id', part->'$.args'
+    select session_id, session_name, agent_id, turn, id, ts, 'call', null, part.id, part.args
     from store.call_parts
-    where role = 'assistant' and part->>'$.type' = 'tool_call'
+    where role = 'assistant' and part.type = 'tool_call'
 ),
 placed as (
     select
@@ -446,23 +442,31 @@ from said
 full join bounds using (session_id, session_name, agent_id, turn)
 left join calls using (session_id, agent_id, turn);
 
+-- The summaries are joined in the end: sorting the texts of all messages with them would take most of the time.
 create view chapters as
 with numbered as (
     select
-        session_id, session_name, agent_id, id, ts, role, case when role = 'summary' then text end as summary,
-        count(*) filter (role = 'summary') over (
+        session_id, session_name, agent_id, id, ts, role,
+        sum(if(role = 'summary', 1, 0)) over (
             partition by session_id, agent_id order by id rows unbounded preceding
-        ) as chapter
+        )::bigint as chapter
     from store.all_messages
     where not hidden
+),
+counted as (
+    select
+        session_id, session_name, agent_id, chapter,
+        max(if(role = 'summary', id, null)) as checkpoint_id,
+        min(id) as first_id, max(id) as last_id, count(*) as messages, min(ts) as started, max(ts) as last
+    from numbered
+    group by session_id, session_name, agent_id, chapter
+),
+summaries as (
+    select session_id, id as checkpoint_id, text as summary from store.all_messages where role = 'summary' and not hidden
 )
 select
-    session_id, session_name, agent_id, chapter,
-    max(id) filter (role = 'summary') as checkpoint_id,
-    min(id) as first_id, max(id) as last_id, count(*) as messages, min(ts) as started, max(ts) as last,
-    max(summary) as summary
-from numbered
-group by session_id, session_name, agent_id, chapter;
+    session_id, session_name, agent_id, chapter, checkpoint_id, first_id, last_id, messages, started, last, summary
+from counted left join summaries using (session_id, checkpoint_id);
 
 -- The messages of a branch are counted by their places in the session, since each rewind has some ranges of them.
 create view branches as
