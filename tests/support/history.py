@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -83,8 +84,8 @@ def lines_of(
         failed = turn % 20 == 3
         yield event(events.ToolEnd, id=call, name=tool, result=said, error=failed)
         yield message(ToolResultMessage((ToolResultPart(call, tool, said, is_error=failed),)))
-        times = {"ttft_s": 0.1 + turn % 7 / 10, "latency_s": 1.0 + turn % 5}
-        final = AssistantMessage((TextPart(f"{turn} {said}"),), "stop", usage, 0.001, provider, model, **times)
+        final = AssistantMessage((TextPart(f"{turn} {said}"),), "stop", usage, 0.001, provider, model)
+        final = replace(final, ttft_s=0.1 + turn % 7 / 10, latency_s=1.0 + turn % 5)
         yield message(final)
         yield event(events.UsageDelta, **counted)
         yield event(events.TurnEnd, message=final, usage=usage)
