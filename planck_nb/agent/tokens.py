@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from math import ceil
+from operator import mul
 
 from planck_nb.ai.messages import AssistantMessage, Message, Part
 from planck_nb.ai.request import Context, ToolSpec
@@ -50,6 +51,10 @@ _CLASSES = (
 )
 
 
+_WEIGHTS = tuple(weight for weight, _, _ in _CLASSES)
+_NAMES = tuple(name for _, name, _ in _CLASSES)
+
+
 def _table(classes: Iterable[tuple[int, bytes, bytes]]) -> bytes:
     """A table for `bytes.translate` that replaces each byte by the name of its class, and the others by "-"."""
     table = bytearray(b"-" * 256)
@@ -70,7 +75,7 @@ def estimate_text(text: str) -> int:
     """
     data = text.encode("utf-8", "surrogatepass")
     classes = data.translate(_CLASS_OF)
-    hundredths = _WORD * _words(data) + sum([weight * classes.count(name) for weight, name, _ in _CLASSES])
+    hundredths: int = _WORD * _words(data) + sum(map(mul, _WEIGHTS, map(classes.count, _NAMES)))
     return -(-hundredths // 100)
 
 

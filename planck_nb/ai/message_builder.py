@@ -21,7 +21,7 @@ from planck_nb.ai.messages import (
     Usage,
 )
 from planck_nb.ai.models import Model
-from planck_nb.ai.numbers import usage_counts
+from planck_nb.ai.numbers import are_counts, usage_counts
 from planck_nb.ai.stream_events import (
     Finish,
     PartEnd,
@@ -230,7 +230,12 @@ class _Draft:
 
 def _check_usage(event: UsageUpdate) -> None:
     """Mark counts that cannot be right as unknown, which a dialect of another package may have passed on."""
-    counts = usage_counts({name: getattr(event.usage, name) for name in _COUNTS})
+    usage = event.usage
+    cached = (usage.cache_read_tokens, usage.cache_write_tokens)
+    valid = are_counts(usage.input_tokens, usage.output_tokens, *cached, usage.thinking_tokens)
+    if valid and sum(cached) <= usage.input_tokens:  # as nearly always
+        return
+    counts = usage_counts({name: getattr(usage, name) for name in _COUNTS})
     if counts is None:
         event.usage, event.is_known = Usage(), False
     else:

@@ -59,6 +59,11 @@ def http_status(value: object) -> int | None:
     return status if status is not None and status >= 400 else None  # noqa: PLR2004
 
 
+def are_counts(*values: int) -> bool:
+    """Whether the values are numbers of tokens, of no other type than int."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= MAX_TOKENS
+
+
 def usage_counts(data: object, *, most: int = MAX_TOKENS) -> dict[str, int] | None:
     """The fields of a `Usage` in JSON data; None if input or output are not counts up to `most`.
 
