@@ -21,6 +21,11 @@ export class FollowedWindow {
     this.watch();
   }
 
+  /** Whether the window shows the end. */
+  get isAtEnd(): boolean {
+    return this.following;
+  }
+
   /** Show the end after a change of the content, if the window follows it. */
   follow(): void {
     this.set(this.following);

@@ -7,7 +7,7 @@ import type { Widget } from './kernel-status.ts';
 import { partsFrom } from './parts.ts';
 import type { Load } from './parts.ts';
 import { RunView } from './run-view.ts';
-import { onStaticOutput } from './static-output.ts';
+import { holdStaticOutput, onStaticOutput, staticOutput } from './static-output.ts';
 import { addStyle } from './style.ts';
 import type { Summary } from './summary-bar.ts';
 
@@ -73,20 +73,27 @@ export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLE
     const view = new RunView(connection, model.get('agent'), el, model.get('clicks'), model.widget_manager ?? null);
     connection.send({ type: 'rendered' });
     const cleanups: (() => void)[] = [];
+    const marker = model.get('marker');
+    let showOutput = (): void => {};
     /** Collapse the view as soon as the cell contains the output of the run. If it does not, show the whole run. */
     const finish = (): void => {
+      const marker = model.get('marker'); // empty if nothing was saved
       const collapse = (): void => {
         clearTimeout(timer);
         el.hidden = false;
-        view.collapse(model.get('summary'));
+        view.collapse(model.get('summary'), () => {
+          showOutput();
+          return marker === '' ? null : staticOutput(el, marker);
+        });
+        showOutput();
         if (!model.get('shown')) connection.send({ type: 'shown' });
       };
       const timer = window.setTimeout(() => {
         el.hidden = false;
+        showOutput();
         if (!connection.hasRun) connection.resync();
         view.keepOpen(model.get('summary'));
       }, OUTPUT_MS);
-      const marker = model.get('marker');
       cleanups.push(() => clearTimeout(timer));
       if (marker === '') collapse();
       else cleanups.push(onStaticOutput(el, marker, collapse));
@@ -94,8 +101,12 @@ export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLE
     if (isDone()) {
       el.hidden = true;
       finish();
-    } else model.on('change:phase', finish);
+    } else {
+      if (marker !== '') requestAnimationFrame(() => (showOutput = holdStaticOutput(el, marker))); // it is in its cell then
+      model.on('change:phase', finish);
+    }
     return () => {
+      showOutput();
       for (const cleanup of cleanups) cleanup();
       view.dispose();
     };

@@ -19,6 +19,7 @@ import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from './run.t
 import type { Run } from './run.ts';
 import { OUTCOME, SummaryBar } from './summary-bar.ts';
 import type { Summary } from './summary-bar.ts';
+import { keepPlace, scrollerOf } from './scroll-anchor.ts';
 import { itemsOfAgent, leaderOf, tasksOfApprovals } from './team.ts';
 import { TeamView } from './team-view.ts';
 import { TranscriptView } from './transcript.ts';
@@ -102,15 +103,19 @@ export class RunView {
     this.bar = this.barOf(summary);
     this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
     const drafts = [this.controls.draft, ...this.team.drafts];
-    for (const part of [this.approvals.element, this.questions.element, this.controls.element]) part.remove();
-    this.root.classList.add('pk-kept');
-    this.root.prepend(this.bar);
-    this.root.append(this.endNote, ...unsentTexts(drafts, this.announcer));
-    this.paint();
+    const { bar } = this;
+    const open = (): void => {
+      for (const part of [this.approvals.element, this.questions.element, this.controls.element]) part.remove();
+      this.root.classList.add('pk-kept');
+      this.root.prepend(bar);
+      this.root.append(this.endNote, ...unsentTexts(drafts, this.announcer));
+      this.paint();
+    };
+    keepPlace(this.window.element, this.window.isAtEnd, open, () => null);
   }
 
-  /** Replace the view by a bar: the run is over, and its static output is below. */
-  collapse(summary: Summary): void {
+  /** Replace the view by a bar: the run is over, and its static output is below, which `saved` returns. */
+  collapse(summary: Summary, saved: () => Element | null = () => null): void {
     if (this.collapsed) return;
     this.collapsed = true;
     cancelPaint(this.paintNow);
@@ -119,20 +124,23 @@ export class RunView {
     const hadFocus = this.root.contains(document.activeElement);
     this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
     const drafts = [this.controls.draft, ...this.team.drafts];
-    for (const part of [this.heading, this.approvals.element, this.questions.element, this.controls.element]) part.remove();
-    this.window.dispose();
-    this.team.dispose();
-    this.root.classList.remove('pk-kept');
-    this.root.classList.add('pk-folded');
-    this.endNote.remove();
-    this.bar?.remove();
-    this.root.prepend(this.barOf(summary));
-    this.root.append(...unsentTexts(drafts, this.announcer));
+    const fold = (): void => {
+      for (const part of [this.heading, this.approvals.element, this.questions.element, this.controls.element]) part.remove();
+      this.window.dispose();
+      this.team.dispose();
+      this.root.classList.remove('pk-kept');
+      this.root.classList.add('pk-folded');
+      this.endNote.remove();
+      this.bar?.remove();
+      this.root.prepend(this.barOf(summary));
+      this.root.append(...unsentTexts(drafts, this.announcer));
+    };
+    const kept = keepPlace(this.window.element, this.window.isAtEnd, fold, saved);
     // What was sent just before the end comes back later.
     this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
     if (hadFocus) this.focusCell();
     // The notebook may now be scrolled past its end, where nothing is visible.
-    if (wasVisible) this.root.scrollIntoView({ block: 'nearest' });
+    if (wasVisible && !kept) this.root.scrollIntoView({ block: 'nearest' });
     const cost = summary.cost === null ? '' : `, ${dollars(summary.cost)}`;
     this.announcer.announceNow(`${OUTCOME[summary.outcome]}, ${elapsed(summary.seconds)}${cost}. ${toWords(summary.text.slice(0, 2000)).slice(0, 200)}`);
   }
@@ -240,15 +248,6 @@ export class RunView {
     event.preventDefault();
     event.stopPropagation();
   }
-}
-
-/** The element that scrolls the notebook. */
-function scrollerOf(element: HTMLElement): Element | null {
-  for (let parent = element.parentElement; parent !== null; parent = parent.parentElement) {
-    const { overflowY } = getComputedStyle(parent);
-    if ((overflowY === 'auto' || overflowY === 'scroll') && parent.scrollHeight > parent.clientHeight) return parent;
-  }
-  return null;
 }
 
 function isVisible(element: HTMLElement): boolean {

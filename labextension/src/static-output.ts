@@ -3,6 +3,11 @@
 /** What contains the outputs of one cell: JupyterLab, Notebook and Voila; VS Code; Notebook 6; Colab. */
 const AREAS = '.jp-OutputArea, .cell_container, .output_wrapper, #output-area';
 
+/** The output with this class in the cell of the element; null if there is none. */
+export function staticOutput(element: Element, marker: string): Element | null {
+  return hasStaticOutput(element, marker) ? ((element.closest(AREAS) ?? document.body).querySelector(`.${CSS.escape(marker)}`)) : null;
+}
+
 /** Whether the output with this class is in the cell of the element. */
 export function hasStaticOutput(element: Element, marker: string): boolean {
   const area = element.closest(AREAS);
@@ -34,4 +39,39 @@ export function onStaticOutput(element: Element, marker: string, listener: () =>
   };
   observer.observe(element.closest(AREAS) ?? document.body, { childList: true, subtree: true });
   return end;
+}
+
+/** How long the output may be held back, in milliseconds, in case the end of the run does not arrive. */
+const HELD_MS = 1000;
+
+/**
+ * Hold the output back when it appears, so that it does not move what is around before the view folds. Returns a
+ * function that shows it and ends the observation.
+ */
+export function holdStaticOutput(element: Element, marker: string): () => void {
+  const area = element.closest(AREAS);
+  if (area === null) return () => {};
+  let held: HTMLElement | null = null;
+  let timer = 0;
+  const show = (): void => {
+    observer.disconnect();
+    clearTimeout(timer);
+    held?.style.removeProperty('display');
+    held = null;
+  };
+  const look = (): void => {
+    // The content of an output comes later than its element.
+    for (const child of area.children) {
+      if (child.contains(element) || held !== null) continue;
+      if (child.querySelector(`.${CSS.escape(marker)}`) === null) observer.observe(child, { childList: true, subtree: true });
+      else {
+        held = child as HTMLElement;
+        held.style.setProperty('display', 'none');
+        timer = window.setTimeout(show, HELD_MS);
+      }
+    }
+  };
+  const observer = new MutationObserver(look);
+  observer.observe(area, { childList: true });
+  return show;
 }
