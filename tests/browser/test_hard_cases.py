@@ -1,0 +1,107 @@
+"""In JupyterLab: what models and tools send that is too long, too much, coloured or broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab, Notebook
+
+    Open = Callable[..., Notebook]
+
+pytestmark = pytest.mark.timeout(120)
+
+SETUP = """import asyncio
+from planck_nb.agent import events as ev
+from planck_nb.agent.effect import Effect
+from planck_nb.jupyter.transcript.answer import Answer, transcript_of
+from scripted_run import ScriptedRun
+def finish(run, view):
+    run.end()
+    data, metadata = Answer(transcript_of("analyst", "demo:scripted", run.log.since(0))).mime_bundle()
+    display(data, raw=True, metadata=metadata)
+    view.finish(run.summary())"""
+BEGIN = "run = ScriptedRun()\nview = run.view()\ndisplay(view)\nrun.start()\n"
+LINE = f"""{BEGIN}line = "wordy " * 833_333
+run.tool("1", "bash", {{"command": "cat " + line}})
+run.progress("1", "bash", line)
+await asyncio.sleep(0.2)
+run.result("1", "bash", line)
+for at in range(0, len(line), 50_000):
+    run.text(line[at:at + 50_000])
+    await asyncio.sleep(0)
+run.text("the end")
+run.reply(line)
+finish(run, view)"""
+CALLS = f"""{BEGIN}calls = [(str(at), "read", {{"path": f"part_{{at:03d}}.csv"}}) for at in range(100)]
+run.reply("All at once.", *calls)
+for call, name, args in calls:
+    run.tool(call, name, args)
+for call, name, args in calls:
+    run.progress(call, name, f"\\x1b[31mred {{call}}\\x1b[0m\\x1b]0;title\\x07\\x1b[2K\\r")
+await asyncio.sleep(0.3)
+for call, name, args in calls:
+    run.result(call, name, f"\\x1b[32mgreen {{call}}\\x1b[0m", error=call == "7")
+run.results(*[(call, name, f"\\x1b[32mgreen {{call}}\\x1b[0m") for call, name, args in calls])
+run.text("Read.")
+await run.stopped.wait()
+finish(run, view)"""
+BROKEN = "**bold that `never ends\\n\\n| a | b |\\n|--\\n\\n```python\\nx = '</div><b>'\\n# $$\\n"
+MARKDOWN = f"""{BEGIN}for char in "{BROKEN}":
+    run.text(char)
+    await asyncio.sleep(0.005)
+await run.stopped.wait()
+run.reply(run.said)
+finish(run, view)"""
+PYTHON = f"""{BEGIN}run.tool("1", "run_python", {{"code": "x = 1"}})
+run.ask("1", "run_python", {{"code": "x = 1"}}, Effect("execute", "x = 1"), rule="")
+await run.stopped.wait()
+finish(run, view)"""
+
+
+def test_long_lines_many_calls_colours_and_broken_markdown(lab: Lab, open_notebook: Open) -> None:
+    notebook = open_notebook(lab.write("hard.ipynb", SETUP, LINE, CALLS, MARKDOWN, PYTHON), height=1000)
+    page = notebook.page
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    notebook.run_all()
+
+    expect(notebook.output(1).locator(".pk-folded")).to_be_visible(timeout=60_000)
+    saved = notebook.outputs(1)
+    assert len(str(saved)) < 3_000_000  # the middle is left out, once in each of the types
+    assert notebook.output(1).evaluate("output => output.scrollWidth <= output.clientWidth + 1")
+
+    calls = notebook.output(2)
+    expect(calls.locator(".pk-prose").last).to_have_text("Read.")
+    group = calls.locator(".pk-view > .pk-flow > .pk-tool")
+    expect(group).to_have_count(1)
+    expect(group.locator("> summary")).to_contain_text("100 calls")
+    expect(group.locator("> summary")).to_contain_text("1 failed")
+    card = group.locator(".pk-tool").nth(3)
+    expect(card.locator(".pk-well").last).to_contain_text("green 3")
+    assert calls.evaluate("output => !/[\\u001b\\u0007]|\\[3[12]m|title/.test(output.textContent)")
+    calls.locator(".pk-stop").click()
+    expect(calls.locator(".pk-folded")).to_be_visible()
+    assert "\u001b" not in str(notebook.outputs(2))
+
+    broken = notebook.output(3)
+    expect(broken.locator(".pk-prose")).to_contain_text("x = '</div><b>'")
+    assert broken.locator(".pk-prose b").count() == 0
+    expect(broken.locator(".pk-stop")).to_be_visible()
+    broken.locator(".pk-stop").click()
+    expect(broken.locator(".pk-folded")).to_be_visible()
+    expect(broken.locator(".jp-RenderedHTML").last).to_contain_text("x = '</div><b>'")
+
+    python = notebook.output(4)
+    ask = python.get_by_label("Approval: run_python")
+    expect(ask).to_contain_text("x = 1")
+    expect(ask.locator("button:visible")).to_have_text(["Allow once", "Deny", "Edit arguments"])
+    assert "Always" not in ask.inner_text()
+    python.locator(".pk-stop").click()
+    notebook.wait_idle()
+    assert errors == []
+    notebook.save()
