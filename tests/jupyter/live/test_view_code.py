@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from planck_nb.jupyter.live.view_code import LOADER, FirstCode, code_of
@@ -22,3 +24,10 @@ def test_nothing_else_is_sent(file: str) -> None:
 def test_the_code_is_brought_along_once() -> None:
     first = FirstCode()
     assert [len(first.take()) > 10_000, first.take()] == [True, b""]
+
+
+@pytest.mark.parametrize(("name", "most"), [("live", 110_000), ("mathematics", 55_000)])
+def test_the_code_of_the_view_stays_small(name: str, most: int) -> None:
+    """In bytes as they are compressed on their way; each page gets the code once, and formulas when it has one."""
+    assert len(gzip.compress((LOADER.parent / f"{name}.js").read_bytes(), mtime=0)) <= most
+    assert len(LOADER.read_bytes()) <= 1024
