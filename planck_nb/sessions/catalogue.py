@@ -29,7 +29,7 @@ from planck_nb.base.errors import SessionError
 from planck_nb.base.forks import call_in_forks
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_ranges
-from planck_nb.sessions.directory import SessionInfo, has_many, list_sessions
+from planck_nb.sessions.directory import JournalState, SessionInfo, has_many, list_sessions
 from planck_nb.sessions.duckdb import connect, sql_literal
 from planck_nb.sessions.instance import Workbench
 from planck_nb.sessions.journal_file import CHUNK
@@ -111,7 +111,7 @@ def catalogued_rows(bench: Workbench, directory: Path, sessions: Sequence[Sessio
     files = _files(directory)
     if not files:
         return []
-    statuses = {session.id: status_of(session.path) for session in sessions}
+    statuses = {session.id: _listed_status(session) for session in sessions}
     found: list[CataloguedRows] = []
     taken: set[str] = set()
     for file in files:
@@ -140,7 +140,16 @@ def status_of(journal: Path) -> _Status:
         status = journal.stat()
     except OSError:
         return ""
-    return f"{journal.name} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+    return _status(journal, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+
+
+def _listed_status(session: SessionInfo) -> _Status:
+    """Return the status of the journal as it was when the session was found."""
+    return "" if session.state is None else _status(session.path, session.state)
+
+
+def _status(journal: Path, state: JournalState) -> _Status:
+    return f"{journal.name} {state[0]} {state[1]} {state[2]} {state[3]}"
 
 
 def _files(directory: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import stat
 import time
 import unicodedata
 from contextlib import suppress
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
+from typing import TypeAlias
 
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionNotFoundError, did_you_mean
 from planck_nb.sessions.codec import decode_header
@@ -30,6 +32,10 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _FILE = re.compile(rf"{_ID.pattern}_{_NAME.pattern}{re.escape(_SUFFIX)}")
 
 
+JournalState: TypeAlias = tuple[int, int, int, int]
+"""The inode, the size and the times of the last changes of a file and its inode in nanoseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
     """A session in a sessions directory.
@@ -44,6 +50,7 @@ class SessionInfo:
         copied: The id of the last row that was copied from `parent`; 0 if there is none.
         renamed: Whether its file has another name than the session had when it was created, as a copy has.
         notice: A sentence about what waits until the user trusts the session; only `import_session` fills it in.
+        state: What changes when the journal is written or replaced, as it was when the session was found.
     """
 
     id: str
@@ -55,6 +62,7 @@ class SessionInfo:
     copied: int = 0
     renamed: bool = False
     notice: str = field(default="", compare=False)
+    state: JournalState | None = field(default=None, compare=False, repr=False)
 
     @property
     def database(self) -> Path:
@@ -160,17 +168,19 @@ def list_sessions(directory: Path) -> list[SessionInfo]:
         SessionError: The directory may not be read.
     """
     found = []
-    for path in _journals(directory):
+    for path, status in _journal_files(directory):
         try:
-            found.append(_read_info(path))
+            found.append(_read_info(path, status))
         except SessionError as error:
-            warn_once(f"The session in {path.name} is left out: {error}")
+            warn_once(f"The session in {Path(path).name} is left out: {error}")
     return sorted(_without_copies(found), key=lambda session: (session.created, session.id))
 
 
 def _without_copies(sessions: list[SessionInfo]) -> list[SessionInfo]:
     """Select one file of each session: the one that has the session's own name, else the longest."""
     files: dict[str, list[SessionInfo]] = {}
+    if len({session.id for session in sessions}) == len(sessions):
+        return sessions
     for session in sessions:
         files.setdefault(session.id, []).append(session)
     chosen = []
@@ -293,24 +303,27 @@ def is_folder(path: Path) -> bool:
 
 
 def _journals(directory: Path) -> list[Path]:
+    return [Path(path) for path, _ in _journal_files(directory)]
+
+
+def _journal_files(directory: Path) -> list[tuple[str, os.stat_result]]:
+    """List the journals with what the directory knows of them. There may be thousands, and a `Path` of each is slow."""
     try:
         with os.scandir(directory) as entries:
-            named = [Path(entry.path) for entry in entries if _FILE.fullmatch(entry.name) and _is_file(entry)]
+            named = [entry for entry in entries if entry.name.endswith(_SUFFIX) and _FILE.fullmatch(entry.name)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
         raise SessionError(
             f"The sessions directory {directory} may not be read by you; choose another one or change its mode."
         ) from error
-    return named
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    # Opening a named pipe would block until another process writes to it.
-    try:
-        return entry.is_file()
-    except OSError:
-        return False
+    found = []
+    for entry in named:
+        with suppress(OSError):
+            status = os.stat(entry.path)  # noqa: PTH116 - as above; that of the entry has no inode on Windows
+            if stat.S_ISREG(status.st_mode):  # opening a named pipe would block until another process writes to it
+                found.append((entry.path, status))
+    return found
 
 
 def has_many(directory: Path, number: int) -> bool:
@@ -320,29 +333,40 @@ def has_many(directory: Path, number: int) -> bool:
     return False
 
 
-_headers: dict[Path, tuple[tuple[int, int, int, int], SessionInfo]] = {}
-"""The sessions of journals that were read, by the state of the file."""
+_headers: dict[str, SessionInfo] = {}
+"""The sessions of journals that were read, by the path of the file."""
 
 
-def _read_info(path: Path) -> SessionInfo:
+def _read_info(path: str | Path, status: os.stat_result | None = None) -> SessionInfo:
     """Read the header of a journal, unless this process has read it and the file is as it was."""
-    session_id, name = path.name.removesuffix(_SUFFIX).split("_", 1)
+    key = str(path)
     try:
-        status = path.stat()
+        status = os.stat(key) if status is None else status  # noqa: PTH116 - as in `_journal_files`
         state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        known = _headers.get(path)
-        if known is not None and known[0] == state:
-            return known[1]
+        known = _headers.get(key)
+        if known is not None and known.state == state:
+            return known
+        path = Path(path)
+        session_id, name = path.name.removesuffix(_SUFFIX).split("_", 1)
         line = read_first_line(path)
     except OSError as error:
         raise SessionError(f"The session's journal {path} cannot be read ({error.strerror}).") from error
     header = decode_header(line)
     if header.session_id != session_id:
         raise SessionFormatError(f"{path.name} holds another session; rename it back.")
-    renamed = header.name != name
-    info = SessionInfo(session_id, name, header.created, path, header.segment, header.parent, header.copied, renamed)
+    info = SessionInfo(
+        session_id,
+        name,
+        header.created,
+        path,
+        header.segment,
+        header.parent,
+        header.copied,
+        header.name != name,
+        state=state,
+    )
     if time.time() - max(status.st_mtime, status.st_ctime) > _QUIET:
-        _headers[path] = state, info
+        _headers[key] = info
     else:  # the clock of a file system may be too coarse to show a change that follows
-        _headers.pop(path, None)
+        _headers.pop(key, None)
     return info

@@ -17,34 +17,55 @@ from planck_nb.sessions.queries import query_into
 from planck_nb.sessions.session import Session
 from planck_nb.sessions.stored_values import object_in, texts_in
 
+# A session may have a million events, so nothing is decoded that a filter leaves out, and each event once at most.
 _AGENTS = """
 with bounds as (
+    select
+        agent_id, min(id) as first_id,
+        arg_max(type, id) filter (type in ('agent_started', 'turn_start', 'turn_end', 'aborted', 'error', 'rewound'))
+            = 'turn_start' as unfinished,
+        max(id) filter (type = 'turn_start') as turn_id
+    from store.visible_events group by agent_id
+),
+states as (
     select
         agent_id,
         arg_max({'id': id, 'data': data}, id) filter (type = 'agent_started') as started,
         arg_max({'id': id, 'data': data}, id) filter (type in ('agent_started', 'agent_changed')) as state,
         arg_max(coalesce(try_cast(data->>'$.removed' as boolean), false), id)
-            filter (type in ('agent_started', 'agent_stopped')) as removed,
-        arg_max(type, id) filter (type in ('agent_started', 'turn_start', 'turn_end', 'aborted', 'error', 'rewound'))
-            = 'turn_start' as unfinished,
-        max(id) filter (type = 'turn_start') as turn_id,
-        min(id) as first_id
-    from store.visible_events group by agent_id
+            filter (type in ('agent_started', 'agent_stopped')) as removed
+    from store.visible_events where type in ('agent_started', 'agent_changed', 'agent_stopped') group by agent_id
 ),
-replies as (
+said as (
+    select agent_id, max(id) as last_id from store.all_messages where not hidden group by agent_id
+),
+newest as (
+    select agent_id, max(turn) as turn from store.all_events group by agent_id
+),
+spent as (
     select
-        agent_id, try_cast(data->>'$.delta.input_tokens' as double) as read,
-        try_cast(data->>'$.delta.output_tokens' as double) as written,
-        coalesce(try_cast(data->>'$.cost' as double), 0) as cost
-    from store.all_events where type = 'usage_delta'
+        agent_id, id, type, unnest(json_transform(data, '{"total": "JSON", "usage": "JSON", "total_cost": "VARCHAR",
+            "cost": "VARCHAR", "delta": {"input_tokens": "VARCHAR", "output_tokens": "VARCHAR"}}'))
+    from store.all_events where type in ('usage_delta', 'rewound')
+),
+totals as (
+    select
+        agent_id, arg_max(coalesce(total, usage), id) as usage, arg_max(coalesce(total_cost, cost), id) as cost
+    from spent group by agent_id
 ),
 checked as (
     select
-        *,
+        agent_id, read, written, cost,
         coalesce(store.tokens(read) = floor(read), false)
             and coalesce(store.tokens(written) = floor(written), false) as counted,
         store.dollars(cost) is not null as paid
-    from replies
+    from (
+        select
+            agent_id,
+            try_cast(delta.input_tokens as double) as read, try_cast(delta.output_tokens as double) as written,
+            coalesce(try_cast(cost as double), 0) as cost
+        from spent where type = 'usage_delta'
+    )
 ),
 plausible as (
     select
@@ -52,34 +73,27 @@ plausible as (
         sum(read) filter (counted)::bigint as read, sum(written) filter (counted)::bigint as written,
         sum(cost) filter (counted and paid) as cost
     from checked group by agent_id
+),
+remembered as (
+    select list({'id': id, 'agent_id': agent_id, 'data': data}) as rules
+    from store.visible_events
+    where type = 'approval_decision' and contains(data::varchar, 'user') and data->>'$.by' = 'user'
+        and try_cast(data->>'$.allowed' as boolean) and data->>'$.rule' <> ''
 )
 select
-    b.agent_id,
-    first_id,
-    started,
-    state,
-    coalesce(removed, false) as removed,
-    coalesce(unfinished, false) and exists (
-        select 1 from messages m where m.agent_id = b.agent_id and m.id > b.turn_id
-    ) as unfinished,
-    (select max(e.turn) from store.all_events e where e.agent_id = b.agent_id) as turn,
-    (
-        select arg_max(coalesce(e.data->'$.total', e.data->'$.usage'), e.id) from store.all_events e
-        where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
-    ) as usage,
-    (
-        select arg_max(coalesce(e.data->>'$.total_cost', e.data->>'$.cost'), e.id) from store.all_events e
-        where e.agent_id = b.agent_id and e.type in ('usage_delta', 'rewound')
-    ) as cost,
-    coalesce(p.all_plausible, true) as all_plausible, p.read as plausible_read, p.written as plausible_written,
+    agent_id, first_id, started, state, coalesce(removed, false) as removed,
+    coalesce(unfinished, false) and coalesce(last_id > turn_id, false) as unfinished,
+    turn, usage, t.cost as cost,
+    coalesce(all_plausible, true) as all_plausible, read as plausible_read, written as plausible_written,
     p.cost as plausible_cost,
-    case when first_id = (select min(first_id) from bounds where started is not null) then (
-        select list({'id': e.id, 'agent_id': e.agent_id, 'data': e.data})
-        from store.visible_events e
-        where e.type = 'approval_decision' and e.data->>'$.by' = 'user' and try_cast(e.data->>'$.allowed' as boolean)
-            and e.data->>'$.rule' <> ''
-    ) end as rules
-from bounds b left join plausible p on p.agent_id = b.agent_id
+    case when row_number() over (order by first_id) = 1 then rules end as rules
+from states
+join bounds using (agent_id)
+left join said using (agent_id)
+left join newest using (agent_id)
+left join totals t using (agent_id)
+left join plausible p using (agent_id)
+cross join remembered
 where started is not null
 order by first_id
 """

@@ -38,6 +38,7 @@ _BUSY_TIMEOUT = 0.5
 _NO_END = 2**62
 _MAX_GAP = 1000
 _RECENT_IDS = 10_000
+_FEW_RANGES = 16
 _LAST_BYTES = (128 * 1024, 1024 * 1024)
 _SUMMARY = b'"role":"summary"'
 
@@ -291,27 +292,25 @@ class _Snapshot:
         return self._materialized_summary(recent, before, agent_id) or self._materialized_summary(0, recent, agent_id)
 
     def _materialized_summary(self, first: int, before: int, agent_id: str | None) -> int | None:
-        while True:
-            found = self._select(
-                "select max(id), arg_max(data, id) from file.messages"  # noqa: S608 - our own
-                " where role = 'summary' and id >= $1 and id < $2 and ($3 is null or agent_id = $3)"
-                f" {self._visible(first, before)}",
-                first,
-                before,
-                agent_id,
-            )
-            row_id, data = found[0] if found else (None, None)
-            if row_id is None:
-                return None
-            before = int(row_id)
-            if _is_summary(json.loads(data)):
-                return before
+        ids = self._select(
+            "select id from file.messages"
+            " where role = 'summary' and id >= $1 and id < $2 and ($3 is null or agent_id = $3) order by id desc",
+            first,
+            before,
+            agent_id,
+        )
+        for (row_id,) in ids:
+            if not is_hidden(row_id, self.hidden):
+                found = self._select("select data from file.messages where id = $1 and role = 'summary'", row_id)
+                if found and _is_summary(json.loads(found[0][0])):
+                    return int(row_id)
+        return None
 
     def rows(self, first: int, before: int, agent_id: str | None) -> list[Row]:
         """Read the messages from one id, included, to another, excluded."""
         self._require_from(first)
         stored = self._select(
-            "select id, agent_id, ts, data from file.messages where id >= $1 and id < $2"  # noqa: S608 - as above
+            "select id, agent_id, ts, data from file.messages where id >= $1 and id < $2"  # noqa: S608 - our own
             f" and ($3 is null or agent_id = $3) {self._visible(first, before)} order by id",
             first,
             before,
@@ -319,6 +318,8 @@ class _Snapshot:
         )
         rows: list[Row] = []
         for row_id, agent, ts, data in stored:
+            if is_hidden(row_id, self.hidden):
+                continue
             with suppress(ValueError, RecursionError):
                 rows.append(Row(row_id, agent, decode_message(json.loads(data)), ts.replace(tzinfo=UTC)))
         rows += rows_of(record for record in self._tail if self._matches(record, first, before, agent_id))
@@ -344,8 +345,9 @@ class _Snapshot:
         )
 
     def _visible(self, first: int, before: int) -> str:
-        """Return SQL that leaves out the hidden ones of a range of ids."""
+        """Return SQL that leaves out the hidden ones of a range of ids, as far as that is faster than reading them."""
         ranges = [(start, end) for start, end in self.hidden if start < before and end > first]
+        ranges = sorted(ranges, key=lambda ends: ends[0] - ends[1])[:_FEW_RANGES]
         return " ".join(f"and not (id >= {start} and id < {end})" for start, end in ranges)
 
     def _select(self, sql: str, *values: object) -> list[tuple[Any, ...]]:

@@ -111,12 +111,13 @@ def _create_sessions(
         "create table store.sessions (session_id varchar, session_name varchar, created timestamp,"
         " filename varchar, materialized_id bigint, parent varchar, copied bigint)"
     )
+    read = {source.session.id for source in sources}
     materialized = {source.session: source.progress.last_id for source in sources if source.progress is not None}
     columns: list[list[object]] = [
         [session.id for session in sessions],
         [session.name for session in sessions],
         [session.created.replace(tzinfo=None) for session in sessions],
-        [str(session.database) for session in sessions],
+        [str(session.database) if session.id in read else "" for session in sessions],
         [materialized.get(session, 0) for session in sessions],
         [session.parent for session in sessions],
         [session.copied for session in sessions],

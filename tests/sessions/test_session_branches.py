@@ -11,7 +11,7 @@ from support.stored import START, converse, reply
 from planck_nb.agent import events
 from planck_nb.ai.messages import SummaryMessage, Usage, UserMessage
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, list_sessions, query
+from planck_nb.sessions import Session, list_sessions, paging, query
 
 Settle = Callable[[Session], None]
 
@@ -194,3 +194,25 @@ async def test_chapters(tmp_path: Path, settle: Settle) -> None:
         assert chapters.checkpoint_id.tolist() == [pd.NA, checkpoint, pd.NA]
         assert chapters.summary.dropna().tolist() == ["It was 0 °C."]
         assert chapters.started[0] == pd.Timestamp(START, unit="s")
+
+
+async def test_pages_of_a_session_with_many_rewinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a statement can leave out one by one, read from the DuckDB file."""
+    monkeypatch.setattr(paging, "_LAST_BYTES", ())
+    with Session.create(tmp_path) as session:
+        kept = []
+        for number in range(60):
+            kept.append(await session.append("a", UserMessage(f"{number}")))
+            if number in {20, 40}:
+                kept.append(await session.append("a", SummaryMessage(f"until {number}")))
+            undone = await session.append("a", SummaryMessage("undone"))
+            await session.truncate_after(undone)
+        session.materialize()
+        with Session.read(tmp_path, session.id) as reader:
+            latest = reader.messages_from_latest_checkpoint()
+            assert latest.checkpoint_id is not None
+            before = reader.messages_before_checkpoint(latest.checkpoint_id)
+            assert before.checkpoint_id is not None
+            first = reader.messages_before_checkpoint(before.checkpoint_id)
+            assert [row.db_id for page in (first, before, latest) for row in page.rows] == kept
+            assert [row.db_id for row in reader.messages()] == kept

@@ -33,7 +33,7 @@ TOOLS = ("read", "bash", "edit", "search")
 MODELS = (("demo", "small"), ("demo", "large"))
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _PER_TURN = 4
-_SUMMARY_EVERY = 400
+_SUMMARY_EVERY = 100
 
 
 def lines_of(
@@ -90,7 +90,7 @@ def lines_of(
         yield event(events.UsageDelta, **counted)
         yield event(events.TurnEnd, message=final, usage=usage)
         turn += 1
-        if written % _SUMMARY_EVERY == 0 and written < messages - _PER_TURN:
+        if turn % _SUMMARY_EVERY == 0 and written < messages - _PER_TURN:
             yield message(SummaryMessage(f"Summary {turn} {said}", kept=range(max(1, row_id - 9), row_id + 1)))
 
 
