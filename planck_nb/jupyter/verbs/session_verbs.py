@@ -12,7 +12,7 @@ from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
 from planck_nb.jupyter.kinds import SESSION
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import FILE, WORD, Option, Parameter
+from planck_nb.jupyter.parameters import FILE, INTEGER, WORD, Option, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, readable, verb
 from planck_nb.sessions import (
     ExportFormat,
@@ -35,6 +35,8 @@ FORMATS: dict[str, ExportFormat] = {".jsonl": "jsonl", ".md": "markdown", ".html
 """The format of an export, by the ending of the file's name."""
 
 _THOUSAND = 1000
+_NAMED = 10
+_DAY = 86_400
 
 
 @verb("sessions", SUBJECT, "list the stored sessions, and where they are open")
@@ -117,13 +119,18 @@ async def import_(notebook: Notebook, file: Path, name: str | None) -> Text:
 @verb(
     "delete",
     SUBJECT,
-    "delete a session for good",
-    Parameter("session", SESSION, "the name or the id of the session"),
-    Option("yes", "y", None, "delete it, instead of showing what would be deleted"),
+    "delete a session for good, or all that have not been used for some days",
+    Parameter("session", SESSION, "the name or the id of the session", optional=True),
+    Option("older-than", None, INTEGER, "all sessions without a message for so many days, instead of one"),
+    Option("yes", "y", None, "delete them, instead of showing what would be deleted"),
     example="delete calm-fox --yes",
 )
-async def delete(notebook: Notebook, session: str, yes: bool) -> Text:
-    """Delete the session, or say what it has."""
+async def delete(notebook: Notebook, session: str | None, older_than: int | None, yes: bool) -> Text:
+    """Delete the session or the old ones, or say what that would delete."""
+    if (session is None) == (older_than is None):
+        raise UsageError("Name one session that `%planck sessions` lists, or give --older-than with a number of days.")
+    if session is None:
+        return await _delete_old(notebook, older_than or 0, yes=yes)
     found = _named(notebook, session)
     if found.id == notebook.workspace.session_id:
         raise SessionLockedError(
@@ -131,7 +138,7 @@ async def delete(notebook: Notebook, session: str, yes: bool) -> Text:
         )
     if owner := open_in(found):
         raise SessionLockedError(f"{found.name} is open in {owner}; close it there before you delete it.")
-    size = _size(sum(file.stat().st_size for file in session_files(found)))
+    size = _size(_bytes(found))
     if not yes:
         rows = await notebook.workspace.query_async(
             f"SELECT messages, agents, created FROM sessions WHERE session_id = '{found.id}'"  # noqa: S608 - hex
@@ -143,6 +150,39 @@ async def delete(notebook: Notebook, session: str, yes: bool) -> Text:
         )
     await run_in_thread(partial(delete_session, found, confirm=found.name))
     return Text(f"{found.name} is deleted, which freed {size}.")
+
+
+async def _delete_old(notebook: Notebook, days: int, *, yes: bool) -> Text:
+    """Delete the sessions without a message for so many days, except those that are open."""
+    workspace = notebook.workspace
+    rows = await workspace.query_async(
+        f"SELECT session_id FROM sessions WHERE epoch(now()::TIMESTAMP - greatest(created, last)) > {days * _DAY}"  # noqa: S608 - a number
+    )
+    old = set(rows["session_id"]) - {workspace.session_id}
+    chosen = [session for session in workspace.sessions() if session.id in old and open_in(session) is None]
+    if not chosen:
+        return Text(f"Every session that is not open has been used in the last {_number(days, 'day')}.")
+    sizes = await run_in_thread(lambda: {session: _bytes(session) for session in chosen})
+    names = ", ".join(session.name for session in chosen[:_NAMED])
+    more = f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
+    what = f"{_number(len(chosen), 'session')} without a message for {_number(days, 'day')}: {names}{more}"
+    if not yes:
+        return Text(
+            f"{what}. They take {_size(sum(sizes.values()))}. "
+            f"Nothing was deleted yet: `%planck delete --older-than {days} --yes` deletes them for good."
+        )
+    freed, kept = 0, []
+    for session in chosen:
+        try:
+            await run_in_thread(partial(delete_session, session, confirm=session.name))
+            freed += sizes[session]
+        except SessionError as error:
+            kept.append(str(error))
+    return Text(" ".join([f"Deleted {what}. This freed {_size(freed)}.", *kept]))
+
+
+def _bytes(session: SessionInfo) -> int:
+    return sum(file.stat().st_size for file in session_files(session))
 
 
 @verb("compact-store", SUBJECT, "make the files of sessions smaller; nothing is lost")

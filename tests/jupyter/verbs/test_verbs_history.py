@@ -331,7 +331,7 @@ def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> N
         ("%planck import .", "SessionError: . cannot be read (Is a directory)."),
         ("%planck import junk", "SessionFormatError: junk does not begin like an exported session"),
         ("%planck import good.jsonl --name ..", "SessionError: This cannot name a session"),
-        ("%planck delete", "UsageError: `%planck delete` needs SESSION; write `%planck delete SESSION`."),
+        ("%planck delete", "UsageError: Name one session that `%planck sessions` lists, or give --older-than with"),
         ("%planck delete ../ada --yes", "SessionNotFoundError: No session in"),
         ("%planck delete * --yes", "SessionNotFoundError: No session in"),
         (f"%planck delete {'x' * 300} --yes", "SessionNotFoundError: No session in"),
@@ -457,3 +457,23 @@ def test_tables_are_shown_without_nan_and_fractions_of_a_second(kernel: Kernel) 
         == "('M', True)"
     )
     assert "bob" in kernel.run("%planck sql SELECT session FROM found WHERE session = 'bob'").plain
+
+
+def test_deleting_sessions_that_have_not_been_used_for_some_days(kernel: Kernel, store: Path) -> None:
+    with Session.create(store, name="new") as new:
+        asyncio.run(new.append("a", UserMessage("hello")))
+    with Session.create(store, name="old") as old:
+        log = old.log("a")
+        asyncio.run(log.append(UserMessage("hello"), turn=0, time=time.time()))
+    # Times of messages count, not those of files; a session that has just been created is in use, however old they are.
+    assert "has been used in the last 3 days" in kernel.run("%planck delete --older-than 3").plain
+    journal = find_session(store, "old").path
+    now = f"{time.gmtime().tm_year}-"
+    journal.write_text(journal.read_text().replace(f'"ts":"{now}', '"ts":"2019-'))
+    shown = kernel.run("%planck delete --older-than 3").plain
+    assert shown.startswith("1 session without a message for 3 days: old. They take ")
+    assert {session.name for session in list_sessions(store)} == {"ada", "bob", "new", "old"}
+    assert kernel.run("%planck delete --older-than 3 --yes").plain.startswith("Deleted 1 session without")
+    assert {session.name for session in list_sessions(store)} == {"ada", "bob", "new"}
+    for line in ("delete", "delete ada --older-than 3"):
+        assert "--older-than with a number of days" in kernel.run(f"%planck {line}").error
