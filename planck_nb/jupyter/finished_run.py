@@ -10,7 +10,7 @@ from planck_nb.agent.run import Run
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.live.browser_requests import Rewound
+from planck_nb.jupyter.live.browser_requests import RewindResult
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.session_prompts import session_prompts
 from planck_nb.jupyter.transcript.answer import Answer
@@ -54,7 +54,7 @@ class FinishedRun:
         """Return the whole transcript as Markdown."""
         return self._answer.transcript.bundle()["text/markdown"]
 
-    async def rewind(self) -> Rewound:
+    async def rewind(self) -> RewindResult:
         """Rewind the conversation to before the prompt of the run.
 
         Returns:
@@ -71,14 +71,14 @@ class FinishedRun:
         text = prompt.message.text if isinstance(prompt.message, UserMessage) else ""
         if (prompt.id, prompt.agent_id) not in set(zip(map(int, prompts["id"]), prompts["agent_id"], strict=True)):
             notice = "The conversation does not contain this prompt any more, so there was nothing to go back to."
-            return Rewound(text, self._in_cell, notice, undo=self._branch is not None)
+            return RewindResult(text, self._in_cell, notice, undo=self._branch is not None)
         self._require_idle()
         problems = await workspace.rewind(prompt.id, find=tool_finder(self._names()))
         branch = max(workspace.session.branches(), key=lambda each: each.id)
         self._branch = branch.id
         aside = "1 message is" if branch.messages == 1 else f"{branch.messages:,} messages are"
         notice = f"The conversation is back to before this prompt; {aside} set aside."
-        return Rewound(text, self._in_cell, self._told(notice, problems), undo=True)
+        return RewindResult(text, self._in_cell, self._told(notice, problems), undo=True)
 
     async def undo_rewind(self) -> str:
         """Return to the conversation as it was before `rewind`.

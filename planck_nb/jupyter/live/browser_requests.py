@@ -16,7 +16,7 @@ _REASON_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound:
+class RewindResult:
     """What came of going back to before a prompt.
 
     Args:
@@ -39,7 +39,7 @@ class RunRequests(Protocol):
         """Return the whole transcript as Markdown."""
         ...
 
-    async def rewind(self) -> Rewound:
+    async def rewind(self) -> RewindResult:
         """Rewind the conversation to before the prompt of the run."""
         ...
 
