@@ -57,8 +57,7 @@ function documentOf(html: string): string {
     (theme.getPropertyValue(name) || otherwise).replace(/[<>{};]/g, '');
   const font = value('--jp-content-font-family', 'system-ui, sans-serif');
   const color = value('--jp-content-font-color1', theme.color);
-  const scheme = getComputedStyle(document.documentElement).colorScheme;
-  const style = `:root{color-scheme:${scheme}}body{margin:0;font:12px/20px ${font};color:${color};background:transparent}
+  const style = `:root{color-scheme:normal}body{margin:0;font:12px/20px ${font};color:${color};background:transparent}
     table{border-collapse:collapse;font:inherit;color:inherit}
     th,td{padding:2px 12px 2px 0;text-align:right;font-variant-numeric:tabular-nums}`;
   const head = `<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}"><style>${style}</style>`;
