@@ -8,10 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from support.coverage_lock import use_methods_of_locks
 from support.llama import llama_server
 
 settings.register_profile("planck", deadline=None)  # a slow machine is no defect; pytest-timeout bounds each test
 settings.load_profile("planck")
+
+use_methods_of_locks()
 
 _OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
 
