@@ -28,7 +28,6 @@ from planck_nb.base.forks import call_in_forks
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec
-from planck_nb.sessions.catalogue import start_update
 from planck_nb.sessions.directory import (
     SessionInfo,
     find_by_id,
@@ -46,6 +45,7 @@ from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.screening import DisorderError, in_order
 from planck_nb.sessions.segments import Position, journal_end, read_last_lines
+from planck_nb.sessions.session_catalogue import start_update
 from planck_nb.sessions.signing import SIGNATURE, Signer, gives_power, without_signature
 from planck_nb.sessions.stale_files import remove_leftovers, remove_stale_files
 

@@ -21,7 +21,6 @@ import duckdb
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_ranges, ranges_of_branches
-from planck_nb.sessions.catalogue import SMALLEST, CataloguedRows, catalogued_rows, start_update
 from planck_nb.sessions.damage import Damage, say_once
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import retry_while_busy, sql_literal
@@ -31,6 +30,7 @@ from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, times_sql
 from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import START, Position, journal_end, missing_segments, read_rows
+from planck_nb.sessions.session_catalogue import SMALLEST, CataloguedRows, catalogued_rows, start_update
 
 _log = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ _PROMPT = 60
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class History:
+class RecentHistory:
     """What was done since a day; `frame` has a row for each day and session, the newest first.
 
     Args:
@@ -104,7 +104,7 @@ class History:
     Option("days", "d", INTEGER, "the last so many days instead of this week: 1 or more"),
     example="history --days 30",
 )
-async def history(notebook: Notebook, days: int | None) -> History:
+async def history(notebook: Notebook, days: int | None) -> RecentHistory:
     """Return a summary of the stored history."""
     today = datetime.now().astimezone().date()
     since = today - timedelta(days=today.weekday() if days is None else min(days, _MOST_DAYS) - 1)
@@ -112,7 +112,7 @@ async def history(notebook: Notebook, days: int | None) -> History:
     literal = f"TIMESTAMP '{begin:%Y-%m-%d %H:%M:%S}'"
     found = await notebook.workspace.query_async(_SQL.format(since=literal))
     period = "This week" if days is None else "Last day" if days == 1 else f"Last {days} days"
-    return History(readable(found), today, since, period)
+    return RecentHistory(readable(found), today, since, period)
 
 
 def _summary(rows: pd.DataFrame) -> str:

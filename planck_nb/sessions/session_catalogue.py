@@ -488,7 +488,7 @@ def _batches(sessions: Iterable[SessionInfo], most: int) -> Iterable[list[Sessio
         yield batch
 
 
-class _Updates:
+class _CatalogueUpdates:
     """The threads of this process that update catalogues."""
 
     def __init__(self) -> None:
@@ -552,7 +552,7 @@ class _Updates:
             thread.join()
 
 
-_updates = _Updates()
+_updates = _CatalogueUpdates()
 call_in_forks(_updates.forget)
 
 

@@ -13,10 +13,10 @@ from support.history import write_history
 from support.stored import converse
 
 from planck_nb.ai.messages import UserMessage
-from planck_nb.sessions import VIEWS, Session, catalogue, delete_session, find_session, list_sessions, query
-from planck_nb.sessions.catalogue import FOLDER, update_catalogue
+from planck_nb.sessions import VIEWS, Session, delete_session, find_session, list_sessions, query, session_catalogue
+from planck_nb.sessions.session_catalogue import FOLDER, update_catalogue
 
-MANY = catalogue.SMALLEST + 2
+MANY = session_catalogue.SMALLEST + 2
 COUNTS = "select session_name, count(*) as n, sum(cost_usd) as usd from messages group by all order by all"
 
 
@@ -50,8 +50,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def many(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the sessions; none is in a catalogue."""
-    monkeypatch.setattr(catalogue, "_QUIET", -1.0)
-    monkeypatch.setattr(catalogue._Updates, "start", lambda *_: None)
+    monkeypatch.setattr(session_catalogue, "_QUIET", -1.0)
+    monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"
     shutil.copytree(written, directory)
     age(directory)
