@@ -68,3 +68,15 @@ def test_the_readme_and_the_help_name_the_same_verbs() -> None:
 def test_modules_that_a_page_lists_are_there(page: Path) -> None:
     listed = re.findall(r"^\| `([\w/]+\.\w+)`", page.read_text(), re.MULTILINE)
     assert [name for name in listed if not (page.parent / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["ai", "base", "jupyter", "jupyter/prompts", "jupyter/verbs", "sessions", "sidecars/link", "teams", "workspace"],
+)
+def test_the_page_of_a_folder_names_its_modules(folder: str) -> None:
+    package = ROOT / "planck_nb"
+    own = package / folder / "README.md"
+    text = (own if own.is_file() else own.parents[1] / "README.md").read_text()
+    names = [path.name for path in (package / folder).glob("*.py") if path.name not in {"__init__.py", "__main__.py"}]
+    assert [name for name in names if name not in text] == []
