@@ -110,8 +110,7 @@ def status_error(
     wait = retry_after(headers)
     if wait is None and status == _TOO_MANY:
         wait = exhausted_until(headers)
-    meaning = _meaning(status, f"{kind} {words}")
-    error_class, happened, advice = meaning
+    error_class, happened, advice = _meaning(status, f"{kind} {words}")
     should_retry = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
     facts = {
         "model": model,
@@ -127,7 +126,7 @@ def status_error(
         f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
         status=status,
         retry_after=wait,
-        should_retry=False if meaning is _OF_IMAGES else should_retry,
+        should_retry=False if _refuses_images(status, words) else should_retry,
         provider=model.provider,
         model=model.id,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
@@ -162,18 +161,12 @@ _OF_OVERFLOW: _Meaning = (
     "shorten it or choose a model with a larger context window",
 )
 _OF_LOADING: _Meaning = (ModelLoadingError, "{who} is still loading {id}", "try again in {pause}")
-_OF_IMAGES: _Meaning = (
-    BadRequestError,
-    "{who} does not accept images for {id}",
-    "leave them out or choose another model",
-)
 _OF_5XX: _Meaning = (ProviderUnavailableError, "{who} failed to answer", "try again {later}")
 _OF_4XX: _Meaning = (BadRequestError, "{who} refused the request for {id}", "change what the message names")
 _OF_OTHERS: _Meaning = (ProviderStatusError, "{url} did not answer the request", "check base_url")
 
 
 _OF_WORDS: tuple[tuple[frozenset[int], re.Pattern[str], _Meaning], ...] = (
-    (_IMAGE_STATUSES, _IMAGES, _OF_IMAGES),
     (frozenset({400, 402, 403, 429}), _QUOTA, _OF_QUOTA),
     (frozenset({400}), _BAD_KEY, _OF_STATUS[401]),
     (frozenset({503}), _LOADING, _OF_LOADING),
@@ -187,9 +180,19 @@ def _meaning(status: int, words: str) -> _Meaning:
     for statuses, pattern, meaning in _OF_WORDS:
         if status in statuses and pattern.search(words):
             return meaning
+    if _refuses_images(status, words):
+        return _of_status(status)[0], "{who} does not accept images for {id}", "leave them out or choose another model"
+    return _of_status(status)
+
+
+def _of_status(status: int) -> _Meaning:
     if status in _OF_STATUS:
         return _OF_STATUS[status]
     return _OF_5XX if status >= 500 else _OF_4XX if status >= 400 else _OF_OTHERS  # noqa: PLR2004
+
+
+def _refuses_images(status: int, words: str) -> bool:
+    return status in _IMAGE_STATUSES and _IMAGES.search(words) is not None
 
 
 def _is_overflow(status: int, words: str) -> bool:
@@ -207,11 +210,7 @@ def is_about_thinking(error: ProviderError) -> bool:
 
 def is_about_images(error: ProviderError) -> bool:
     """Whether the server refused the images of the request."""
-    return (
-        isinstance(error, BadRequestError)
-        and error.status in _IMAGE_STATUSES
-        and _IMAGES.search(str(error)) is not None
-    )
+    return isinstance(error, ProviderStatusError) and _refuses_images(error.status, str(error))
 
 
 def body_error(model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:

@@ -13,7 +13,13 @@ from planck_nb.ai.dialects.google_common import http_failure
 from planck_nb.ai.retry import is_passing
 from planck_nb.ai.status_errors import body_error, is_about_images
 from planck_nb.ai.stream_events import StreamWarning
-from planck_nb.base.errors import BadRequestError, UnsupportedFeatureError
+from planck_nb.base.errors import (
+    BadRequestError,
+    NotFoundError,
+    ProviderStatusError,
+    ProviderUnavailableError,
+    UnsupportedFeatureError,
+)
 
 REFUSALS = {
     "llama.cpp": (
@@ -66,7 +72,8 @@ def test_a_refusal_is_one_sentence_and_is_not_tried_again(server: str, failure: 
     status, words = REFUSALS[server]
     assert callable(failure)
     error = failure(CHAT, status, {}, json.dumps({"error": {"message": words}}).encode())
-    assert isinstance(error, BadRequestError)
+    assert isinstance(error, ProviderStatusError)
+    assert isinstance(error, {500: ProviderUnavailableError, 404: NotFoundError}.get(status, BadRequestError))
     assert is_about_images(error)
     assert not is_passing(error)
     assert "openai does not accept images for some-model" in str(error)
