@@ -34,19 +34,23 @@ export function menuButton(label: string, content: Node, items: readonly MenuIte
     menu.hidePopover();
     button.focus({ preventScroll: true });
   };
+  const enter = (): void => {
+    place(menu, button.getBoundingClientRect());
+    const focused = (menu.getRootNode() as Document).activeElement;
+    if (!menu.contains(focused)) visible()[0]?.focus({ preventScroll: true });
+  };
   const hide = (): void => menu.hidePopover();
   menu.addEventListener('toggle', () => {
     const open = menu.matches(':popover-open');
     button.setAttribute('aria-expanded', String(open));
     document[open ? 'addEventListener' : 'removeEventListener']('scroll', hide, true);
-    if (!open) return;
-    place(menu, button.getBoundingClientRect());
-    visible()[0]?.focus({ preventScroll: true });
+    if (open) enter();
   });
   button.addEventListener('keydown', (event) => {
     if (event.key !== 'ArrowDown') return;
     event.preventDefault();
-    menu.showPopover();
+    if (!menu.matches(':popover-open')) menu.showPopover();
+    enter(); // at once, because the event `toggle` comes after the next key
   });
   menu.addEventListener('keydown', (event) => {
     const all = visible();
