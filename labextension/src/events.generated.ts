@@ -340,8 +340,8 @@ export interface AssistantMessage {
   readonly type: 'assistant';
   readonly estimated?: boolean | null;
   readonly set_aside?: readonly number[] | null;
-  readonly ttft_s: number | null;
-  readonly latency_s: number | null;
+  readonly ttft_s?: number | null;
+  readonly latency_s?: number | null;
 }
 
 export interface CallDisplay {

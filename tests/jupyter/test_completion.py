@@ -48,7 +48,7 @@ async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
         ("%planck skills ", "", []),
         ("%planck delete calm-f", "calm-f", ["calm-fox"]),
         ("%planck delete calm-fox ", "", []),
-        ("%planck delete calm-fox --", "--", ["--yes", "--debug", "--help"]),
+        ("%planck delete calm-fox --", "--", ["--older-than", "--yes", "--debug", "--help"]),
         ("%planck fork --before 3 --", "--", ["--before", "--debug", "--help"]),
         ("%planck export calm-f", "calm-f", ["calm-fox"]),
         ("%planck help mod", "mod", ["model", "models"]),
@@ -131,7 +131,7 @@ def test_tab_in_a_kernel(kernel: Kernel) -> None:
     assert (reply["cursor_start"], reply["cursor_end"]) == (8, 16), "the whole word gives way"
     assert "calm-fox" in tab(kernel, "%planck delete ")["matches"]
     (described,) = tab(kernel, "%planck delete calm-fox --y")["metadata"]["_jupyter_types_experimental"]
-    assert (described["text"], described["type"]) == ("--yes", "delete it, instead of showing what would be deleted")
+    assert (described["text"], described["type"]) == ("--yes", "delete them, instead of showing what would be deleted")
     assert tab(kernel, "%planck abort ")["matches"] == ["ann"]
     reply = tab(kernel, "x = %planck model demo:")
     assert reply["matches"], reply

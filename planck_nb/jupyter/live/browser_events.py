@@ -121,7 +121,19 @@ OMITTED: Mapping[type[object], frozenset[str]] = {
     ev.TurnEnd: frozenset({"message"}),
     ai.UserMessage: frozenset({"content"}),
     ai.AssistantMessage: frozenset(
-        {"content", "usage", "cost", "provider", "model", "error", "api", "estimated", "set_aside"}
+        {
+            "content",
+            "usage",
+            "cost",
+            "provider",
+            "model",
+            "error",
+            "api",
+            "estimated",
+            "set_aside",
+            "ttft_s",
+            "latency_s",
+        }
     ),
     ai.SummaryMessage: frozenset({"content", "kept"}),
     ai.ToolResultPart: frozenset({"images"}),
