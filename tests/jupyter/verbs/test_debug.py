@@ -44,6 +44,7 @@ FAILING = {
     "import": "nothing.jsonl",
     "delete": "nothing",
     "compact-store": "now",
+    "history": "--days none",
     "config": "rounds=-1",
     "policy": "permit",
     "cassette": "auto",
