@@ -5,7 +5,7 @@ import type { RuleScope } from './agent-state.ts';
 import { cutOffRun, EMPTY, foldAll, runOf } from './run.ts';
 import type { Member, Run } from './run.ts';
 import { RunRequests } from './run-requests.ts';
-import type { Reply } from './run-requests.ts';
+import type { Reply, RunRequest } from './run-requests.ts';
 
 /** Events with their positions in the run; `now` is the kernel's time in seconds since the epoch. */
 export interface Frame {
@@ -71,7 +71,7 @@ export interface Decision {
 export type Command =
   | { readonly type: 'resync' | 'rendered' | 'shown' }
   | { readonly type: 'page'; readonly page: string }
-  | { readonly type: 'request'; readonly id: string; readonly does: string }
+  | RunRequest
   | { readonly type: 'stop'; readonly agent_id?: string }
   | { readonly type: 'steer'; readonly text: string; readonly agent_id?: string }
   | { readonly type: 'queue'; readonly text: string }

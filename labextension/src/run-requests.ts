@@ -1,7 +1,5 @@
 /** What the view of a run that is over requests of the kernel. */
 
-import type { Command } from './connection.ts';
-
 /** What the kernel replies; `error` is why it could not. */
 export interface Reply {
   readonly type: 'reply';
@@ -31,6 +29,13 @@ interface Replies {
   readonly undo_rewind: Undone;
 }
 
+/** Asks the kernel to do one of them; `id` is in the reply to it. */
+export interface RunRequest {
+  readonly type: 'request';
+  readonly id: string;
+  readonly does: keyof Replies;
+}
+
 /** How long a reply may take, in milliseconds. */
 const DEADLINE_MS = 10_000;
 const NO_REPLY = 'The kernel does not answer. Try again when it is idle, or run the cell again if it was restarted.';
@@ -38,9 +43,9 @@ const NO_REPLY = 'The kernel does not answer. Try again when it is idle, or run 
 /** Requests of one view, each with the reply to it. Other pages that show the run get no reply to them. */
 export class RunRequests {
   private readonly waiting = new Map<string, (reply: Reply) => void>();
-  private readonly send: (command: Command) => void;
+  private readonly send: (request: RunRequest) => void;
 
-  constructor(send: (command: Command) => void) {
+  constructor(send: (request: RunRequest) => void) {
     this.send = send;
   }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -56,6 +56,27 @@ def create_local_time(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         f"create macro local(ts, zone := {sql_literal(zone)}) as timezone(zone, timezone('UTC', ts::timestamp))"
     )
+
+
+def databases_with(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> set[str]:
+    """Return the attached databases in which all of the names are tables that contain what they return.
+
+    A file that somebody else made could have a view or a computed column of that name instead. Reading it would execute
+    their SQL, which can read other files or take for ever.
+    """
+    rows = connection.execute(
+        "select database_name from duckdb_tables() where schema_name = 'main' and list_contains($1, table_name)"
+        " and check_constraint_count = 0 and not contains(sql, 'GENERATED ALWAYS AS')"
+        " group by all having count(*) = $2",
+        [list(tables), len(tables)],
+    )
+    return {name for (name,) in rows.fetchall()}
+
+
+def require_tables(connection: duckdb.DuckDBPyConnection, database: str, tables: Collection[str]) -> None:
+    """Raise duckdb.CatalogException unless an attached database has the tables, as `databases_with` has it."""
+    if database not in databases_with(connection, tables):
+        raise duckdb.CatalogException(f"the file has no tables {', '.join(tables)}")
 
 
 def sql_literal(value: str | Path) -> str:

@@ -7,7 +7,7 @@ one database is kept in each process, and a query gets a connection to it with a
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,7 +18,7 @@ from tempfile import gettempdir
 import duckdb
 
 from planck_nb.base.forks import call_in_forks
-from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal, track_connection, updates
+from planck_nb.sessions.duckdb import connect, require_tables, retry_while_busy, sql_literal, track_connection, updates
 
 _FILE_BUSY_TIMEOUT = 2.0
 
@@ -48,9 +48,12 @@ class Workbench:
         self.attached.append(name)
         return name
 
-    def keep_attached(self, file: Path) -> str:
-        """Attach a file that never changes, for as long as it exists, and return its name. Raises duckdb.Error."""
-        return self.instance.keep_attached(self.connection, file)
+    def keep_attached(self, file: Path, tables: Collection[str]) -> str:
+        """Attach a file that never changes, for as long as it exists, and return its name.
+
+        Raises duckdb.Error, also if one of `tables` is not a table of the file (see `databases_with`).
+        """
+        return self.instance.keep_attached(self.connection, file, tables)
 
 
 class Instance:
@@ -86,8 +89,8 @@ class Instance:
                     with suppress(duckdb.Error):
                         cleaning.execute(f"detach {name}")
 
-    def keep_attached(self, connection: duckdb.DuckDBPyConnection, file: Path) -> str:
-        """Attach a file that never changes. Those that were deleted since are detached. Raises duckdb.Error."""
+    def keep_attached(self, connection: duckdb.DuckDBPyConnection, file: Path, tables: Collection[str]) -> str:
+        """As `Workbench.keep_attached`. Files that were deleted since are detached."""
         with self._lock:
             for gone in [kept for kept in self._kept if not kept.exists()]:
                 with suppress(duckdb.Error):
@@ -96,6 +99,11 @@ class Instance:
             if file not in self._kept:
                 name = f"kept_{next(self._numbers)}"
                 connection.execute(f"attach {sql_literal(file)} as {name} (read_only)")
+                try:
+                    require_tables(connection, name, tables)
+                except duckdb.Error:
+                    connection.execute(f"detach {name}")
+                    raise
                 self._kept[file] = name
             return self._kept[file]
 

@@ -22,7 +22,15 @@ from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.codec import parse_line
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.duckdb import connect, is_busy, is_refused, retry_while_busy, sql_literal, updates
+from planck_nb.sessions.duckdb import (
+    connect,
+    is_busy,
+    is_refused,
+    require_tables,
+    retry_while_busy,
+    sql_literal,
+    updates,
+)
 from planck_nb.sessions.journal_check import JournalCheck, check_journal
 from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import Position, read_before, read_last_lines, read_rows
@@ -35,6 +43,7 @@ _DIGESTED = 64 * 1024
 _LAST_LINE = 1024 * 1024
 _CHECKED = 64 * 1024 * 1024
 _BLOCK_SIZE = 16 * 1024
+_MOST_META = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,12 @@ class MaterializedPosition:
     def screen(self) -> Screen:
         """Return what selects the rows after this position."""
         return Screen(self.last_id, self.damaged, self.repeated, self.checksum or 0)
+
+
+def read_meta(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
+    """Read the keys and values of an attached file, of which ours has few. Raises duckdb.Error."""
+    rows = connection.execute(f"select key, value from {database}.{schema.META} limit {_MOST_META}")  # noqa: S608
+    return dict(rows.fetchall())
 
 
 class _UnusableError(Exception):
@@ -187,7 +202,8 @@ def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo,
     tables = connection.execute("select count(*) from duckdb_tables() where database_name = 'file'").fetchone()
     if tables == (0,):
         _create(connection, session)
-    progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
+    require_tables(connection, "file", schema.STORED)
+    progress = parse_position(read_meta(connection, "file"))
     if progress is None or progress.session_id != session.id or progress.position > end:
         raise _UnusableError("it does not belong to this journal")
     times = times_sql("file.{}".format, progress.last_id)

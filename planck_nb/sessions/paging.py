@@ -22,12 +22,12 @@ import duckdb
 from planck_nb.ai.messages import Message, decode_message
 from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions import codec
+from planck_nb.sessions import codec, tables
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.duckdb import connect, retry_while_busy, sql_literal
+from planck_nb.sessions.duckdb import connect, require_tables, retry_while_busy, sql_literal
 from planck_nb.sessions.journal_check import known_check
-from planck_nb.sessions.materialize import is_made_from, parse_position, times_sql
+from planck_nb.sessions.materialize import is_made_from, parse_position, read_meta, times_sql
 from planck_nb.sessions.records import read_records, sorted_records
 from planck_nb.sessions.screening import DisorderError, in_order
 from planck_nb.sessions.segments import START, Position, read_last_lines, read_rows
@@ -225,7 +225,8 @@ def _full_snapshot(
     """Read the session as far as `end`: with the attached file, or from the journal alone."""
     start, materialized_id = START, 0
     if connection is not None:
-        progress = parse_position(dict(connection.execute("select key, value from file.meta").fetchall()))
+        require_tables(connection, "file", tables.STORED)
+        progress = parse_position(read_meta(connection, "file"))
         if progress is None or progress.session_id != session.id or progress.position > end:
             raise _UnusableFileError
         if not progress.agrees(known_check(session.path)):

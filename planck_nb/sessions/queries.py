@@ -129,8 +129,11 @@ class Query:
         try:
             try:
                 return retry_while_busy(partial(self._attempt, into), seconds=_BUSY_TIMEOUT)
-            except (duckdb.ProgrammingError, duckdb.DataError):
-                raise
+            except (duckdb.ProgrammingError, duckdb.DataError) as error:
+                if str(self._directory) not in str(error):
+                    raise
+                # One of the files has other tables than ours. DuckDB may find that only when it reads the file.
+                return self._attempt(into, trust_files=False)
             except duckdb.OutOfMemoryException:
                 if self._restricted:
                     raise

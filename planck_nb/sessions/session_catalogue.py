@@ -30,11 +30,11 @@ from planck_nb.base.forks import call_in_forks
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_ranges
 from planck_nb.sessions.directory import JournalState, SessionInfo, has_many, list_sessions
-from planck_nb.sessions.duckdb import connect, sql_literal
+from planck_nb.sessions.duckdb import connect, databases_with, require_tables, sql_literal
 from planck_nb.sessions.instance import Workbench
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.lock import open_in
-from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position
+from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, read_meta
 from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import Position, read_rows
 
@@ -57,6 +57,7 @@ _QUIET = 2.0
 """Seconds since the last change of a journal: the clock of a file system may be too coarse to show a later change."""
 
 _TABLES = ("messages", "events", "rewinds")
+_STORED = ("sources", *_TABLES)
 _NAMED = "session_id varchar, session_name varchar"
 _MEMORY = 160 * 1024 * 1024
 _COPIED = 64 * 1024 * 1024
@@ -116,7 +117,7 @@ def catalogued_rows(bench: Workbench, directory: Path, sessions: Sequence[Sessio
     taken: set[str] = set()
     for file in files:
         with suppress(duckdb.Error):
-            name = bench.keep_attached(file)
+            name = bench.keep_attached(file, _STORED)
             if file not in _sources:
                 _sources[file] = _read_sources(bench.connection, name)
             stored = _sources[file]
@@ -287,8 +288,11 @@ class _Builder:
         for file in _files(self._folder.parent):
             try:
                 self._connection.execute(f"attach {sql_literal(file)} as old (read_only)")
-                stored = _read_sources(self._connection, "old")
-                self._connection.execute("detach old")
+                try:
+                    require_tables(self._connection, "old", _STORED)
+                    stored = _read_sources(self._connection, "old")
+                finally:
+                    self._connection.execute("detach old")
             except duckdb.Error:
                 stored = {}
             found[file] = [
@@ -332,7 +336,7 @@ class _Builder:
             if ids:
                 run(f"attach {sql_literal(old)} as old (read_only)")
                 run("create or replace temp table kept as select unnest($1::varchar[]) as session_id", [ids])
-                for table in ("sources", *_TABLES):
+                for table in _STORED:
                     run(
                         f"insert into made.{table} select * from old.{table}"  # noqa: S608 - our own
                         " where session_id in (select session_id from kept)"
@@ -389,19 +393,24 @@ class _Builder:
 
     def _attach(self, sessions: Sequence[SessionInfo]) -> dict[SessionInfo, str]:
         """Attach the DuckDB files that have all rows of sound journals: copying them is much cheaper than decoding."""
-        found = {}
+        found: dict[SessionInfo, str] = {}
         for number, session in enumerate(sessions):
             name = f"session_{number}"
             with suppress(OSError, duckdb.Error):
-                if not session.database.exists():
-                    continue
-                self._connection.execute(f"attach {sql_literal(session.database)} as {name} (read_only)")
-                meta = self._connection.execute(f"select key, value from {name}.meta").fetchall()  # noqa: S608
-                if _has_all(session, parse_position(dict(meta))):
+                if session.database.exists():
+                    self._connection.execute(f"attach {sql_literal(session.database)} as {name} (read_only)")
                     found[session] = name
-                else:
-                    self._connection.execute(f"detach {name}")
+        sound = databases_with(self._connection, (schema.META, *_TABLES))
+        for session, name in list(found.items()):
+            if name not in sound or not self._is_whole(session, name):
+                self._connection.execute(f"detach {name}")
+                del found[session]
         return found
+
+    def _is_whole(self, session: SessionInfo, name: str) -> bool:
+        with suppress(OSError, duckdb.Error):
+            return _has_all(session, parse_position(read_meta(self._connection, name)))
+        return False
 
     def _stage(self, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
         """Decode the journals of sessions into the table `line`, and return those that are sound."""

@@ -23,7 +23,7 @@ from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_ranges, ranges_of_branches
 from planck_nb.sessions.damage import Damage, say_once
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.duckdb import retry_while_busy, sql_literal
+from planck_nb.sessions.duckdb import databases_with, retry_while_busy, sql_literal
 from planck_nb.sessions.instance import Workbench
 from planck_nb.sessions.journal_check import JournalCheck, check_journal, known_check
 from planck_nb.sessions.journal_file import CHUNK
@@ -303,6 +303,11 @@ def _attach(files: Iterable[Path], bench: Workbench) -> _SessionFiles:
             continue
         with suppress(duckdb.Error):
             found.attached[file] = bench.attach(file)
+    if found.attached:
+        sound = databases_with(bench.connection, schema.STORED)
+        for file, name in list(found.attached.items()):
+            if name not in sound:
+                del found.attached[file]
     return found
 
 

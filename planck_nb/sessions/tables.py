@@ -40,6 +40,12 @@ TABLES = {
 }
 """Columns and their types by table. Each column has the value of the same key of a journal line."""
 
+META = "meta"
+"""The table of the keys and values that say what a file was made from."""
+
+STORED = (META, *TABLES)
+"""The tables of a session's DuckDB file."""
+
 KINDS = {"messages": "message", "events": "event", "rewinds": "rewind", "metadata": "metadata"}
 """The kind of the rows of each table."""
 

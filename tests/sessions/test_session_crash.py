@@ -97,11 +97,12 @@ def test_sessions_are_queried_from_another_process_while_they_are_written(tmp_pa
             follower.join()
         for writer in writers:
             writer.communicate()
-    median = statistics.median(durations)
+    median, slow = statistics.median(durations), statistics.quantiles(durations, n=100)[-1]
     print(
-        f"{len(durations)} queries, median {median * 1e3:.0f} ms, longest {max(durations) * 1e3:.0f} ms; {acknowledged}"
+        f"{len(durations)} queries, median {median * 1e3:.0f} ms, 99 of 100 within {slow * 1e3:.0f} ms,"
+        f" longest {max(durations) * 1e3:.0f} ms; {acknowledged}"
     )
-    assert median <= 0.3 or not SOAK
+    assert (median <= 0.3 and slow <= 1) or not SOAK
     for name, number in acknowledged.items():
         with Session.open(tmp_path, name) as session:
             texts = [row.message.content[0] for row in session.messages()]
