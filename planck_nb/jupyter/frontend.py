@@ -17,14 +17,20 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.run import Run
 from planck_nb.base.aio import spawn
-from planck_nb.jupyter.approval_prompt import ApprovalPrompt, LineReader, one_at_a_time, read_by_input, read_terminal
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView, RunSummary
-from planck_nb.jupyter.question_prompt import QuestionPrompt
-from planck_nb.jupyter.terminal_view import TerminalPrinter, TerminalView
+from planck_nb.jupyter.terminal.approval_prompt import (
+    ApprovalPrompt,
+    LineReader,
+    one_at_a_time,
+    read_by_input,
+    read_terminal,
+)
+from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
+from planck_nb.jupyter.terminal.terminal_view import TerminalPrinter, TerminalView
 
 _CONCURRENT_MESSAGES = 7
 """The version of ipykernel from which on messages of the browser are handled while a cell awaits."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from planck_nb.jupyter.approval_prompt import LineReader
 from planck_nb.jupyter.controller import Controller, Namespace
+from planck_nb.jupyter.terminal.approval_prompt import LineReader
 from planck_nb.workspace import Workspace
 
 

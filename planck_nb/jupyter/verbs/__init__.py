@@ -11,9 +11,20 @@ Other packages import what they need for a verb from here.
 
 from __future__ import annotations
 
-from planck_nb.jupyter.kinds import AGENT, AGENT_NAME, MODEL, PROVIDER, QUERY, SESSION
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import FILE, INTEGER, TEXT, WORD, WORDS, Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.parsing.kinds import AGENT, AGENT_NAME, MODEL, PROVIDER, QUERY, SESSION
+from planck_nb.jupyter.parsing.parameters import (
+    FILE,
+    INTEGER,
+    TEXT,
+    WORD,
+    WORDS,
+    Extent,
+    Kind,
+    Option,
+    Parameter,
+    choice,
+)
 from planck_nb.jupyter.verbs import (
     agent_verbs,
     answer_verb,

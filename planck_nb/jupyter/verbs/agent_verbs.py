@@ -14,9 +14,9 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import MissingCredentialError, UsageError
 from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
 from planck_nb.jupyter.controller import DEFAULT_AGENT
-from planck_nb.jupyter.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
+from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.jupyter.verbs.request_text import describe_request
 from planck_nb.workspace import Workspace

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from planck_nb.base.errors import UsageError, did_you_mean
-from planck_nb.jupyter.kinds import AGENT_NAME
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import Parameter
+from planck_nb.jupyter.parsing.kinds import AGENT_NAME
+from planck_nb.jupyter.parsing.parameters import Parameter
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.verbs.declaration import verb
 from planck_nb.workspace.agent_names import named_agents

@@ -13,7 +13,7 @@ from planck_nb.base.errors import ToolError
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.kernel_tools.name_changes import PREFIX, NameChange, NameChanges
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import Kind, Parameter
+from planck_nb.jupyter.parsing.parameters import Kind, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.tools.archive import Change
 from planck_nb.tools.changes import Changes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planck_nb.jupyter.charts import Chart, timeline_chart, usage_chart
-from planck_nb.jupyter.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import Option, Parameter
+from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION
+from planck_nb.jupyter.parsing.parameters import Option, Parameter
 from planck_nb.jupyter.verbs.declaration import readable, verb
 from planck_nb.workspace.agent_names import named_agents
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from planck_nb.jupyter.arguments import Declared, read_arguments
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import OF_EVERY_VERB, Option, Parameter
-from planck_nb.jupyter.terminal import for_terminal
+from planck_nb.jupyter.parsing.arguments import Declared, read_arguments
+from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Option, Parameter
+from planck_nb.jupyter.terminal.plain_output import for_terminal
 
 if TYPE_CHECKING:
     import pandas as pd

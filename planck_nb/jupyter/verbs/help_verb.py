@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.options import OPTIONS
-from planck_nb.jupyter.parameters import Extent, Kind, Parameter
+from planck_nb.jupyter.parsing.options import OPTIONS
+from planck_nb.jupyter.parsing.parameters import Extent, Kind, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, Verb, columns, verb
 
 PROMPT = "prompt"

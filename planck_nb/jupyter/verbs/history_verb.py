@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from planck_nb.jupyter.formatting import count, dollars
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import INTEGER, Option
-from planck_nb.jupyter.terminal import for_terminal
+from planck_nb.jupyter.parsing.parameters import INTEGER, Option
+from planck_nb.jupyter.terminal.plain_output import for_terminal
 from planck_nb.jupyter.verbs.declaration import readable, verb
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.kinds import MODEL, SESSION
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
+from planck_nb.jupyter.parsing.kinds import MODEL, SESSION
+from planck_nb.jupyter.parsing.parameters import WORD, Extent, Kind, Option, Parameter, positive_integer
 from planck_nb.jupyter.session_prompts import session_prompts
 from planck_nb.jupyter.verbs.declaration import Text, readable, table, verb
 from planck_nb.sessions import Branch

@@ -11,9 +11,9 @@ from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.approval_text import pending_text, rule_sentence
 from planck_nb.jupyter.controller import Started
-from planck_nb.jupyter.kinds import AGENT, CALL, waiting_calls
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import TEXT, Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.parsing.kinds import AGENT, CALL, waiting_calls
+from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace.agent_names import named_agents
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
-from planck_nb.jupyter.kinds import SESSION
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import FILE, INTEGER, WORD, Option, Parameter
+from planck_nb.jupyter.parsing.kinds import SESSION
+from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter
 from planck_nb.jupyter.verbs.declaration import Text, readable, verb
 from planck_nb.sessions import (
     ExportFormat,

@@ -16,8 +16,8 @@ from planck_nb.base.errors import UsageError
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.options import rules
-from planck_nb.jupyter.parameters import Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.parsing.options import rules
+from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents

@@ -10,10 +10,10 @@ from pathlib import Path
 from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import UsageError
 from planck_nb.base.text import one_line
-from planck_nb.jupyter.kinds import SIDECAR
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import INTEGER, Option, Parameter, choice
-from planck_nb.jupyter.question_prompt import QuestionPrompt
+from planck_nb.jupyter.parsing.kinds import SIDECAR
+from planck_nb.jupyter.parsing.parameters import INTEGER, Option, Parameter, choice
+from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.sidecars.link.status import SidecarStatus
 from planck_nb.workspace.sidecar_notices import listed_tools

@@ -8,10 +8,10 @@ from importlib import import_module
 from keyword import iskeyword
 
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.kinds import QUERY
 from planck_nb.jupyter.namespace import data_frames
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import INTEGER, Kind, Option, Parameter, choice
+from planck_nb.jupyter.parsing.kinds import QUERY
+from planck_nb.jupyter.parsing.parameters import INTEGER, Kind, Option, Parameter, choice
 from planck_nb.jupyter.verbs.declaration import Text, verb
 from planck_nb.sessions import VIEWS, query_into
 

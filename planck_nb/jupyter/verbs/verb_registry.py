@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import TEXT, Parameter
+from planck_nb.jupyter.parsing.parameters import TEXT, Parameter
 from planck_nb.jupyter.verbs.declaration import Verb, verb
 from planck_nb.jupyter.verbs.help_verb import help_verb
 

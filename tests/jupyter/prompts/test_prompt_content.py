@@ -23,7 +23,7 @@ from planck_nb import Config, Workspace
 from planck_nb.ai.messages import ImagePart, UserMessage
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.options import read_line
+from planck_nb.jupyter.parsing.options import read_line
 from planck_nb.jupyter.prompts.output_types import output_type
 
 mpl.use("agg")

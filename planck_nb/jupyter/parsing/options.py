@@ -9,10 +9,20 @@ from typing import Any
 from planck_nb.agent.approval import Action, Rule
 from planck_nb.ai.models import LEVELS
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.arguments import next_word, parse_options
-from planck_nb.jupyter.kinds import COMPACTOR, FUNCTIONS, IMAGE, MODEL, OUTPUT, RECIPIENT, TEAM, VARIABLES, names
-from planck_nb.jupyter.misspellings import meant_option
-from planck_nb.jupyter.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
+from planck_nb.jupyter.parsing.arguments import next_word, parse_options
+from planck_nb.jupyter.parsing.kinds import (
+    COMPACTOR,
+    FUNCTIONS,
+    IMAGE,
+    MODEL,
+    OUTPUT,
+    RECIPIENT,
+    TEAM,
+    VARIABLES,
+    names,
+)
+from planck_nb.jupyter.parsing.misspellings import meant_option
+from planck_nb.jupyter.parsing.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
 _HOTTEST = 2
 _LEVEL = replace(choice(*LEVELS), placeholder="LEVEL")

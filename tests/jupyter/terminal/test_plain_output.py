@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.growth import BUILT, REPEATED, check_growth
 
-from planck_nb.jupyter import terminal
 from planck_nb.jupyter.charts.chart import Chart
-from planck_nb.jupyter.terminal import LINE_CHARACTERS, TAIL_LINES, Tail, for_terminal, plain
+from planck_nb.jupyter.terminal import plain_output as terminal
+from planck_nb.jupyter.terminal.plain_output import LINE_CHARACTERS, TAIL_LINES, Tail, for_terminal, plain
 from planck_nb.jupyter.verbs.declaration import Text
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.misspellings import meant_agent, meant_verb, similar_name
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.options import ExplicitName, Prompt, read_header, read_line
+from planck_nb.jupyter.parsing.misspellings import meant_agent, meant_verb, similar_name
+from planck_nb.jupyter.parsing.options import ExplicitName, Prompt, read_header, read_line
 from planck_nb.jupyter.verbs import VERBS, Verb
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import Extent, Option, Parameter
+from planck_nb.jupyter.parsing.parameters import Extent, Option, Parameter
 
 _SHORT = 3
 """The length of names of which only two exchanged letters count as a misspelling."""

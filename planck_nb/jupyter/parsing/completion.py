@@ -11,11 +11,11 @@ from IPython.core import completer as ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.base.errors import PlanckError
-from planck_nb.jupyter.arguments import count_positional
-from planck_nb.jupyter.kinds import RECIPIENT
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.options import OPTIONS
-from planck_nb.jupyter.parameters import OF_EVERY_VERB, Extent, Option, Suggestions, flags
+from planck_nb.jupyter.parsing.arguments import count_positional
+from planck_nb.jupyter.parsing.kinds import RECIPIENT
+from planck_nb.jupyter.parsing.options import OPTIONS
+from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Extent, Option, Suggestions, flags
 from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.verbs import VERBS, Verb
 

@@ -14,7 +14,7 @@ from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.namespace import data_frames, functions
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import FILE, Extent, Kind, Suggestions
+from planck_nb.jupyter.parsing.parameters import FILE, Extent, Kind, Suggestions
 from planck_nb.jupyter.prompts.prompt_images import images_in
 from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.values.type_checks import is_a

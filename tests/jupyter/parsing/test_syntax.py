@@ -8,7 +8,7 @@ import asyncio
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from planck_nb.jupyter.syntax import await_magics, take_line_magics
+from planck_nb.jupyter.parsing.syntax import await_magics, take_line_magics
 
 
 def transformed(cell: str) -> str:

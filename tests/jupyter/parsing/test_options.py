@@ -7,7 +7,7 @@ import pytest
 from planck_nb import Config, tool
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.namespace import describe, tools_named
-from planck_nb.jupyter.options import OPTIONS, Prompt, read_header, read_line
+from planck_nb.jupyter.parsing.options import OPTIONS, Prompt, read_header, read_line
 from planck_nb.jupyter.verbs.help_verb import prompts
 from planck_nb.tools.changes import Changes
 from planck_nb.workspace.toolbox import Toolbox

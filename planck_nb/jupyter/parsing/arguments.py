@@ -11,7 +11,7 @@ from typing import Any
 
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parameters import OF_EVERY_VERB, Extent, Kind, Option, Parameter, flags
+from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Extent, Kind, Option, Parameter, flags
 
 
 @dataclass(frozen=True, slots=True)
