@@ -716,7 +716,7 @@ def _plausible(data: JsonObject) -> JsonObject:
     """The event without numbers that cannot be right, which version 0.1.0 stored as servers sent them."""
     changes: JsonObject = {}
     for name in ("delta", "total", "usage"):
-        if name in data and (counts := usage_counts(data[name], most=MAX_TOKENS_TOGETHER) or {}) != data[name]:
+        if name in data and (counts := usage_counts(data[name], maximum=MAX_TOKENS_TOGETHER) or {}) != data[name]:
             changes[name] = counts
     for name in ("cost", "total_cost"):
         if name in data and (amount := dollars(data[name])) != data[name]:

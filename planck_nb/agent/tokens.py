@@ -26,7 +26,7 @@ FRAME_TOKENS = 4
 MAX_SCALE = 8.0
 """The most tokens that a model is believed to count for an estimated one."""
 
-_TELLING = 64
+_MIN_CALIBRATING_TOKENS = 64
 """Estimated tokens from which a count says something about the tokenizer."""
 
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
@@ -163,7 +163,7 @@ def tokens_per_estimate(messages: Sequence[Message], index: int, *, before: int 
     if any(_has_media(message) for message in new):
         return 1.0
     estimated = sum(map(estimate, new)) + (0 if counted else before)
-    if estimated < _TELLING:
+    if estimated < _MIN_CALIBRATING_TOKENS:
         return 1.0
     return min(MAX_SCALE, max(1.0, (reply.usage.input_tokens - counted) / estimated))
 

@@ -16,7 +16,7 @@ from planck_nb.ai.messages import ToolCallPart, ToolResultMessage, ToolResultPar
 from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.secrets import redact
 
-GRACE = 2.0
+CANCEL_GRACE = 2.0
 """Seconds that a cancelled tool has to end before the turn goes on without it."""
 
 MAX_CONCURRENT = 32
@@ -41,7 +41,7 @@ async def run_calls(turn: TurnRunner, calls: Sequence[ToolCallPart]) -> None:
         for task in tasks:
             task.cancel()
         try:
-            await asyncio.wait(tasks, timeout=GRACE)
+            await asyncio.wait(tasks, timeout=CANCEL_GRACE)
         finally:  # also if a second cancellation ends the wait, because the event loop is closing
             for call in running:
                 call.give_up()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import ModelError, PlanckError
-from planck_nb.base.secrets import SHORTEST, is_secret_name, remember_secret
+from planck_nb.base.secrets import MIN_LENGTH, is_secret_name, remember_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def secrets_in(headers: Mapping[str, str]) -> set[str]:
         for name, value in headers.items()
         if name in _CREDENTIALS or is_secret_name(name)
         for word in value.split()
-        if len(word) >= SHORTEST
+        if len(word) >= MIN_LENGTH
     }
 
 

@@ -32,7 +32,7 @@ from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UnknownModelError, UnknownProviderError, did_you_mean
 from planck_nb.base.secrets import remember_secret
 
-_TOO_CLOSE = 0.85
+_MAX_SIMILARITY = 0.85
 """Ids more similar than this are taken for typing mistakes."""
 
 _own: dict[str, Model] = {}
@@ -270,7 +270,7 @@ def _checked(provider_name: str, model_id: str, *, guess: bool) -> str:
         return model_id
     if model_id:
         ids = _snapshot().get(provider_name, {})
-        near = get_close_matches(model_id, ids, n=3, cutoff=_TOO_CLOSE) if guess and model_id not in ids else []
+        near = get_close_matches(model_id, ids, n=3, cutoff=_MAX_SIMILARITY) if guess and model_id not in ids else []
         if near:
             raise UnknownModelError(f"{provider_name} has no model {model_id!r}. Did you mean {' or '.join(near)}?")
         return model_id
@@ -290,7 +290,7 @@ def _providers_of(model_id: str) -> list[str]:
 
 def _near_aliases(name: str, mine: Iterable[str]) -> list[str]:
     """Aliases of own models that are similar to the name."""
-    return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=_TOO_CLOSE)
+    return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=_MAX_SIMILARITY)
 
 
 @cache

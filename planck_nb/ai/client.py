@@ -63,14 +63,14 @@ if TYPE_CHECKING:
 
     from planck_nb.ai.transport import HttpResponse, Transport
 
-_LONGEST_REASON = 200
-_LONG = 4_000_000
+_MAX_REASON_LENGTH = 200
+_ENCODE_IN_THREAD_FROM = 4_000_000
 """Characters of a conversation that is encoded in a thread; the event loop would be blocked for more than 10 ms."""
 
 _OK = 200
 _UNAUTHORIZED = 401
 
-_END_PATIENCE = 0.2
+_END_TIMEOUT = 0.2
 """Seconds to wait for the end of an answer whose message is complete, so that its connection can be reused."""
 
 _ENDS = frozenset({"finish", "pause"})
@@ -511,7 +511,7 @@ class _PendingRequest:
         self._servers = servers
         self._pauses = 0
         self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
-        self._is_long = characters(context) > _LONG
+        self._is_long = characters(context) > _ENCODE_IN_THREAD_FROM
         self.request: WireRequest
         request_info.auth = self.auth
 
@@ -682,7 +682,7 @@ async def _decode(reply: HttpResponse, wire: Dialect, model: Model) -> AsyncGene
         except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             failure = ProviderProtocolError(
                 f"{model.provider} sent an event that its wire format {model.api!r} does not allow "
-                f"({quoted(repr(error)[:_LONGEST_REASON])}); "
+                f"({quoted(repr(error)[:_MAX_REASON_LENGTH])}); "
                 "check that base_url names the right API.",
                 provider=model.provider,
                 model=model.id,
@@ -693,7 +693,7 @@ async def _decode(reply: HttpResponse, wire: Dialect, model: Model) -> AsyncGene
         if failure is not None:
             raise failure
         if batch and batch[-1].type in _ENDS:
-            await reply.read_to_end(_END_PATIENCE)
+            await reply.read_to_end(_END_TIMEOUT)
             return
 
 

@@ -13,7 +13,7 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.request import Options
 from planck_nb.base.errors import PlanckError
 
-_MOST = 1_000
+_MAX_REMEMBERED = 1_000
 """How many models are remembered."""
 
 _LOOKED_AT = 4_000
@@ -124,7 +124,7 @@ class ContextWindows:
             return
         with self._lock:
             self._bounds[place] = min(tokens, self._bounds.pop(place, tokens))
-            while len(self._bounds) > _MOST:
+            while len(self._bounds) > _MAX_REMEMBERED:
                 del self._bounds[next(iter(self._bounds))]
 
     def forget(self, model: Model) -> None:

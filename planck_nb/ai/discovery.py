@@ -27,16 +27,16 @@ from planck_nb.base.json_types import JsonObject
 if TYPE_CHECKING:
     from planck_nb.ai.transport import Transport
 
-_PATIENCE = 2.0
+_TIMEOUT = 2.0
 """Seconds for all requests to one server."""
 
 _GRACE = 0.5
 """Seconds that the thread gets beyond them, to close its connections."""
 
-_AT_ONCE = 8
-_LONGEST = 4 * 1024 * 1024
-_LONGEST_ID = 500
-_LONGEST_NUMBER = 20
+_MAX_CONCURRENT = 8
+_MAX_BODY_BYTES = 4 * 1024 * 1024
+_MAX_ID_LENGTH = 500
+_MAX_NUMBER_DIGITS = 20
 _OK = 200
 
 _UNUSABLE = (PlanckError, OSError, ValueError, KeyError, TypeError, AttributeError)
@@ -65,7 +65,7 @@ def models_of(template: Model, key: str | None) -> list[Model]:
     # A thread that can be left behind: finding an address has no timeout, and this may be called in an event loop.
     Thread(target=work, name="planck-discovery", daemon=True).start()
     try:
-        return found.result(_PATIENCE + _GRACE)
+        return found.result(_TIMEOUT + _GRACE)
     except TimeoutError:
         return []
 
@@ -77,7 +77,7 @@ def _may_answer(url: str) -> bool:
         return True
     try:
         with socket.create_connection(
-            (split.hostname, split.port or (443 if split.scheme == "https" else 80)), _PATIENCE
+            (split.hostname, split.port or (443 if split.scheme == "https" else 80)), _TIMEOUT
         ):
             return True
     except (OSError, ValueError):
@@ -89,7 +89,7 @@ async def context_window_of(model: Model, key: str | None, transport: Transport)
 
     Raises `PlanckError`, `OSError` and `ValueError` if the server does not answer as it should.
     """
-    async with asyncio.timeout(_PATIENCE):
+    async with asyncio.timeout(_TIMEOUT):
         server = _Server(transport, model, key)
         if model.api == "ollama":
             facts = await server.post("/api/show", {"model": model.id})
@@ -112,7 +112,7 @@ def _running_window(props: Any) -> int | None:  # noqa: ANN401 - any JSON value
 async def _models(template: Model, key: str | None, transport: Transport) -> list[Model]:
     server = _Server(transport, template, key)
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             if template.api == "ollama":
                 return await _ollama(template, server)
             rows = (await server.get("/models"))["data"]
@@ -138,7 +138,7 @@ def _described(template: Model, row: Any) -> Model | None:  # noqa: ANN401 - any
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isprintable()
+    return isinstance(value, str) and 0 < len(value) <= _MAX_ID_LENGTH and value.isprintable()
 
 
 async def _running(model: Model, server: _Server) -> Model:
@@ -160,7 +160,7 @@ async def _running(model: Model, server: _Server) -> Model:
 async def _ollama(template: Model, server: _Server) -> list[Model]:
     rows = (await server.get("/api/tags"))["models"]
     names = [row["name"] for row in rows if isinstance(row, dict) and _is_id(row.get("name"))]
-    slots = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def show(name: str) -> JsonObject:
         async with slots:
@@ -200,7 +200,7 @@ def _window(facts: dict[str, Any]) -> int | None:
     for line in str(facts.get("parameters") or "").splitlines():
         name, _, value = line.partition(" ")
         value = value.strip()
-        if name == "num_ctx" and value.isdecimal() and len(value) <= _LONGEST_NUMBER:
+        if name == "num_ctx" and value.isdecimal() and len(value) <= _MAX_NUMBER_DIGITS:
             return context_length(int(value))
     info = facts.get("model_info")
     if not isinstance(info, dict):
@@ -243,4 +243,6 @@ class _Server:
         async with aclosing(reply):
             if reply.status != _OK:
                 raise ConnectionError(f"{root}{path} answered with status {reply.status}")
-            return from_json(await reply.body(_LONGEST))  # refuses deep nesting without exhausting Python's stack
+            return from_json(
+                await reply.body(_MAX_BODY_BYTES)
+            )  # refuses deep nesting without exhausting Python's stack

@@ -20,7 +20,7 @@ from planck_nb.base.forks import call_in_forks
 K = TypeVar("K")
 V = TypeVar("V")
 
-_MOST = 256
+_MAX_REMEMBERED = 256
 """Limiters, and servers that were reached, that are remembered: those that were used last."""
 
 
@@ -81,7 +81,7 @@ def known_servers(transport: object | None) -> KnownServers:
 
 def _remember(known: OrderedDict[K, V], name: K, value: V) -> None:
     known[name] = value
-    while len(known) > _MOST:
+    while len(known) > _MAX_REMEMBERED:
         known.popitem(last=False)
 
 

@@ -192,8 +192,8 @@ class MessageBuilder:
 
 _DELTAS = (TextChunk, ThinkingChunk, ToolArgsChunk)
 _COUNTS = tuple(each.name for each in fields(Usage))
-_LONGEST_ID = 512
-_LONGEST_NAME = 128
+_MAX_ID_LENGTH = 512
+_MAX_NAME_LENGTH = 128
 _KIND = {TextChunk: "text", ThinkingChunk: "thinking", ToolArgsChunk: "tool_call"}
 
 
@@ -244,7 +244,7 @@ def _check_usage(event: UsageUpdate) -> None:
 
 def call_id(given: object) -> str:
     """The id of a call as the server sent it; empty, so that one is generated, for what cannot be one."""
-    usable = isinstance(given, str) and len(given) <= _LONGEST_ID and given.isprintable()
+    usable = isinstance(given, str) and len(given) <= _MAX_ID_LENGTH and given.isprintable()
     return given if usable and isinstance(given, str) else ""
 
 
@@ -252,9 +252,9 @@ def tool_name(given: object) -> str:
     """The name of a tool as the server sent it, without what no name has: then it is the name of no tool."""
     if not isinstance(given, str):
         return ""
-    if len(given) <= _LONGEST_NAME and given.isprintable():
+    if len(given) <= _MAX_NAME_LENGTH and given.isprintable():
         return given
-    return "".join(each if each.isprintable() else "\ufffd" for each in given[:_LONGEST_NAME])
+    return "".join(each if each.isprintable() else "\ufffd" for each in given[:_MAX_NAME_LENGTH])
 
 
 def parse_arguments(text: str) -> JsonObject | None:

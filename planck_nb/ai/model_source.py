@@ -21,7 +21,7 @@ from planck_nb.ai.request import Options
 from planck_nb.ai.stored_options import contains_secret, is_secret_option
 from planck_nb.base.errors import ModelError, PlanckError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import SHORTEST, find_secret
+from planck_nb.base.secrets import MIN_LENGTH, find_secret
 
 _FACTS: Mapping[str, Any] = {
     "name": str,
@@ -248,7 +248,7 @@ def _storable(value: Any, name: str, left_out: list[str]) -> Any:  # noqa: ANN40
         kept: JsonObject = {}
         for key, part in value.items():
             where = f"{name}.{key}"
-            if is_secret_option(str(key)) and isinstance(part, str) and len(part) >= SHORTEST:
+            if is_secret_option(str(key)) and isinstance(part, str) and len(part) >= MIN_LENGTH:
                 left_out.append(where)
                 continue
             before = len(left_out)

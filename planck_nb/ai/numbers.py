@@ -14,26 +14,26 @@ MAX_TOKENS_TOGETHER = 1_000_000_000_000_000
 MAX_DOLLARS = 1_000_000_000.0
 """More US dollars than anything costs here."""
 
-LONGEST_WAIT = 31 * 24 * 3600.0
+MAX_WAIT = 31 * 24 * 3600.0
 """Seconds; no server asks to wait longer than a month."""
 
 _FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "thinking_tokens")
 
 
-def whole_number(value: object, *, most: int) -> int | None:
-    """The number if it is a whole one from 0 to `most`, also if it is written as `12.0`; None for anything else."""
+def whole_number(value: object, *, maximum: int) -> int | None:
+    """The number if it is a whole one from 0 to `maximum`, also if it is written as `12.0`; None for anything else."""
     if type(value) is int:  # as nearly always
-        return value if 0 <= value <= most else None
+        return value if 0 <= value <= maximum else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if 0 <= value <= most else None
+    return value if 0 <= value <= maximum else None
 
 
 def token_count(value: object) -> int | None:
     """The number of tokens; None for what cannot be one."""
-    return whole_number(value, most=MAX_TOKENS)
+    return whole_number(value, maximum=MAX_TOKENS)
 
 
 def context_length(value: object) -> int | None:
@@ -43,19 +43,19 @@ def context_length(value: object) -> int | None:
 
 def dollars(value: object) -> float | None:
     """The amount in US dollars; None for what cannot be one."""
-    return _real(value, most=MAX_DOLLARS)
+    return _real(value, maximum=MAX_DOLLARS)
 
 
 def seconds(value: object) -> float | None:
     """The seconds to wait; None for what cannot be that."""
-    return _real(value, most=LONGEST_WAIT)
+    return _real(value, maximum=MAX_WAIT)
 
 
 def http_status(value: object) -> int | None:
     """The HTTP status of an error, 400 to 599, also as text; None for anything else."""
     if isinstance(value, str) and len(value) == 3 and value.isdecimal():  # noqa: PLR2004 - digits of a status
         value = int(value)
-    status = whole_number(value, most=599)
+    status = whole_number(value, maximum=599)
     return status if status is not None and status >= 400 else None  # noqa: PLR2004
 
 
@@ -64,14 +64,14 @@ def are_counts(*values: int) -> bool:
     return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= MAX_TOKENS
 
 
-def usage_counts(data: object, *, most: int = MAX_TOKENS) -> dict[str, int] | None:
-    """The fields of a `Usage` in JSON data; None if input or output are not counts up to `most`.
+def usage_counts(data: object, *, maximum: int = MAX_TOKENS) -> dict[str, int] | None:
+    """The fields of a `Usage` in JSON data; None if input or output are not counts up to `maximum`.
 
     Details that cannot be right, such as more cached tokens than there were, are 0.
     """
     if not isinstance(data, Mapping):
         return None
-    counts = {name: whole_number(data.get(name, 0), most=most) for name in _FIELDS}
+    counts = {name: whole_number(data.get(name, 0), maximum=maximum) for name in _FIELDS}
     if counts["input_tokens"] is None or counts["output_tokens"] is None:
         return None
     known = {name: count or 0 for name, count in counts.items()}
@@ -84,7 +84,7 @@ def with_plausible_numbers(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """A stored message without usage, cost and ids that cannot be right, which an earlier version may have written."""
     kind = data.get("type")
     if kind == "summary" and (kept := data.get("kept")):
-        ids = [each for each in kept if whole_number(each, most=2**63 - 1) is not None] if _is_list(kept) else []
+        ids = [each for each in kept if whole_number(each, maximum=2**63 - 1) is not None] if _is_list(kept) else []
         return data if ids == kept else {**data, "kept": ids}
     if kind != "assistant":
         return data
@@ -101,7 +101,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _real(value: object, *, most: float) -> float | None:
+def _real(value: object, *, maximum: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value <= most else None
+    return float(value) if 0 <= value <= maximum else None

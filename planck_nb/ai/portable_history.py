@@ -28,7 +28,7 @@ PreparedMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 """A message as it is sent: a summary became a user's message."""
 
 _FOREIGN_TO_SOME = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_ID = 40
+_MAX_ID_LENGTH = 40
 """Characters that every vendor allows in a call's id: OpenAI's chat allows 40, Anthropic and its Responses 64."""
 
 _SEAL = "planck_prefix"
@@ -112,11 +112,11 @@ class Preparation:
 
     def _free_id(self, call_id: str, *, own: bool) -> str:
         """The id, in letters that every vendor accepts if it is another's, and different from all before it."""
-        stem = (call_id if own else _FOREIGN_TO_SOME.sub("_", call_id)[:_LONGEST_ID]) or "call"
+        stem = (call_id if own else _FOREIGN_TO_SOME.sub("_", call_id)[:_MAX_ID_LENGTH]) or "call"
         free = stem
         if stem in self._used:
             number = self._numbers.get(stem, 2)
-            while (free := f"{stem[: _LONGEST_ID - 8]}_{number}") in self._used:
+            while (free := f"{stem[: _MAX_ID_LENGTH - 8]}_{number}") in self._used:
                 number += 1
             self._numbers[stem] = number + 1
         self._used.add(free)

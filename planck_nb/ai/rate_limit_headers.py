@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from planck_nb.ai.numbers import LONGEST_WAIT
+from planck_nb.ai.numbers import MAX_WAIT
 
 _LIMIT = re.compile(
     r"(?:x-|anthropic-)?ratelimit-(?:(?P<of1>[a-z-]+)-)?(?P<what>remaining|reset)(?:-(?P<of2>[a-z-]+))?"
@@ -22,7 +22,7 @@ _SECONDS_SINCE = 1e8
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the server asks to wait, at most `LONGEST_WAIT`; None if it does not, or not for a time."""
+    """The seconds that the server asks to wait, at most `MAX_WAIT`; None if it does not, or not for a time."""
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return _bounded(float(milliseconds) / 1000)
@@ -96,4 +96,4 @@ def _until(date: datetime) -> float | None:
 
 
 def _bounded(value: float) -> float | None:
-    return None if math.isnan(value) else min(max(value, 0.0), LONGEST_WAIT)
+    return None if math.isnan(value) else min(max(value, 0.0), MAX_WAIT)

@@ -12,7 +12,7 @@ from planck_nb.ai.rate_limit_headers import request_limits
 _WINDOW = 1.0
 """Seconds over which accepted requests are counted to learn a rate."""
 
-_SLOWEST = 0.2
+_MIN_RATE = 0.2
 """Requests a second that are sent however many are refused."""
 
 _FIRST = 1.0
@@ -36,13 +36,13 @@ _FORGET = 120.0
 _CATCH_UP = 0.1
 """Seconds by which a late request does not delay those after it."""
 
-_POLL = 0.5
+_MAX_SLEEP = 0.5
 """The longest sleep in seconds of a waiting request, because the rate may rise while it sleeps."""
 
-_SHORTEST = 0.005
+_MIN_SLEEP = 0.005
 """The shortest one, because the rate grows faster than the time until a request passes when others are stuck."""
 
-_STUCK = 3 * _POLL
+_STUCK_AFTER = 3 * _MAX_SLEEP
 """Seconds after which a request that has not tried again, because its event loop is blocked, delays no other."""
 
 _REMEMBERED = 512
@@ -106,7 +106,7 @@ class RateLimiter:
         """Wait until the request may be sent. A caller that is cancelled leaves the queue."""
         try:
             while (seconds := self._claim(ticket)) > 0:
-                await sleep(max(_SHORTEST, min(seconds, _POLL)))
+                await sleep(max(_MIN_SLEEP, min(seconds, _MAX_SLEEP)))
         finally:
             with self._lock:
                 self._waiting.pop(ticket, None)
@@ -157,7 +157,7 @@ class RateLimiter:
                 self._is_probing = False
             else:
                 self._rate = min(rate, max(measured, rate / 2))
-            self._rate = max(_SLOWEST, self._rate)
+            self._rate = max(_MIN_RATE, self._rate)
             if rate is None or sent > self._learned:
                 self._refused_in_row += rate is not None
                 self._learned = now
@@ -183,7 +183,7 @@ class RateLimiter:
         blocked = max(0.0, self._blocked - now)
         if len(self._active) <= 1:  # a request that is alone waits for itself only
             return blocked
-        ahead = sum(other < ticket and now - tried < _STUCK for other, tried in self._waiting.items())
+        ahead = sum(other < ticket and now - tried < _STUCK_AFTER for other, tried in self._waiting.items())
         return max(blocked, self._next - now) + ahead / rate
 
     def _claim(self, ticket: int) -> float:

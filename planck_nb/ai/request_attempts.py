@@ -16,7 +16,7 @@ from planck_nb.base.errors import (
     RateLimitError,
 )
 
-_TOO_MANY = 429
+_TOO_MANY_REQUESTS = 429
 _SHOWN = 1.0
 """Seconds that a request has to wait for others before that is shown."""
 
@@ -95,7 +95,7 @@ class RequestAttempts:
         if self._request_info.replayed:
             return
         self._servers.reached(self._url)
-        if status != _TOO_MANY:
+        if status != _TOO_MANY_REQUESTS:
             self._limiter.accepted(self._sent, headers)
             self.close()
 

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.secrets import is_secret_name, remember_secret
 
-_HIGHEST_PORT = 65535
-_LONGEST_SHOWN = 100
+_MAX_PORT = 65535
+_MAX_SHOWN_LENGTH = 100
 _NOT_IN_A_URL = re.compile(r'[\s\\<>"{}|^`\x00-\x20\x7f-\x9f]')
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?")
 _SIGNATURES = frozenset({"sig", "signature", "code"})
@@ -56,7 +56,7 @@ def shown_url(url: str) -> str:
     rest = re.sub(r"[?#].*", "", url[len(beginning) :].rpartition("@")[2], flags=re.DOTALL)
     # After a colon there may be a password whose host is missing.
     url = beginning + re.sub(r"^([^/:]+):(?!\d{1,5}(/|$))[^/]*", r"\1:…", rest)
-    return url if len(url) <= _LONGEST_SHOWN else f"{url[:_LONGEST_SHOWN]}…"
+    return url if len(url) <= _MAX_SHOWN_LENGTH else f"{url[:_MAX_SHOWN_LENGTH]}…"
 
 
 @lru_cache
@@ -90,7 +90,7 @@ def _split(url: str) -> ServerAddress | None:
         host, port = parts.hostname, parts.port
     except ValueError:
         return None
-    if parts.scheme not in {"http", "https"} or not host or port == 0 or (port or 1) > _HIGHEST_PORT:
+    if parts.scheme not in {"http", "https"} or not host or port == 0 or (port or 1) > _MAX_PORT:
         return None
     if not _is_host(host):
         return None

@@ -15,7 +15,7 @@ from planck_nb.ai.messages import AssistantPart
 from planck_nb.ai.server_tools import ALIASES
 from planck_nb.base.json_types import JsonObject
 
-_LONGEST = 20_000
+_MAX_LENGTH = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ _INNER = ("web", "content", "source", "result", "results", "error")
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """The readable text of a result, as much as is shown."""
-    return "\n".join(_lines(value))[:_LONGEST]
+    return "\n".join(_lines(value))[:_MAX_LENGTH]
 
 
 def _lines(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value

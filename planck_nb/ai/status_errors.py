@@ -30,9 +30,9 @@ from planck_nb.base.errors import (
     StreamTruncated,
 )
 
-_TOO_MANY = 429
-_LONGEST_QUOTE = 300
-_LOOKED_AT = 8 * _LONGEST_QUOTE
+_TOO_MANY_REQUESTS = 429
+_MAX_QUOTE_LENGTH = 300
+_MAX_EXAMINED = 8 * _MAX_QUOTE_LENGTH
 
 _OVERFLOW = re.compile(
     "|".join(  # noqa: FLY002 - a list to read
@@ -108,7 +108,7 @@ def status_error(
     """
     headers = headers or {}
     wait = retry_after(headers)
-    if wait is None and status == _TOO_MANY:
+    if wait is None and status == _TOO_MANY_REQUESTS:
         wait = exhausted_until(headers)
     error_class, happened, advice = _meaning(status, f"{kind} {words}")
     should_retry = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
@@ -271,9 +271,9 @@ _UNITS = ((172_800, 86400, "days"), (7200, 3600, "hours"), (180, 60, "minutes"))
 
 def quoted(words: str) -> str:
     """A server's words as a part of a sentence: on one line, without control characters, and not too long."""
-    words = "".join(each if each.isprintable() else " " for each in words[:_LOOKED_AT])
+    words = "".join(each if each.isprintable() else " " for each in words[:_MAX_EXAMINED])
     words = " ".join(words.split()).strip().strip('"').rstrip(".")
-    if len(words) <= _LONGEST_QUOTE:
+    if len(words) <= _MAX_QUOTE_LENGTH:
         return words
     # Whole words only: half of a key would not be recognised and removed.
-    return words[: _LONGEST_QUOTE - 1].rpartition(" ")[0] + "…"
+    return words[: _MAX_QUOTE_LENGTH - 1].rpartition(" ")[0] + "…"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from planck_nb.ai.request import Options
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import SHORTEST, find_secret, is_secret_name, process_secrets
+from planck_nb.base.secrets import MIN_LENGTH, find_secret, is_secret_name, process_secrets
 
 LEFT_OUT = "left_out"
 """The key of the names of the fields of `extra` that were left out, beside the names of the options."""
@@ -50,7 +50,7 @@ def contains_secret(name: str, value: object, secrets: Mapping[str, str]) -> boo
     """
     match value:
         case str():
-            named = is_secret_option(name) and len(value) >= SHORTEST
+            named = is_secret_option(name) and len(value) >= MIN_LENGTH
             return named or find_secret(value, secrets) is not None
         case Mapping():
             return any(

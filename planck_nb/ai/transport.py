@@ -36,8 +36,8 @@ from planck_nb.base.errors import ConfigError
 from planck_nb.base.forks import call_in_forks
 from planck_nb.base.json_types import JsonObject
 
-_ENOUGH = 256 * 1024
-_PIECE = 1024 * 1024
+_ERROR_BODY_BYTES = 256 * 1024
+_MAX_PIECE_BYTES = 1024 * 1024
 """Bytes of a body that are handed to a connection at once."""
 
 
@@ -68,7 +68,7 @@ class HttpResponse:
         except Exception as error:  # noqa: BLE001 - raised again
             _explain(error, self._model)
 
-    async def body(self, limit: int = _ENOUGH) -> bytes:
+    async def body(self, limit: int = _ERROR_BODY_BYTES) -> bytes:
         """The rest of the body, at least `limit` bytes of a longer one; by default what an error message needs."""
         body = b""
         while len(body) < limit and (piece := await self.chunk()) is not None:
@@ -208,7 +208,7 @@ class _NetworkTransport(AiohttpTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = request.content
-        if len(body) > _PIECE:
+        if len(body) > _MAX_PIECE_BYTES:
             request = httpx.Request(
                 request.method,
                 request.url,
@@ -226,8 +226,8 @@ class _PiecewiseBody(httpx.AsyncByteStream):
         self._body = memoryview(body)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for start in range(0, len(self._body), _PIECE):
-            yield cast("bytes", self._body[start : start + _PIECE])
+        for start in range(0, len(self._body), _MAX_PIECE_BYTES):
+            yield cast("bytes", self._body[start : start + _MAX_PIECE_BYTES])
             await asyncio.sleep(0)  # a fast connection takes many pieces without a wait
 
 

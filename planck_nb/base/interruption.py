@@ -10,7 +10,7 @@ from contextlib import suppress
 PENDING = 0.005
 """Seconds that an exception is pending at a time where a pending one stops all other threads."""
 
-LONGEST_PAUSE = 1.0
+MAX_PAUSE = 1.0
 """Seconds at most between two attempts to interrupt a function there."""
 
 
@@ -69,7 +69,7 @@ class ThreadInterruption:
                 _take_back(self._thread)
             if raised.wait(pause):
                 return
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
 
 
 def _stalls_while_pending() -> bool:

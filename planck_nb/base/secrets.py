@@ -18,22 +18,22 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-SHORTEST = 8
+MIN_LENGTH = 8
 """Characters that a secret has at least. A shorter one is a word such as "none", set for servers without keys."""
 
-LONGEST = 16_384
+MAX_LENGTH = 16_384
 """Characters that a secret has at most, in any encoding: as those of a private key."""
 
-_SHORTEST_WORD = 6
-"""A value that is shorter than `SHORTEST` and has letters and digits is looked for as a whole word."""
+_MIN_WORD_LENGTH = 6
+"""A value that is shorter than `MIN_LENGTH` and has letters and digits is looked for as a whole word."""
 
-_SHORTEST_GENERATED = 16
+_MIN_GENERATED_LENGTH = 16
 """Characters that a generated key has at least."""
 
 _NESTED = 4
 """How often JSON may contain JSON as a text."""
 
-_LONGEST_DIGITS = 12
+_MIN_DIGITS = 12
 """A shorter value of digits alone is a count or a port."""
 
 _NAME = re.compile(
@@ -44,7 +44,7 @@ _NAME = re.compile(
 _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 """The working directories."""
 
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
 """Where a word begins in `apiKey` and in `api-key`."""
 
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^\s/?#@:]*:([^\s/?#@]+)@")
@@ -97,7 +97,7 @@ _using = threading.Lock()
 
 def is_secret_name(name: str) -> bool:
     """Whether a setting or field of this name is a secret, such as `api_key`, `apiKey` and `X-Api-Key`."""
-    return name.upper() not in _NOT_SECRET and _NAME.search(_HUMP.sub("_", name)) is not None
+    return name.upper() not in _NOT_SECRET and _NAME.search(_WORD_START.sub("_", name)) is not None
 
 
 def is_secret_variable(name: str, value: str) -> bool:
@@ -110,7 +110,7 @@ def is_secret_variable(name: str, value: str) -> bool:
 def looks_like_key(value: str) -> bool:
     """Whether a value is a generated key, rather than a word that is written where a key is asked for."""
     has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
-    return (has_both and len(value) >= _SHORTEST_GENERATED) or _format_in(value) is not None
+    return (has_both and len(value) >= _MIN_GENERATED_LENGTH) or _format_in(value) is not None
 
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
@@ -133,7 +133,7 @@ def remember_secret(value: str | None, what: str = "an API key") -> None:
         value: The credential; None and what is too short to be one are ignored.
         what: Its description, which is shown in its place.
     """
-    if value is not None and len(value) >= SHORTEST and value not in _used:
+    if value is not None and len(value) >= MIN_LENGTH and value not in _used:
         with _using:
             _used[value] = what
 
@@ -166,7 +166,7 @@ def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool =
         known: Secrets with their descriptions, by default those of the process.
         formats: Whether to replace what looks like a vendor's key, or like a password in an address, too.
     """
-    if len(text) < _SHORTEST_WORD:
+    if len(text) < _MIN_WORD_LENGTH:
         return text
     text = _known_forms(tuple((process_secrets() if known is None else known).items())).replaced(text)
     if formats:
@@ -220,8 +220,8 @@ def around_secret(text: str, at: int) -> tuple[int, int]:
     Returns:
         The start and the end of the secret that `at` is inside of; `at` twice if it is inside of none.
     """
-    start = max(at - LONGEST, 0)
-    for first, last in _known_forms(tuple(process_secrets().items())).places(text[start : at + LONGEST]):
+    start = max(at - MAX_LENGTH, 0)
+    for first, last in _known_forms(tuple(process_secrets().items())).places(text[start : at + MAX_LENGTH]):
         if start + first < at < start + last:
             return start + first, start + last
     return at, at
@@ -279,7 +279,7 @@ def _without_password(found: re.Match[str]) -> str:
 
 
 def _occurs(value: str, text: str) -> bool:
-    if len(value) < SHORTEST:
+    if len(value) < MIN_LENGTH:
         return _word(value).search(text) is not None
     return any(form in text for form in _encodings(value))
 
@@ -294,7 +294,7 @@ class _KnownForms:
         self._described: dict[str, str] = {}
         short: set[str] = set()
         for value, what in known:
-            if len(value) < SHORTEST:
+            if len(value) < MIN_LENGTH:
                 self._described.setdefault(value, what)
                 short.add(value)
             else:
@@ -350,7 +350,7 @@ def _encodings(value: str) -> tuple[str, ...]:
         last = len(encoded.rstrip("=")) - (1 if (offset + len(data)) % 3 else 0)
         inner = encoded[first:last]
         forms |= {inner, inner.replace("+", "-").replace("/", "_")}
-    return tuple(sorted((form for form in forms if len(form) >= SHORTEST), key=len, reverse=True))
+    return tuple(sorted((form for form in forms if len(form) >= MIN_LENGTH), key=len, reverse=True))
 
 
 def _stands_alone(found: re.Match[str]) -> bool:
@@ -361,11 +361,11 @@ def _stands_alone(found: re.Match[str]) -> bool:
 
 def _is_specific(value: str) -> bool:
     """Whether a value is more than a word, a number or a path, all of which stand in many harmless texts."""
-    if len(value) < SHORTEST:
+    if len(value) < MIN_LENGTH:
         letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
-        return len(value) >= _SHORTEST_WORD and value.isalnum() and letters and digits
+        return len(value) >= _MIN_WORD_LENGTH and value.isalnum() and letters and digits
     if value.isalpha():
-        return len(value) >= 2 * SHORTEST
+        return len(value) >= 2 * MIN_LENGTH
     if value.isdigit():
-        return len(value) >= _LONGEST_DIGITS
+        return len(value) >= _MIN_DIGITS
     return not (os.path.isabs(value) and os.path.exists(value))  # noqa: PTH110, PTH117 - a text, mostly no path

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from IPython.core.getipython import get_ipython
 
-STEADY = ["agent", "team", "role", "parent", "model"]
+FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]
 """The columns that do not change while agents run."""
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -45,7 +45,7 @@ class AgentsFrame(pd.DataFrame):
         widget = live()
         if WIDGET not in widget:
             return {}
-        steady = self[[name for name in STEADY if name in self.columns]]
+        steady = self[[name for name in FIXED_COLUMNS if name in self.columns]]
         return {WIDGET: widget[WIDGET], "text/html": steady.to_html(notebook=True), "text/plain": repr(steady)}
 
 

@@ -22,7 +22,7 @@ OTHER_LOOP = (
     "use %planck in a cell or in an `async def` that the cell awaits."
 )
 
-_PULSE = 0.1
+_POLL_INTERVAL = 0.1
 
 _ENDING = 3.0
 """Seconds in which what was interrupted may end before another interrupt cancels it again."""
@@ -53,9 +53,9 @@ def awake() -> Iterator[None]:
 
     def turn() -> None:
         nonlocal next_turn
-        next_turn = loop.call_later(_PULSE, turn)
+        next_turn = loop.call_later(_POLL_INTERVAL, turn)
 
-    next_turn = loop.call_later(_PULSE, turn)
+    next_turn = loop.call_later(_POLL_INTERVAL, turn)
     try:
         yield
     finally:

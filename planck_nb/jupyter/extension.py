@@ -46,7 +46,7 @@ from planck_nb.workspace import Workspace
 NOTEBOOK = "JPY_SESSION_NAME"
 """The environment variable with the path of the notebook, which Jupyter Server sets."""
 
-NATURAL_PACE = 0.02
+DEMO_PACE = 0.02
 """Seconds between two words of the demo model in a notebook, unless the configuration says otherwise."""
 
 _loaded: dict[int, Extension] = {}
@@ -73,7 +73,7 @@ def load(shell: InteractiveShell) -> None:
     for warning in config.warnings:
         print(warning)  # noqa: T201 - a line in the cell's output
     if config.demo_pace is None:
-        config = replace(config, demo_pace=NATURAL_PACE)
+        config = replace(config, demo_pace=DEMO_PACE)
     extension = Extension(shell, Controller(Workspace(config, owner=Path(os.environ.get(NOTEBOOK, "")).name)))
     extension.install()
     _loaded[id(shell)] = extension

@@ -13,7 +13,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.text import one_line
 from planck_nb.sidecars.link.questions import Question, QuestionAnswer
 
-PATIENCE = 3.0
+CONNECT_TIMEOUT = 3.0
 """Seconds that a browser has to connect before a question is declined because there is nobody to ask."""
 
 _PROBLEM_CHARACTERS = 500
@@ -64,7 +64,7 @@ class OpenQuestions:
         patience: Seconds to wait for a browser before a question is declined.
     """
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float = CONNECT_TIMEOUT) -> None:
         self._patience = patience
         self._waiting: dict[str, _WaitingQuestion] = {}
         self._audiences: list[Audience] = []

@@ -12,35 +12,37 @@ from typing import Any
 from planck_nb.base.secrets import around_secret, process_secrets, redact, redact_data
 from planck_nb.base.text import encodable, head_and_tail
 
-LONGEST_TEXT = 4_000
+MAX_TEXT_LENGTH = 4_000
 """Characters of a text within a result at most."""
 
-LONGEST_ANSWER = 200_000
+MAX_ANSWER_LENGTH = 200_000
 """Characters of an answer, a document, or all rows of a result at most."""
 
 _MAX_ITEMS = 1_000
-_DEEPEST = 20
+_MAX_DEPTH = 20
 
 
-def bounded_text(text: str, most: int = LONGEST_TEXT) -> str:
+def bounded_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
     """Return the text without secrets, and without its middle if it is long."""
-    return head_and_tail(redact(encodable(text), formats=True), characters=most, around=around_secret)
+    return head_and_tail(redact(encodable(text), formats=True), characters=max_length, around=around_secret)
 
 
-def bounded_data(data: object, most: int = LONGEST_TEXT) -> Any:  # noqa: ANN401 - any JSON value
+def bounded_data(data: object, max_length: int = MAX_TEXT_LENGTH) -> Any:  # noqa: ANN401 - any JSON value
     """Return any value as JSON data without secrets, every text in it bounded."""
-    return _bounded(redact_data(json_value(data), process_secrets()), most, _DEEPEST)
+    return _bounded(redact_data(json_value(data), process_secrets()), max_length, _MAX_DEPTH)
 
 
-def _bounded(data: Any, most: int, depth: int) -> Any:  # noqa: ANN401 - any JSON value
+def _bounded(data: Any, max_length: int, depth: int) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(data, str):
-        return head_and_tail(data, characters=most, around=around_secret)
+        return head_and_tail(data, characters=max_length, around=around_secret)
     if depth <= 0 and isinstance(data, dict | list):
         return "…"
     if isinstance(data, dict):
-        return {key[:most]: _bounded(value, most, depth - 1) for key, value in list(data.items())[:_MAX_ITEMS]}
+        return {
+            key[:max_length]: _bounded(value, max_length, depth - 1) for key, value in list(data.items())[:_MAX_ITEMS]
+        }
     if isinstance(data, list):
-        return [_bounded(value, most, depth - 1) for value in data[:_MAX_ITEMS]]
+        return [_bounded(value, max_length, depth - 1) for value in data[:_MAX_ITEMS]]
     return data
 
 

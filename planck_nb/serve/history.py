@@ -9,7 +9,7 @@ from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import AgentError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import head_and_tail
-from planck_nb.serve.bounds import LONGEST_ANSWER, LONGEST_TEXT, bounded_data, bounded_text
+from planck_nb.serve.bounds import MAX_ANSWER_LENGTH, MAX_TEXT_LENGTH, bounded_data, bounded_text
 from planck_nb.serve.query_process import run_query
 from planck_nb.sessions import (
     SessionInfo,
@@ -56,8 +56,8 @@ class History:
         Raises:
             QueryError: The statement is wrong, reads anything but the views, or takes too long.
         """
-        most = min(max(limit, 1), MAX_ROWS)
-        return await run_query(self._directory, sql, limit=most, seconds=self._seconds)
+        max_rows = min(max(limit, 1), MAX_ROWS)
+        return await run_query(self._directory, sql, limit=max_rows, seconds=self._seconds)
 
     async def sessions(self, limit: int = 100, offset: int = 0) -> JsonObject:
         """List the sessions, the newest first.
@@ -112,7 +112,7 @@ class History:
                 **_message(row.message),
             }
             size += len(str(message))
-            if messages and size > LONGEST_ANSWER:
+            if messages and size > MAX_ANSWER_LENGTH:
                 break
             messages.append(message)
         return {
@@ -128,7 +128,7 @@ class History:
             SessionError: There is no such session, or it cannot be read.
         """
         text = await run_in_thread(lambda: export_session(find_session(self._directory, session_id), "markdown"))
-        return head_and_tail(text, characters=LONGEST_ANSWER)
+        return head_and_tail(text, characters=MAX_ANSWER_LENGTH)
 
     async def _agents(self, session: SessionInfo) -> dict[str, str]:
         """The names of the session's agents by their ids."""
@@ -163,6 +163,6 @@ def _message(message: Message) -> JsonObject:
             texts.append(f"[{part.type}]")
     return {
         "role": message.type,
-        "text": bounded_text("\n".join(texts), LONGEST_TEXT),
+        "text": bounded_text("\n".join(texts), MAX_TEXT_LENGTH),
         **({"tool_calls": calls} if calls else {}),
     }

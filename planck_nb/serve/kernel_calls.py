@@ -15,16 +15,16 @@ from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import Subscription
 from planck_nb.base.json_types import JsonObject
-from planck_nb.serve.bounds import LONGEST_ANSWER, bounded_data, bounded_text
+from planck_nb.serve.bounds import MAX_ANSWER_LENGTH, bounded_data, bounded_text
 from planck_nb.serve.progress_texts import progress_text
 from planck_nb.teams import Team
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import find_agent, full_name, named_agents
 
-LONGEST_PROMPT = 200_000
+MAX_PROMPT_LENGTH = 200_000
 """Characters of a prompt at most."""
 
-LONGEST_WATCH = 120.0
+MAX_WATCH_SECONDS = 120.0
 """Seconds that events are watched at most."""
 
 MAX_EVENTS = 500
@@ -83,8 +83,8 @@ class KernelCalls:
         name, text = params.get("name"), params.get("text")
         if not isinstance(name, str) or not isinstance(text, str):
             raise AgentError("A prompt needs a name and a text.")
-        if len(text) > LONGEST_PROMPT:
-            raise UsageError(f"The prompt has {len(text):,} characters; it may have {LONGEST_PROMPT:,}.")
+        if len(text) > MAX_PROMPT_LENGTH:
+            raise UsageError(f"The prompt has {len(text):,} characters; it may have {MAX_PROMPT_LENGTH:,}.")
         target = self._target(name)
         run = target.prompt(text)
         following = spawn(self._follow(run, progress), name="planck-kernel-progress")
@@ -105,8 +105,8 @@ class KernelCalls:
     async def _watch(self, params: JsonObject, progress: Progress) -> JsonObject:
         workspace = self._workspace
         name, since, deltas = params.get("name"), params.get("since"), bool(params.get("deltas"))
-        seconds = min(max(_number(params, "seconds", 0), 0.0), LONGEST_WATCH)
-        most = int(min(max(_number(params, "most", MAX_EVENTS), 1), MAX_EVENTS))
+        seconds = min(max(_number(params, "seconds", 0), 0.0), MAX_WATCH_SECONDS)
+        max_events = int(min(max(_number(params, "max_events", MAX_EVENTS), 1), MAX_EVENTS))
         watched = None if not isinstance(name, str) or not name else self._target(name)
         found: list[JsonObject] = []
         deadline = time.monotonic() + seconds
@@ -115,7 +115,7 @@ class KernelCalls:
         # A position beyond the end is one of another session.
         start = since if isinstance(since, int) and 0 <= since <= end else None
         async with workspace.subscribe(since=start) as events:
-            while len(found) < most and size < LONGEST_ANSWER:
+            while len(found) < max_events and size < MAX_ANSWER_LENGTH:
                 event = await _next(events, None if events.position < end else deadline - time.monotonic())
                 if event is None:
                     break
@@ -188,7 +188,7 @@ def _answer(name: str, result: RunResult[Any]) -> JsonObject:
     usage = result.usage
     return {
         "agent": name,
-        "text": bounded_text(result.text, LONGEST_ANSWER),
+        "text": bounded_text(result.text, MAX_ANSWER_LENGTH),
         "stop_reason": result.stop_reason,
         "aborted": result.aborted,
         "limit": bounded_text(result.limit),

@@ -11,9 +11,9 @@ from pathlib import Path
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.serve.runtime_folder import KernelAddress, open_kernels
-from planck_nb.serve.wire import LONGEST_LINE, encode_line, read_line
+from planck_nb.serve.wire import MAX_LINE_BYTES, encode_line, read_line
 
-_CONNECT_WITHIN = 10.0
+_CONNECT_TIMEOUT = 10.0
 
 
 class KernelClient:
@@ -95,8 +95,8 @@ class KernelClient:
         while True:
             address = self.address()
             try:
-                async with asyncio.timeout(_CONNECT_WITHIN):
-                    reader, writer = await asyncio.open_unix_connection(str(address.socket), limit=LONGEST_LINE)
+                async with asyncio.timeout(_CONNECT_TIMEOUT):
+                    reader, writer = await asyncio.open_unix_connection(str(address.socket), limit=MAX_LINE_BYTES)
             except (ConnectionRefusedError, FileNotFoundError):  # its process id is that of another process now
                 address.remove()
             except (OSError, TimeoutError):

@@ -26,14 +26,14 @@ from planck_nb.base.visible import visible
 from planck_nb.serve.bounds import bounded_text
 from planck_nb.serve.kernel_calls import KernelCalls
 from planck_nb.serve.runtime_folder import KernelAddress, new_socket_path, runtime_folder
-from planck_nb.serve.wire import LONGEST_LINE, encode_line, read_line
+from planck_nb.serve.wire import MAX_LINE_BYTES, encode_line, read_line
 from planck_nb.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 
 _MAX_CONNECTIONS = 32
 _MESSAGE_CHARACTERS = 1_000
-_REQUEST_WITHIN = 10.0
+_REQUEST_TIMEOUT = 10.0
 """Seconds in which a client must have sent its request."""
 
 _MAX_WAITING = 1024 * 1024
@@ -111,7 +111,7 @@ class KernelSocket:
             os.close(self._listening.detach())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_unix_server(self._accept, sock=self._listening, limit=LONGEST_LINE)
+        server = await asyncio.start_unix_server(self._accept, sock=self._listening, limit=MAX_LINE_BYTES)
         async with server:
             await server.serve_forever()
 
@@ -155,10 +155,10 @@ class KernelSocket:
 
     async def _request(self, reader: asyncio.StreamReader) -> JsonObject:
         try:
-            async with asyncio.timeout(_REQUEST_WITHIN):
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
                 request = await read_line(reader)
         except TimeoutError:
-            raise AgentError(f"No request came within {_REQUEST_WITHIN:g} s.") from None
+            raise AgentError(f"No request came within {_REQUEST_TIMEOUT:g} s.") from None
         token = request.get("token")
         if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self._address.token.encode()):
             raise AgentError("The token is wrong; it is in the file beside the socket.")

@@ -30,7 +30,7 @@ Context = ServerRequestContext[Any, Any]
 _RESOURCE_NOT_FOUND = -32002
 _SCHEME = "planck://session/"
 _PAGE = 100
-_LONGEST_PROBLEM = 200
+_MAX_PROBLEM_LENGTH = 200
 
 _INSTRUCTIONS = (
     "The stored history of planck_nb's sessions (query_history, list_sessions, read_transcript and resources), and the "
@@ -88,7 +88,7 @@ class HistoryServer:
         given = dict(params.arguments or {})
         for problem in errors_of(validator(tool.schema), given):
             place = ".".join(map(str, problem.path)) or tool.name
-            return _failure(f"{place}: {one_line(problem.message, _LONGEST_PROBLEM)}.")
+            return _failure(f"{place}: {one_line(problem.message, _MAX_PROBLEM_LENGTH)}.")
         try:
             result = await self._calls[tool.name](given, context)
         except PlanckError as error:
@@ -104,7 +104,7 @@ class HistoryServer:
         params: JsonObject = {
             "name": given.get("agent_or_team"),
             "seconds": given.get("seconds", 10),
-            "most": given.get("most", 100),
+            "max_events": given.get("max_events", 100),
             "since": given.get("since"),
             "deltas": given.get("deltas", False),
         }
@@ -151,7 +151,7 @@ class HistoryServer:
         name = uri.removeprefix(_SCHEME)
         try:
             if not uri.startswith(_SCHEME) or not name:
-                raise SessionNotFoundError(f"There is no resource {one_line(uri, _LONGEST_PROBLEM)}.")
+                raise SessionNotFoundError(f"There is no resource {one_line(uri, _MAX_PROBLEM_LENGTH)}.")
             text = await self._history.document(name)
         except SessionError as error:
             raise MCPError(_RESOURCE_NOT_FOUND, bounded_text(str(error)), {"uri": uri}) from error

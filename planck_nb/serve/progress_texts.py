@@ -6,7 +6,7 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.base.text import one_line
 from planck_nb.serve.bounds import bounded_text
 
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 
 def progress_text(event: AgentEvent, name: str) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each event
@@ -46,4 +46,4 @@ def progress_text(event: AgentEvent, name: str) -> str:  # noqa: C901, PLR0911, 
 
 
 def _short(text: str) -> str:
-    return one_line(bounded_text(text), _LONGEST)
+    return one_line(bounded_text(text), _MAX_LENGTH)

@@ -20,7 +20,7 @@ from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import QueryError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import process_secrets, remember_secret
-from planck_nb.serve.bounds import LONGEST_ANSWER, bounded_data, bounded_text
+from planck_nb.serve.bounds import MAX_ANSWER_LENGTH, bounded_data, bounded_text
 from planck_nb.sessions import Query
 
 _MEMORY = 4 * 1024 * 1024 * 1024
@@ -110,10 +110,10 @@ def _main() -> None:
     _limit(request["seconds"])
     for value, description in request["secrets"].items():
         remember_secret(value, description)
-    most = int(request["limit"])
-    query = Query(Path(request["directory"]), request["sql"], limit=most + 1, restricted=True)
+    max_rows = int(request["limit"])
+    query = Query(Path(request["directory"]), request["sql"], limit=max_rows + 1, restricted=True)
     try:
-        answer: JsonObject = query.run_into(lambda result: _bounded_rows(result, most))
+        answer: JsonObject = query.run_into(lambda result: _bounded_rows(result, max_rows))
     except QueryError as error:
         answer = {"error": bounded_text(str(error))}
     except MemoryError:
@@ -133,12 +133,12 @@ def _limit(seconds: float) -> None:
         signal.alarm(int(seconds) + _GRACE)
 
 
-def _bounded_rows(result: Any, most: int) -> JsonObject:  # noqa: ANN401 - DuckDB is imported by sessions only
+def _bounded_rows(result: Any, max_rows: int) -> JsonObject:  # noqa: ANN401 - DuckDB is imported by sessions only
     rows: list[Any] = []
     size = 0
     truncated = False
     for row in result.fetchall():
-        if len(rows) == most or size > LONGEST_ANSWER:
+        if len(rows) == max_rows or size > MAX_ANSWER_LENGTH:
             truncated = True
             break
         values = bounded_data(list(row))

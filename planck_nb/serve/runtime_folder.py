@@ -16,7 +16,7 @@ from planck_nb.base.errors import ConfigError
 
 _FOLDER = "planck-nb"
 _OTHERS = 0o077
-_LONGEST_PATH = 100
+_MAX_PATH_BYTES = 100
 """Bytes in the path of a Unix socket, of which the smallest system allows 104."""
 
 _MAX_BYTES = 64 * 1024
@@ -92,7 +92,7 @@ def new_socket_path(folder: Path) -> Path:
     check_folder(folder)
     # The file with the token is then `kernel-*.json`, which agents may not read: see approval/secret_files.py.
     path = folder / f"kernel-{os.getpid()}-{secrets.token_hex(4)}.sock"
-    if len(os.fsencode(path)) > _LONGEST_PATH:
+    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
         raise ConfigError(f"The path {path} is too long for a socket; set XDG_RUNTIME_DIR to a shorter folder.")
     return path
 

@@ -15,7 +15,7 @@ from planck_nb.base.errors import AgentError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 
-LONGEST_LINE = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 """Bytes of a line at most, in both directions."""
 
 
@@ -35,7 +35,7 @@ async def read_line(reader: asyncio.StreamReader) -> JsonObject:
     except asyncio.IncompleteReadError as error:
         raise AgentError("The connection was closed before the call was complete.") from error
     except asyncio.LimitOverrunError as error:
-        raise AgentError(f"A message has more than {LONGEST_LINE:,} bytes.") from error
+        raise AgentError(f"A message has more than {MAX_LINE_BYTES:,} bytes.") from error
     except OSError as error:
         raise AgentError(f"The connection was lost ({error.strerror or error}).") from error
     try:

@@ -282,7 +282,7 @@ def _member(session: Session, row: dict[str, Any]) -> AgentRecord:
 
 def _usage(row: dict[str, Any]) -> Usage:
     """The tokens so far. If version 0.1.0 added numbers that cannot be right, they are the sum of the others."""
-    counts = usage_counts(json.loads(row["usage"] or "{}"), most=MAX_TOKENS_TOGETHER)
+    counts = usage_counts(json.loads(row["usage"] or "{}"), maximum=MAX_TOKENS_TOGETHER)
     if counts is None or not row["all_plausible"]:
         return Usage(row["plausible_read"] or 0, row["plausible_written"] or 0)
     return Usage(**counts)

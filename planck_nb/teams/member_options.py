@@ -33,7 +33,7 @@ def read_options(written: Mapping[Any, Any]) -> tuple[JsonObject, list[tuple[str
     problems: list[tuple[str, str]] = []
     unknown = [str(name) for name in written if name not in OPTION_NAMES]
     for name in unknown[:_SHOWN]:
-        hint = did_you_mean(name[:_LONGEST], OPTION_NAMES)
+        hint = did_you_mean(name[:_MAX_SHOWN_LENGTH], OPTION_NAMES)
         problems.append((named(name), f"unknown option {named(name)!r}, which is not used. {hint}"))
     if len(unknown) > _SHOWN:
         problems.append(("", f"{len(unknown) - _SHOWN:,} more unknown options, which are not used"))
@@ -54,7 +54,7 @@ def read_options(written: Mapping[Any, Any]) -> tuple[JsonObject, list[tuple[str
     return read, problems
 
 
-_LONGEST = 60
+_MAX_SHOWN_LENGTH = 60
 
 
 def _problem(name: str, value: object) -> str:  # noqa: PLR0911 - one line for each option
@@ -84,5 +84,5 @@ def _problem(name: str, value: object) -> str:  # noqa: PLR0911 - one line for e
             return "" if is_fields else "must be an object with fields of the request"
 
 
-def _is_number(value: object, most: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and 0 <= value <= most
+def _is_number(value: object, maximum: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and 0 <= value <= maximum

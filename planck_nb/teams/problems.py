@@ -50,7 +50,7 @@ def on_one_line(text: str) -> str:
 def named(name: str) -> str:
     """A name as messages show it: on one line, with hidden characters spelled out, and not too long."""
     shown = on_one_line(name)
-    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+    return shown if len(shown) <= _MAX_SHOWN_LENGTH else f"{shown[:_MAX_SHOWN_LENGTH]}…"
 
 
-_LONGEST_SHOWN = 60
+_MAX_SHOWN_LENGTH = 60

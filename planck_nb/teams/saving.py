@@ -29,7 +29,7 @@ from planck_nb.teams.team_template import TEAM_FILE, TeamTemplate, parse_templat
 
 PROMPTS_FOLDER = "members"
 
-_LONGEST_FILE_NAME = 100
+_MAX_FILE_NAME_BYTES = 100
 """Bytes of a member's name that its file is named with."""
 
 _RESERVED = frozenset(
@@ -179,7 +179,7 @@ def _fits_a_file(prompt: str) -> bool:
 def _file_name(name: str, taken: Mapping[str, bytes]) -> str:
     """A name for the prompt of a member that every file system accepts, other than those that are taken."""
     kept = "".join(char if char.isalnum() or char in "-_" else "-" for char in unicodedata.normalize("NFC", name))
-    base = kept.encode()[:_LONGEST_FILE_NAME].decode(errors="ignore").strip("-") or "member"
+    base = kept.encode()[:_MAX_FILE_NAME_BYTES].decode(errors="ignore").strip("-") or "member"
     base = f"member-{base}" if base.casefold() in _RESERVED else base
     used = {file.casefold() for file in taken}
     number = 1

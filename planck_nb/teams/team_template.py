@@ -251,11 +251,11 @@ def _members(table: Mapping[str, Any], prompts: PromptFiles, path: Path) -> Spec
 
 
 def _hint(wanted: str, table: Mapping[str, Any]) -> str:
-    hint = did_you_mean(wanted, [key[:_LONGEST_KEY] for key in table])
+    hint = did_you_mean(wanted, [key[:_MAX_KEY_LENGTH] for key in table])
     return hint if hint.startswith("Did") else ""
 
 
-_LONGEST_KEY = 60
+_MAX_KEY_LENGTH = 60
 
 
 def _problems_of_team(table: Mapping[str, Any], path: Path) -> list[TemplateProblem]:
@@ -266,7 +266,7 @@ def _problems_of_team(table: Mapping[str, Any], path: Path) -> list[TemplateProb
     ]
     unknown = [key for key in table if key not in TEAM_FIELDS]
     for key in unknown[:_SHOWN]:
-        hint = did_you_mean(key[:_LONGEST_KEY], TEAM_FIELDS)
+        hint = did_you_mean(key[:_MAX_KEY_LENGTH], TEAM_FIELDS)
         reason = f"unknown field {named(key)!r}, which is not used. {hint}"
         found.append(TemplateProblem(path, "", named(key), reason))
     if len(unknown) > _SHOWN:

@@ -7,7 +7,7 @@ import re
 _SHARE = 0.2
 """The part of an output that may be no text: separators such as NUL, or a text with some letters in Latin-1."""
 
-_FEWEST = 64
+_MIN_BYTES = 64
 """Bytes that are no text in an output that is binary: fewer do no harm."""
 
 _NOT_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b\b\a"))
@@ -42,7 +42,7 @@ def binary_kind(head: bytes, tail: bytes) -> str:
 
     Characters that are cut at the end of either do not count.
     """
-    if not any(_noise(part) >= max(_FEWEST, _SHARE * len(part)) for part in (head, tail)):
+    if not any(_noise(part) >= max(_MIN_BYTES, _SHARE * len(part)) for part in (head, tail)):
         return ""
     found = next((name for start, name in _FORMATS if head.startswith(start)), "")
     if not found and head[:4] == b"RIFF":

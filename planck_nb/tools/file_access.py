@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from planck_nb.agent.approval.paths import LONGEST
+from planck_nb.agent.approval.paths import MAX_PATH_LENGTH
 from planck_nb.base.atomic import write_atomically
 from planck_nb.tools.no_links import SUPPORTED, open_folder, require_no_links, require_regular, status_of
 
@@ -22,7 +22,7 @@ def lock_of(path: Path) -> threading.Lock:
 
 def resolve(path: str, cwd: Path | None) -> Path:
     """Return the path, `~` expanded and links followed, relative to `cwd` or else the process's. Raises OSError."""
-    if len(path) > LONGEST:
+    if len(path) > MAX_PATH_LENGTH:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     base = Path.cwd() if cwd is None else cwd.expanduser()
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from planck_nb.agent.approval.commands import LONGEST, commands_in
+from planck_nb.agent.approval.commands import MAX_COMMAND_LENGTH, commands_in
 from planck_nb.agent.effect import Effect
 
 VARIABLE = "PLANCK_NB_SANDBOX_ALLOW"
@@ -122,7 +122,7 @@ def _paths(words: list[str], prefix: str) -> Iterator[Path]:
 
 
 def _commands(command: str) -> Iterator[list[str]]:
-    if len(command) <= LONGEST:
+    if len(command) <= MAX_COMMAND_LENGTH:
         for text in commands_in(command):
             yield text.split()
 

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 
-GRACE = 1.0
+KILL_GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL for what is left in the background."""
 
 _KILLING = 2.0
@@ -85,7 +85,7 @@ def _end_the_rest() -> None:
     if not _reap():
         return
     _send(signal.SIGTERM)
-    deadline = time.monotonic() + GRACE
+    deadline = time.monotonic() + KILL_GRACE
     while _reap() and time.monotonic() < deadline:
         time.sleep(0.005)
     deadline = time.monotonic() + _KILLING

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from planck_nb.base.forks import call_in_forks
-from planck_nb.base.secrets import LONGEST, around_secret
+from planck_nb.base.secrets import MAX_LENGTH, around_secret
 from planck_nb.tools.binary_output import binary_kind
 from planck_nb.tools.private_folders import make_private_folder, remove_stale_folders
 
@@ -56,11 +56,11 @@ class Capture:
             self._file = self._open()
         self._spill(data)
         self._size += len(data)
-        missing = self._head_bytes + LONGEST - len(self._head)
+        missing = self._head_bytes + MAX_LENGTH - len(self._head)
         self._head += data[:missing]
         self._tail += data[missing:]
         if self._file is not None:
-            del self._tail[: -self._tail_bytes - LONGEST]
+            del self._tail[: -self._tail_bytes - MAX_LENGTH]
 
     def text(self) -> str:
         """Return the output; a long one as its beginning, a line that names the file with all of it, and its end.

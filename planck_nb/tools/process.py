@@ -30,7 +30,7 @@ from planck_nb.tools.output_capture import Capture
 from planck_nb.tools.watchdog import ProcessTree, send
 from planck_nb.tools.watchdog_process import MARK, watchdog_process
 
-GRACE = 1.0
+KILL_GRACE = 1.0
 """Seconds that the processes of a command get between SIGTERM and SIGKILL."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -94,8 +94,8 @@ def run_command(
 ) -> Finished:
     """Run `command` with /bin/sh and give what it wrote; `timeout` in seconds. Raises `ToolError` if it cannot start.
 
-    `sandbox` are the words that go before a command to run it in a sandbox, if there is one. Ends within about `GRACE`
-    seconds after `cancelled` is set.
+    `sandbox` are the words that go before a command to run it in a sandbox, if there is one. Ends within about
+    `KILL_GRACE` seconds after `cancelled` is set.
     """
     process, mark = _start(command, cwd, environment, sandbox)
     try:
@@ -196,14 +196,14 @@ class _Command:
         return "exited"
 
     def _end(self, *, everything: bool) -> None:
-        """End what is left of the command: SIGTERM, then SIGKILL after `GRACE` seconds."""
+        """End what is left of the command: SIGTERM, then SIGKILL after `KILL_GRACE` seconds."""
         self._signal(signal.SIGTERM, everything=everything)
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + KILL_GRACE
         while self._left(everything=everything) and time.monotonic() < deadline:
             self._pump(_TICK / 2)
         self._signal(signal.SIGKILL, everything=everything)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE)
+            self._process.wait(KILL_GRACE)
 
     def _drain(self) -> None:
         deadline = time.monotonic() + _DRAIN

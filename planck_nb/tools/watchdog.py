@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-GRACE = 0.5
+KILL_GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 
 _STARTED = 17
@@ -118,7 +118,7 @@ def _watch(parent: int, mark: bytes) -> None:
             tree.kill(groups.running, groups.running)
         else:
             send(signal.SIGTERM, groups.running, tree.running(groups.running))
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + KILL_GRACE
         while groups.open and select.select([0], [], [], max(deadline - time.monotonic(), 0))[0]:
             groups.read()  # a command that was about to begin reports itself only now
         time.sleep(max(deadline - time.monotonic(), 0))

@@ -135,7 +135,7 @@ async def test_a_key_is_not_carried_elsewhere() -> None:
 
 
 async def test_a_server_has_so_much_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "_PATIENCE", 0.3)
+    monkeypatch.setattr(discovery, "_TIMEOUT", 0.3)
 
     async def drips(exchange: Exchange) -> None:
         exchange.writer.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
@@ -158,7 +158,7 @@ async def test_a_server_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) 
 
     async with serving(long) as server:
         assert [model.id for model in await ai.discover("llama_cpp", server.url)] == ["a"]
-        monkeypatch.setattr(discovery, "_LONGEST", 500_000)
+        monkeypatch.setattr(discovery, "_MAX_BODY_BYTES", 500_000)
         assert await ai.discover("llama_cpp", server.url) == []
 
 

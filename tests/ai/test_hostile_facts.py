@@ -15,7 +15,7 @@ from support.loopback import Exchange, serving
 from planck_nb import ai
 from planck_nb.ai.cassettes.cassette_file import read_entries
 from planck_nb.ai.message_builder import MessageBuilder, parse_arguments
-from planck_nb.ai.numbers import LONGEST_WAIT, MAX_TOKENS, http_status, token_count
+from planck_nb.ai.numbers import MAX_TOKENS, MAX_WAIT, http_status, token_count
 from planck_nb.ai.rate_limit_headers import retry_after
 from planck_nb.ai.status_errors import status_error
 from planck_nb.ai.stream_events import Finish, TextChunk, ToolCallStart, UsageUpdate
@@ -83,16 +83,16 @@ def test_a_cassette_with_a_number_that_cannot_be_right(field: str, what: str, tm
     (tmp_path / "tape").write_text(raw(json.dumps(entry)) + "\n")
     with suppress(CassetteError):
         (found,) = read_entries(tmp_path / "tape")
-        assert 0 <= found.duration < LONGEST_WAIT * 1000
+        assert 0 <= found.duration < MAX_WAIT * 1000
         assert found.status is None or 100 <= found.status < 600
 
 
 @pytest.mark.parametrize(
     ("header", "wait"),
     [
-        ("1e308", LONGEST_WAIT),
-        ("9" * 5000, LONGEST_WAIT),
-        ("Fri, 01 Jan 9999 00:00:00 GMT", LONGEST_WAIT),
+        ("1e308", MAX_WAIT),
+        ("9" * 5000, MAX_WAIT),
+        ("Fri, 01 Jan 9999 00:00:00 GMT", MAX_WAIT),
         ("Fri, 99 Jan 99999 99:00:00 GMT", None),
         ("Fri, 01 Jan 1999 00:00:00 GMT", 0.0),
         ("nan", None),
@@ -106,7 +106,7 @@ def test_a_cassette_with_a_number_that_cannot_be_right(field: str, what: str, tm
 def test_a_time_to_wait_is_a_time(header: str, wait: float | None) -> None:
     assert retry_after({"retry-after": header}) == wait
     assert retry_after({"retry-after-ms": "nan"}) is None
-    assert retry_after({"retry-after-ms": "inf"}) == LONGEST_WAIT
+    assert retry_after({"retry-after-ms": "inf"}) == MAX_WAIT
     sentence = str(status_error(MODEL, 429, "no", headers={"retry-after": header}))
     assert len(sentence) < 200
 

@@ -110,7 +110,7 @@ async def cancelling_aborts_the_run(client: Any) -> None:
 
     position = 0
     while True:
-        watched = await called(client, "watch_events", agent_or_team="slow", since=position, seconds=1, most=1)
+        watched = await called(client, "watch_events", agent_or_team="slow", since=position, seconds=1, max_events=1)
         position = watched["next"]
         if any(event["type"] == "aborted" for event in watched["events"]):
             break

@@ -150,7 +150,7 @@ async def test_closing_the_socket_ends_its_calls(workspace: Workspace, runtime: 
 async def test_events_are_watched_without_a_gap(workspace: Workspace, runtime: Path) -> None:
     client = client_of(workspace, runtime)
     async with open_kernel_socket(workspace, folder=runtime):
-        first = await client.call("watch", {"since": 0, "most": 1, "seconds": 10})
+        first = await client.call("watch", {"since": 0, "max_events": 1, "seconds": 10})
         told: list[str] = []
 
         async def progress(text: str) -> None:

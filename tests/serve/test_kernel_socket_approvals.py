@@ -90,12 +90,12 @@ async def watched(client: KernelClient, given: dict[str, object]) -> tuple[dict[
 HOSTILE_VALUES = ["x", [1], {"a": 1}, True, float("nan"), float("inf"), -1, 10**30, "9" * 10_000, "a\nb\u202e"]
 
 
-@pytest.mark.parametrize("name", ["since", "seconds", "most", "name", "deltas"])
+@pytest.mark.parametrize("name", ["since", "seconds", "max_events", "name", "deltas"])
 async def test_values_that_no_client_should_send_change_nothing(workspace: Workspace, runtime: Path, name: str) -> None:
     client = KernelClient(runtime, workspace.config.root, workspace.sessions_dir)
     async with open_kernel_socket(workspace, folder=runtime):
         for value in HOSTILE_VALUES:
-            given = {"since": 0, "seconds": 0, "most": 1, name: value}
+            given = {"since": 0, "seconds": 0, "max_events": 1, name: value}
             answer, problem = await watched(client, given)
             if problem:
                 assert problem.startswith(("No agent is named", f"{name} must be a number"))

@@ -13,7 +13,7 @@ from planck_nb.base.visible import is_hidden
 
 BLANKS = " \t\n"
 
-LONGEST = 10_000
+MAX_COMMAND_LENGTH = 10_000
 """Characters of the longest command that is analysed; a longer one is uncertain: analysing it takes too long."""
 
 _DOUBTFUL = re.compile(r"[\s#\x00-\x1f\x7f]")
@@ -36,7 +36,7 @@ def simple_commands(command: str) -> tuple[str, ...] | None:
     Understood are words, quotes, and `;`, `&`, `|` and line ends between commands. Everything else that has a meaning
     for a shell (redirection, substitution, variables, subshells, comments, backslashes) is uncertain.
     """
-    if len(command) > LONGEST:
+    if len(command) > MAX_COMMAND_LENGTH:
         return None
     found, current = [], ""
     for lexeme in lex(command):
@@ -89,12 +89,12 @@ class CommandPattern:
 
     def catches(self, command: str) -> bool:
         """Whether the pattern certainly matches the command or one inside it."""
-        found = commands_in(command) if len(command) <= LONGEST else ()
+        found = commands_in(command) if len(command) <= MAX_COMMAND_LENGTH else ()
         return self._fits(command.strip(BLANKS)) or any(map(self._fits, found))
 
     def may_catch(self, command: str) -> bool:
         """Whether the pattern may match something inside the command."""
-        if not command or len(command) > LONGEST or _runs_unnamed(command):
+        if not command or len(command) > MAX_COMMAND_LENGTH or _runs_unnamed(command):
             return True
         text, position = _without_quoting(command), 0
         for part in _literal_parts(_without_quoting(self.text.replace(r"\*", "*"))):

@@ -30,7 +30,7 @@ DEADLINE = 300.0
 UNRESTRICTED = "It can do everything that you can, so each call needs approval; look at all of it."
 """Why a call of an unrestricted tool needs approval."""
 
-PATIENCE = 3.0
+CONNECT_TIMEOUT = 3.0
 """Seconds that a frontend has to connect before a call is denied because there is nobody to ask."""
 
 
@@ -48,7 +48,7 @@ class Approvals:
     policy: Policy
     deadline: float = DEADLINE
     attendance: asyncio.Event | None = None
-    patience: float = PATIENCE
+    patience: float = CONNECT_TIMEOUT
 
     def __post_init__(self) -> None:
         self._gates: WeakSet[Gate] = WeakSet()

@@ -13,7 +13,7 @@ from pathlib import Path
 from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import UsageError
 
-LONGEST = 4_096
+MAX_PATH_LENGTH = 4_096
 """Characters of the longest path that is resolved: a longer one cannot be opened, and resolving it takes long."""
 
 _CLASS = re.compile(r"\[!?\]?[^\]]*\]")
@@ -46,7 +46,7 @@ def resolved(target: str, root: Path | None) -> Path | None:
     if isinstance(target, UnresolvedPath):
         return None
     path = Path(root or "", target)
-    if not target or len(target) > LONGEST or not path.is_absolute():
+    if not target or len(target) > MAX_PATH_LENGTH or not path.is_absolute():
         return None
     try:
         return path.resolve()

@@ -56,7 +56,7 @@ _KEY_WITHOUT_SUFFIX = re.compile(r"id_\w+(_sk)?")
 _SEPARATORS = re.compile(r"[\s;&|<>()'\"`,=:@!$#]+")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MAX_WORDS = 500
-_DEEPEST = 3
+_MAX_DEPTH = 3
 _MAX_FILES = 2_000
 _SAMPLES = ("id_rsa", "credentials", "server.pem", "server.key", "secrets.toml", "kaggle.json", "auth.json")
 _HIDDEN_SAMPLES = (".env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".ssh", ".aws", ".kube")
@@ -113,7 +113,7 @@ def _names_secret(word: str, root: Path | None) -> bool:
     if not has_magic(word):
         path = None if root is None else resolved(_expanded(word), root)
         return path is not None and is_secret_path(path)
-    if word.count("/") > _DEEPEST and has_magic(word.rpartition("/")[0]):
+    if word.count("/") > _MAX_DEPTH and has_magic(word.rpartition("/")[0]):
         return True  # finding out could take long
     if root is None:
         name = word.rstrip("/").rpartition("/")[2].casefold()

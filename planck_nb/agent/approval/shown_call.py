@@ -14,7 +14,7 @@ MAX_CHARACTERS = 200_000
 MAX_LINES = 20_000
 """The longest call that a person is asked about: nobody can approve what cannot be shown as a whole."""
 
-_LONGEST_SPELLING = len("⟨U+10FFFF⟩")
+_MAX_SPELLING_LENGTH = len("⟨U+10FFFF⟩")
 
 _ONE_LINE = frozenset("path file_path file cwd folder directory source target url host name command cmd".split())
 """Arguments in which no other alphabets are mixed with Latin letters within a word."""
@@ -39,7 +39,7 @@ def call_size(args: JsonObject, effects: Sequence[Effect]) -> CallSize:
     others = [effect.target for effect in effects if effect.target not in given]
     texts = [*args, *values, *others]
     characters = sum(map(len, texts))
-    if MAX_CHARACTERS / _LONGEST_SPELLING < characters <= MAX_CHARACTERS:  # else spelling decides nothing
+    if MAX_CHARACTERS / _MAX_SPELLING_LENGTH < characters <= MAX_CHARACTERS:  # else spelling decides nothing
         shown = [argument_text(name, value, effects) for name, value in args.items()]
         characters = sum(map(len, shown)) + sum(len(visible(text, lookalikes=True)) for text in (*args, *others))
     return CallSize(characters, 1 + sum(text.count("\n") for text in texts))

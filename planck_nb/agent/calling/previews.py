@@ -189,11 +189,11 @@ def _gap(height: int) -> _Column:
     return _Column(_GAP, "", is_numeric=False, cells=[_GAP] * height)
 
 
-def _ends(size: int, most: int) -> list[int | None]:
+def _ends(size: int, limit: int) -> list[int | None]:
     """The first and last positions, with None in the place of those between them."""
-    if size <= most:
+    if size <= limit:
         return list(range(size))
-    half = most // 2
+    half = limit // 2
     return [*range(half), None, *range(size - half, size)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from planck_nb.base.secrets import LONGEST, process_secrets, redact, unfinished_secret
+from planck_nb.base.secrets import MAX_LENGTH, process_secrets, redact, unfinished_secret
 
 INTERVAL = 0.05
 """The minimum number of seconds between two reports of one call."""
@@ -110,7 +110,7 @@ def _newest(text: str, known: Mapping[str, str]) -> str:
     """The newest part of a text; without secrets if it is cut, because a part of one could not be found any more."""
     if len(text) <= REPORT_CHARACTERS:
         return text
-    end = text[-2 * LONGEST :]
+    end = text[-2 * MAX_LENGTH :]
     # That cut may be inside a secret, of which this one leaves nothing.
-    text = redact(end, known)[0 if len(end) == len(text) else LONGEST :]
+    text = redact(end, known)[0 if len(end) == len(text) else MAX_LENGTH :]
     return text if len(text) <= REPORT_CHARACTERS else f"…{text[1 - REPORT_CHARACTERS :]}"

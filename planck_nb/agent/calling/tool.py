@@ -279,7 +279,7 @@ _FAILED = "error"
 
 _ANYTHING = (Effect("execute"),)
 
-_QUICK = (str, ToolOutput, type(None), int, float)
+_CONVERTED_ON_LOOP = (str, ToolOutput, type(None), int, float)
 """Results that are converted on the event loop; others, such as a figure, may take long and are converted in a thread.
 """
 
@@ -298,7 +298,7 @@ async def _output(value: object, progress: Callable[[str], None], stopped: threa
         value = await value
     if inspect.isasyncgen(value):
         value = await adrain(value, progress)
-    if isinstance(value, _QUICK):
+    if isinstance(value, _CONVERTED_ON_LOOP):
         return as_output(value)
     return as_output(await run_in_thread(lambda: _finished(value, progress, stopped)))
 

@@ -21,7 +21,7 @@ MAX_RESULT_CHARACTERS = 50_000
 MAX_IMAGES = 20
 """The maximum number of images in one result; for further ones a note is put into the text."""
 
-_HUGE = 20 * MAX_RESULT_CHARACTERS
+_MAX_SPLIT_LENGTH = 20 * MAX_RESULT_CHARACTERS
 """A longer text is cut first, because splitting all of it into lines would take too long."""
 
 
@@ -169,7 +169,7 @@ def _name(value: object) -> str:
 
 
 def _bounded(text: str) -> str:
-    if len(text) > _HUGE:
+    if len(text) > _MAX_SPLIT_LENGTH:
         text = _ends(text)
     text = encodable(text)
     return head_and_tail(text, characters=MAX_RESULT_CHARACTERS, lines=MAX_RESULT_LINES, around=around_secret)

@@ -23,20 +23,20 @@ from planck_nb.base.errors import AgentError, ContextOverflowError, PlanckError,
 FULL = 0.95
 """The part of the window from which a turn waits for a compaction in the background."""
 
-TRIMMED = 0.5
+TRIMMED_PART = 0.5
 """The part of a refused conversation that is sent instead, if the refusal does not name the sizes."""
 
-LEAST_TRIMMED = 0.25
+MIN_TRIMMED_PART = 0.25
 """The least part of it that is sent instead, if the refusal names only the limit: then the rest is an estimate."""
 
 MARGIN = 0.9
 """The part of a limit that is used, because the size of what is sent instead is an estimate."""
 
-BLAMED = 0.25
+TOO_LONG_PART = 0.25
 """The part of the context window from which a prompt counts as too long, rather than the system prompt and tools."""
 
 
-CALIBRATING = 3
+CALIBRATING_REPLIES = 3
 """How many of the newest replies show how many tokens the model counts for an estimated one."""
 
 TOO_LITTLE = (
@@ -197,11 +197,11 @@ class ContextWindow:
             if await self._finished(self._task or self._start(self.compactor, before)):
                 return True
         if limit is None:
-            return self._trim(TRIMMED)
+            return self._trim(TRIMMED_PART)
         if error.tokens is not None and error.tokens > limit:
             read = error.input_tokens or error.tokens
             return self._trim(MARGIN * (limit - (error.tokens - read)) / read)
-        return self._trim(min(MARGIN, max(LEAST_TRIMMED, MARGIN * limit / max(1, usage.tokens))))
+        return self._trim(min(MARGIN, max(MIN_TRIMMED_PART, MARGIN * limit / max(1, usage.tokens))))
 
     async def set_aside(self, error: ContextOverflowError) -> ContextOverflowError:
         """Exclude the newest prompts from later requests if they are what does not fit.
@@ -217,7 +217,12 @@ class ContextWindow:
         first, end = newest_prompts(messages)
         usage = self.usage()
         tokens = ceil(usage.scale * size(messages[first:end]))
-        if end < len(messages) or first == end or tokens < BLAMED * (usage.window or 0) or _writes_too_much(error):
+        if (
+            end < len(messages)
+            or first == end
+            or tokens < TOO_LONG_PART * (usage.window or 0)
+            or _writes_too_much(error)
+        ):
             return error
         model, ids = usage.model, tuple(entry.id for entry in entries[first:end])
         window = "" if usage.window is None else f", {usage.window:,} tokens"
@@ -308,7 +313,7 @@ class ContextWindow:
             if known is None or known[0] is not message:
                 known = self._ratios[id(message)] = message, self._ratio(messages, index)
             scale, seen = max(scale, known[1]), seen + 1
-            if seen == CALIBRATING:
+            if seen == CALIBRATING_REPLIES:
                 break
         return scale
 

@@ -19,7 +19,7 @@ from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.errors import CassetteError, CassetteMissError, MissingCredentialError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import SHORTEST, find_secret, known_secrets, process_secrets
+from planck_nb.base.secrets import MIN_LENGTH, find_secret, known_secrets, process_secrets
 
 Mode: TypeAlias = Literal["off", "record", "replay", "auto"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -54,7 +54,7 @@ class CassetteRequest:
     @property
     def secrets(self) -> set[str]:
         """The credentials that the request is sent with. A short word such as "none" is not one."""
-        key = {self.key} if self.key and len(self.key) >= SHORTEST else set[str]()
+        key = {self.key} if self.key and len(self.key) >= MIN_LENGTH else set[str]()
         return key if self.auth is None else key | self.auth.secrets
 
     @property

@@ -23,7 +23,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.jsonl import append_line, read_lines
 
 VERSION = 1
-_LOWEST_STATUS = 100
+_MIN_STATUS = 100
 
 ERRORS: Mapping[str, type[ProviderError]] = {
     kind.__name__: kind
@@ -99,7 +99,7 @@ def _entry(line: bytes, path: Path, number: int) -> CassetteEntry:
             )
         entry = CassetteEntry(
             key=_typed(data["key"], str),
-            occurrence=_number(data["occurrence"], most=2**31),
+            occurrence=_number(data["occurrence"], maximum=2**31),
             provider=_typed(data["provider"], str),
             api=_typed(data["api"], str),
             model=_typed(data["model"], str),
@@ -125,15 +125,15 @@ def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-def _number(value: object, *, most: int) -> int:
-    if (number := whole_number(value, most=most)) is None:
+def _number(value: object, *, maximum: int) -> int:
+    if (number := whole_number(value, maximum=maximum)) is None:
         raise TypeError(int)
     return number
 
 
 def _status(value: object) -> int:
-    status = _number(value, most=599)
-    if status < _LOWEST_STATUS:
+    status = _number(value, maximum=599)
+    if status < _MIN_STATUS:
         raise ValueError(status)
     return status
 

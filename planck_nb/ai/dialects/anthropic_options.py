@@ -30,7 +30,7 @@ _THINKS_UNASKED = (5, 0)
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
-_SMALLEST_BUDGET = 1024
+_MIN_BUDGET_TOKENS = 1024
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 """Some models send neither thinking nor the text between calls unless a summary is requested."""
@@ -158,11 +158,11 @@ def _effort(model: Model, level: str, warnings: list[str]) -> str:
 
 
 def _add_budget(body: JsonObject, model: Model, level: str, warnings: list[str]) -> None:
-    budget = min(_BUDGETS[level], body["max_tokens"] - _SMALLEST_BUDGET)
-    if budget < _SMALLEST_BUDGET:
+    budget = min(_BUDGETS[level], body["max_tokens"] - _MIN_BUDGET_TOKENS)
+    if budget < _MIN_BUDGET_TOKENS:
         warnings.append(
             f"{model} cannot think within max_tokens={body['max_tokens']}, so thinking={level!r} was not sent; "
-            f"allow it {2 * _SMALLEST_BUDGET} or more."
+            f"allow it {2 * _MIN_BUDGET_TOKENS} or more."
         )
     elif _is_amid_calls_without_thinking(body["messages"]):
         warnings.append(

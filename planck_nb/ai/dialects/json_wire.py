@@ -13,8 +13,8 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import ProviderProtocolError
 from planck_nb.base.json_types import JsonObject
 
-_HIGHEST_INDEX = 2**31 - 1
-_LONGEST_NUMBER = 400
+_MAX_INDEX = 2**31 - 1
+_MAX_NUMBER_DIGITS = 400
 """Digits; Python refuses to read much longer ones."""
 
 _NESTED = 4
@@ -53,7 +53,7 @@ def text_of(value: object) -> str:
 
 def index_of(value: object) -> int:
     """The value if it can be the index of a part. Raises TypeError for anything else."""
-    if isinstance(value, int) and not isinstance(value, bool) and -_HIGHEST_INDEX <= value <= _HIGHEST_INDEX:
+    if isinstance(value, int) and not isinstance(value, bool) and -_MAX_INDEX <= value <= _MAX_INDEX:
         return value
     raise TypeError(f"an index of type {type(value).__name__} or out of range")
 
@@ -103,7 +103,7 @@ def _read_leniently(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if len(text) <= _LONGEST_NUMBER else None
+    return int(text) if len(text) <= _MAX_NUMBER_DIGITS else None
 
 
 def _float(text: str) -> float | None:

@@ -30,7 +30,7 @@ _STRICT_KEYWORDS = frozenset(
 """The keywords that OpenAI's guide to structured outputs allows in a strict schema."""
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
-_LONGEST_NAME = 64
+_MAX_NAME_LENGTH = 64
 
 _STATUS_WORDS = (
     (429, ("rate_limit", "insufficient_quota", "too_many_requests")),
@@ -129,7 +129,7 @@ def add_sampling(body: JsonObject, model: Model, options: Options, word: str | N
 
 def output_format(schema: JsonObject) -> JsonObject:
     """A JSON Schema for the answer with its required name; strict if OpenAI can enforce it."""
-    name = _NOT_IN_A_NAME.sub("_", str(schema.get("title") or ""))[:_LONGEST_NAME].strip("_")
+    name = _NOT_IN_A_NAME.sub("_", str(schema.get("title") or ""))[:_MAX_NAME_LENGTH].strip("_")
     return {"name": name or "answer", "schema": schema, "strict": schema.get("type") == "object" and is_closed(schema)}
 
 

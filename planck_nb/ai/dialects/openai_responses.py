@@ -57,7 +57,7 @@ from planck_nb.ai.stream_events import (
 from planck_nb.base.errors import ProviderError
 from planck_nb.base.json_types import JsonObject
 
-_SMALLEST_MAX = 16
+_MIN_OUTPUT_TOKENS = 16
 """The smallest `max_output_tokens` that OpenAI accepts."""
 
 _STRIDE = 1_000_000
@@ -247,9 +247,11 @@ def _add_tools(body: JsonObject, model: Model, context: Context, options: Option
 
 def _add_options(body: JsonObject, model: Model, options: Options, warnings: list[str]) -> None:
     if (limit := options.max_tokens) is not None:
-        if is_vendor(model) and limit < _SMALLEST_MAX:
-            warnings.append(f"{model} does not accept max_tokens below {_SMALLEST_MAX}; {_SMALLEST_MAX} was sent.")
-            limit = _SMALLEST_MAX
+        if is_vendor(model) and limit < _MIN_OUTPUT_TOKENS:
+            warnings.append(
+                f"{model} does not accept max_tokens below {_MIN_OUTPUT_TOKENS}; {_MIN_OUTPUT_TOKENS} was sent."
+            )
+            limit = _MIN_OUTPUT_TOKENS
         body["max_output_tokens"] = limit
     if options.stop and model.provider == "llama_cpp":
         body["stop"] = list(options.stop)

@@ -34,7 +34,7 @@ _BACK = "3 2"
 _LEFT = 96.0
 _LANE = 14.0
 _BAR = 10.0
-_SMALLEST = 1.0
+_MIN_WIDTH = 1.0
 _APART = 1.5
 _LABELLED = 8.0
 
@@ -289,9 +289,9 @@ def _merged(stretches: Sequence[tuple[float, float]]) -> list[tuple[float, float
     """The stretches in pixels, each wide enough to be visible, joined if the gap between them would not be."""
     merged: list[tuple[float, float]] = []
     for begin, end in sorted(stretches):
-        shown = max(end - min(1.0, (end - begin) / 4), begin + _SMALLEST)
+        shown = max(end - min(1.0, (end - begin) / 4), begin + _MIN_WIDTH)
         before = merged[-1][1] if merged else -1.0
-        if begin < before - 1 or (begin - before < _APART - _SMALLEST and end - begin < _APART):
+        if begin < before - 1 or (begin - before < _APART - _MIN_WIDTH and end - begin < _APART):
             merged[-1] = (merged[-1][0], max(merged[-1][1], shown))
         else:
             merged.append((begin, shown))

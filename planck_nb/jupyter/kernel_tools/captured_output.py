@@ -10,7 +10,7 @@ from planck_nb.agent.calling.images import describe
 from planck_nb.agent.calling.previews import MAX_PREVIEWS, html_document
 from planck_nb.agent.preview_types import Preview
 from planck_nb.ai.messages import ImagePart
-from planck_nb.base.secrets import LONGEST, process_secrets, redact, unfinished_secret
+from planck_nb.base.secrets import MAX_LENGTH, process_secrets, redact, unfinished_secret
 from planck_nb.jupyter.terminal.plain_output import for_terminal
 
 HEAD_CHARACTERS = 24_000
@@ -18,7 +18,7 @@ TAIL_CHARACTERS = 12_000
 """How much of the beginning and of the end of the output is kept."""
 
 MAX_PICTURES = 20
-_KEPT = TAIL_CHARACTERS + LONGEST
+_KEPT = TAIL_CHARACTERS + MAX_LENGTH
 """So much more of the end is kept, because a cut inside a secret would leave a part that is not recognised."""
 
 _PICTURES = ("image/png", "image/jpeg")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planck_nb.base.secrets import LONGEST, known_secrets, looks_like_key, remember_secret
+from planck_nb.base.secrets import MAX_LENGTH, known_secrets, looks_like_key, remember_secret
 
 
 def remember_secret_variables(namespace: Mapping[str, object]) -> None:
@@ -19,7 +19,7 @@ def remember_secret_variables(namespace: Mapping[str, object]) -> None:
     texts = {
         name: value
         for name, value in tuple(namespace.items())
-        if type(name) is str and type(value) is str and len(value) <= LONGEST
+        if type(name) is str and type(value) is str and len(value) <= MAX_LENGTH
     }
     for value, what in known_secrets(texts).items():
         if looks_like_key(value) or any(map(str.isdigit, value)):

@@ -17,10 +17,10 @@ from planck_nb.jupyter.parsing.parameters import Extent, Option, Parameter
 _SHORT = 3
 """The length of names of which only two exchanged letters count as a misspelling."""
 
-_LONG = 8
+_LONG_NAME_LENGTH = 8
 """The length of names from which on two mistakes count as a misspelling."""
 
-_SHORTEST_AGENT = 5
+_MIN_AGENT_NAME_LENGTH = 5
 _MAX_WORDS = 3
 
 # Words of their own that resemble verbs: English ones, and some of other languages.
@@ -99,7 +99,7 @@ def meant_agent(line: str, agents: Iterable[str]) -> str:
         The line with the agent's name, empty if it is a prompt.
     """
     word, _, rest = line.strip().partition(" ")
-    if not rest or len(word) < _SHORTEST_AGENT or word in _WORDS:
+    if not rest or len(word) < _MIN_AGENT_NAME_LENGTH or word in _WORDS:
         return ""
     for name in agents:
         same_ends = word[0] == name[:1] and word[-1] == name[-1:]
@@ -146,7 +146,7 @@ def is_near(written: str, known: str) -> bool:
     mistakes = distance(written, known)
     if len(known) == _SHORT:
         return mistakes == 0 or (mistakes == 1 and sorted(written) == sorted(known))
-    return mistakes <= (1 if len(known) < _LONG else 2)
+    return mistakes <= (1 if len(known) < _LONG_NAME_LENGTH else 2)
 
 
 def distance(first: str, second: str) -> int:

@@ -24,7 +24,7 @@ from planck_nb.jupyter.parsing.kinds import (
 from planck_nb.jupyter.parsing.misspellings import meant_option
 from planck_nb.jupyter.parsing.parameters import DEBUG, INTEGER, Kind, Option, choice, flags
 
-_HOTTEST = 2
+_MAX_TEMPERATURE = 2
 _LEVEL = replace(choice(*LEVELS), placeholder="LEVEL")
 
 
@@ -35,7 +35,7 @@ def rules(action: Action) -> Callable[[str], tuple[Rule, ...]]:
 
 def _temperature(text: str) -> float:
     number = float(text)
-    if not 0 <= number <= _HOTTEST:
+    if not 0 <= number <= _MAX_TEMPERATURE:
         raise ValueError(text)
     return number
 

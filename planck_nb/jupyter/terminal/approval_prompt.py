@@ -25,7 +25,7 @@ from planck_nb.jupyter.live.run_agents import RunAgents
 LineReader: TypeAlias = Callable[[str], Awaitable[str]]
 """Shows a question and returns the line that is typed. Raises `EOFError`. It may be cancelled."""
 
-_LONGEST_LINE = 65_536
+_MAX_LINE_LENGTH = 65_536
 _HOW = "Answer y, n or a; after n you can write why."
 
 
@@ -173,7 +173,7 @@ async def read_terminal(question: str) -> str:
         await readable.wait()
     finally:
         loop.remove_reader(file)
-    line = os.read(file, _LONGEST_LINE)  # a terminal gives one whole line
+    line = os.read(file, _MAX_LINE_LENGTH)  # a terminal gives one whole line
     if not line:
         raise EOFError
     return line.decode(errors="replace")

@@ -25,8 +25,8 @@ _TURNS_TEXT = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 """Characters that make a terminal show text in another order."""
 
 _RETURN = re.compile(r"\r+\n")
-_LONGEST_COMMAND = 500
-_LOOKED_AT = 100_000
+_MAX_COMMAND_LENGTH = 500
+_MAX_EXAMINED = 100_000
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,400}\x1b?|[ -/]*)?\Z")
 
 
@@ -57,7 +57,7 @@ class PlainStream:
             text: The next piece, which may end inside a terminal command.
         """
         text = self._rest + text
-        cut = _UNFINISHED.search(text, max(len(text) - _LONGEST_COMMAND, 0))
+        cut = _UNFINISHED.search(text, max(len(text) - _MAX_COMMAND_LENGTH, 0))
         self._rest = cut.group() if cut else ""
         return _TURNS_TEXT.sub("", plain(text[: len(text) - len(self._rest)])).replace("\r", "")
 
@@ -82,9 +82,9 @@ class Tail:
             text: The next piece of output, which may end inside a line or a terminal command.
         """
         text = self._rest + text
-        cut = _UNFINISHED.search(text, max(len(text) - _LONGEST_COMMAND, 0))
+        cut = _UNFINISHED.search(text, max(len(text) - _MAX_COMMAND_LENGTH, 0))
         self._rest = cut.group() if cut else ""
-        if len(text) > _LOOKED_AT:
+        if len(text) > _MAX_EXAMINED:
             text = self._skip(text)
         *complete, last = plain(text[: len(text) - len(self._rest)]).split("\n")
         for part in complete:
@@ -101,7 +101,7 @@ class Tail:
 
     def _skip(self, text: str) -> str:
         """Count the lines that will not be shown, and return the rest of the text."""
-        end = text.rfind("\n", 0, len(text) - _LOOKED_AT) + 1
+        end = text.rfind("\n", 0, len(text) - _MAX_EXAMINED) + 1
         if end == 0 or text.count("\n", end) <= TAIL_LINES:
             return text
         self._earlier += len(self._lines) + text.count("\n", 0, end)

@@ -19,9 +19,9 @@ STEPS = 400
 STORY_CHARACTERS = 400_000
 """The most characters of all their texts together."""
 
-_SHORTEST = 500
+_MIN_TEXT_LENGTH = 500
 _NAME_CHARACTERS = 80
-_DEEPEST = 6
+_MAX_DEPTH = 6
 
 StepKind: TypeAlias = Literal["task", "question", "answer", "no answer", "left out"]
 
@@ -140,7 +140,7 @@ def steps_of(events: Sequence[AgentEvent], leader: str, names: Mapping[str, str]
     shown = found
     if len(found) > STEPS:
         shown = [*found[: STEPS * 2 // 3], *found[STEPS * 2 // 3 - STEPS :]]
-    characters = min(max(STORY_CHARACTERS // max(len(shown), 1), _SHORTEST), SHOWN_CHARACTERS)
+    characters = min(max(STORY_CHARACTERS // max(len(shown), 1), _MIN_TEXT_LENGTH), SHOWN_CHARACTERS)
     steps = [_step(*each, names, characters) for each in shown]
     if left_out := len(found) - len(shown):
         steps.insert(STEPS * 2 // 3, StoryStep("left out", "", "", f"{left_out:,} more tasks and answers"))
@@ -211,7 +211,7 @@ def _step(
     depth: int, task: Delegated, answer: Responded | None, names: Mapping[str, str], characters: int
 ) -> StoryStep:
     giver, worker = names.get(task.agent_id, UNNAMED), names.get(task.target_id, UNNAMED)
-    depth = min(depth, _DEEPEST)
+    depth = min(depth, _MAX_DEPTH)
     if answer is None:
         kind: StepKind = "question" if task.kind == "ask" else "task"
         return StoryStep(kind, giver, worker, bounded(task.text.strip(), characters), depth)

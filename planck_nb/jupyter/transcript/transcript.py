@@ -31,7 +31,7 @@ from planck_nb.jupyter.transcript.blocks import (
 )
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamStory
 
-LARGE = 20_000
+RENDER_IN_THREAD_FROM = 20_000
 """Characters from which on a transcript takes longer to render than the event loop should be blocked."""
 
 T = TypeVar("T")
@@ -107,7 +107,10 @@ class Transcript:
     @property
     def is_large(self) -> bool:
         """Whether it should be rendered in a thread, before `bundle` is called on the event loop."""
-        return sum(len(getattr(part, "text", "")) for message in self.messages for part in message.content) > LARGE
+        return (
+            sum(len(getattr(part, "text", "")) for message in self.messages for part in message.content)
+            > RENDER_IN_THREAD_FROM
+        )
 
     def metadata(self) -> JsonObject:
         """Return what differs from one execution to the next, as metadata of the output."""
@@ -213,18 +216,18 @@ def figures_of(
 
     Tokens and cost are followed by the most that the run may use, where that is not the usual limit.
     """
-    usual, most = Limits(), limits or Limits()
-    most_tokens = most.tokens if most.tokens != usual.tokens else None
-    most_cost = most.cost if most.cost != usual.cost else None
+    usual, limits = Limits(), limits or Limits()
+    token_limit = limits.tokens if limits.tokens != usual.tokens else None
+    cost_limit = limits.cost if limits.cost != usual.cost else None
     time = None if seconds is None else elapsed(seconds)
     many = f"{agents} agents" if agents > 1 else None
-    tokens = None if usage is None else f"{count(usage.total_tokens)}{_of(most_tokens, count)} tokens"
-    dollar = None if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}{_of(most_cost, dollars)}"
+    tokens = None if usage is None else f"{count(usage.total_tokens)}{_of(token_limit, count)} tokens"
+    dollar = None if cost is None else f"{'at least ' if estimated else ''}{dollars(cost)}{_of(cost_limit, dollars)}"
     return " · ".join(encodable(figure) for figure in (outcome, many, time, tokens, dollar, model) if figure)
 
 
-def _of(most: T | None, written: Callable[[T], str]) -> str:
-    return "" if most is None else f" of {written(most)}"
+def _of(limit: T | None, written: Callable[[T], str]) -> str:
+    return "" if limit is None else f" of {written(limit)}"
 
 
 def _markdown_story(story: TeamStory, leader: str) -> Iterator[str]:

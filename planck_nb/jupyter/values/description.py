@@ -17,7 +17,7 @@ from planck_nb.jupyter.values.type_checks import attribute, is_lazy, is_trusted,
 CHARACTERS = 4_000
 LINES = 100
 SECONDS = 2.0
-_LARGEST_TEXT = 1_000_000
+_MAX_TEXT_LENGTH = 1_000_000
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
 
 
@@ -50,7 +50,7 @@ def describe_value(value: object, *, characters: int = CHARACTERS, seconds: floa
 def _text(value: object, writer: InlineWriter, guard: Guard) -> str:
     kind = type(value)
     if issubclass(kind, str):
-        return str.__getitem__(value, slice(None, _LARGEST_TEXT))  # type: ignore[index]
+        return str.__getitem__(value, slice(None, _MAX_TEXT_LENGTH))  # type: ignore[index]
     if is_trusted(kind):
         return writer.write(value)
     read = _reader(kind, writer)

@@ -13,7 +13,7 @@ from planck_nb.base.text import printable
 
 T = TypeVar("T")
 
-_SHORTEST = 0.005
+_MIN_SECONDS = 0.005
 """Seconds that a call gets at least; with less left it is not made."""
 
 _ERROR_CHARACTERS = 200
@@ -52,7 +52,7 @@ class Guard:
             UnusableError: It raised, or took too long.
         """
         seconds = (min(self._end, _enclosing.get()) - time.monotonic()) / 2
-        if seconds < _SHORTEST:
+        if seconds < _MIN_SECONDS:
             raise UnusableError("there was no time left")
         results: list[T] = []
         problems: list[str] = []

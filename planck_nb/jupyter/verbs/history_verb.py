@@ -38,7 +38,7 @@ ORDER BY day DESC, last DESC NULLS LAST, session_id
 """
 
 _SHOWN = 20
-_MOST_DAYS = 36_500
+_MAX_DAYS = 36_500
 _PROMPT = 60
 
 
@@ -107,7 +107,7 @@ class RecentHistory:
 async def history(notebook: Notebook, days: int | None) -> RecentHistory:
     """Return a summary of the stored history."""
     today = datetime.now().astimezone().date()
-    since = today - timedelta(days=today.weekday() if days is None else min(days, _MOST_DAYS) - 1)
+    since = today - timedelta(days=today.weekday() if days is None else min(days, _MAX_DAYS) - 1)
     begin = datetime(since.year, since.month, since.day).astimezone(UTC)
     literal = f"TIMESTAMP '{begin:%Y-%m-%d %H:%M:%S}'"
     found = await notebook.workspace.query_async(_SQL.format(since=literal))

@@ -11,7 +11,7 @@ from planck_nb.ai.portable_history import prepare
 from planck_nb.ai.request import Context
 from planck_nb.base.json_types import JsonObject
 
-_LONG_DATA = 2_000
+_MIN_DATA_LENGTH = 2_000
 """Characters without white space from which on a text is taken for encoded data."""
 
 
@@ -55,6 +55,6 @@ def _as_yaml(body: JsonObject) -> str:
 
 def _without_data(value: str) -> str:
     """The text; of encoded data, such as an image, its beginning and length."""
-    if len(value) < _LONG_DATA or any(map(str.isspace, value)):
+    if len(value) < _MIN_DATA_LENGTH or any(map(str.isspace, value)):
         return value
     return f"{value[:40]}… ({len(value):,} characters)"

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from planck_nb.sidecars.author.process_groups import kill_all_groups
 
-GRACE = 0.8
+STOP_GRACE = 0.8
 """Seconds that the server has to end in the usual way."""
 
 _INTERVAL_MS = 1_000
@@ -33,7 +33,7 @@ def end_with_client(end: Callable[[], None] = end_now) -> None:
     """End this process when standard input is closed or the parent process has ended. Call it before serving.
 
     Args:
-        end: Called after `GRACE` seconds, unless the process has ended by then.
+        end: Called after `STOP_GRACE` seconds, unless the process has ended by then.
     """
     if not hasattr(select, "poll"):
         return  # without it, the end of standard input ends the server, unless a tool blocks
@@ -48,7 +48,7 @@ def end_with_client(end: Callable[[], None] = end_now) -> None:
     def watch() -> None:
         while not poll.poll(interval) and os.getppid() == parent:
             pass
-        time.sleep(GRACE)
+        time.sleep(STOP_GRACE)
         end()
 
     threading.Thread(target=watch, name="planck-parent", daemon=True).start()

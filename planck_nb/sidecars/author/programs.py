@@ -136,8 +136,8 @@ def _found(program: str, cwd: str | os.PathLike[str] | None, environment: Mappin
 class _Output:
     """The output of a program, in bounded memory."""
 
-    def __init__(self, most: int, progress: Callable[[str], None] | None) -> None:
-        self._half = max(most, 2) // 2
+    def __init__(self, max_bytes: int, progress: Callable[[str], None] | None) -> None:
+        self._half = max(max_bytes, 2) // 2
         self._head = bytearray()
         self._tail = bytearray()
         self._left_out = 0

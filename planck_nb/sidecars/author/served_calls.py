@@ -27,7 +27,7 @@ from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, RUNS_PROCESS, RUNS
 
 Context = ServerRequestContext[Any, Any]
 
-_ANSWER_WITHIN = 600.0
+_ANSWER_TIMEOUT = 600.0
 """Seconds that a call waits for its client to come back with the answer to a question."""
 
 _QUESTION = "question"
@@ -153,7 +153,7 @@ class ToolCalls:
             return _as_result(await call.task)
         state = secrets.token_urlsafe()
         self._waiting[state] = call
-        call.expiry = asyncio.get_running_loop().call_later(_ANSWER_WITHIN, self._expire, state)
+        call.expiry = asyncio.get_running_loop().call_later(_ANSWER_TIMEOUT, self._expire, state)
         request = types.ElicitRequest(
             params=types.ElicitRequestFormParams(message=call.question.message, requested_schema=call.question.schema)
         )

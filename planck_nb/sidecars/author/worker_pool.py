@@ -54,12 +54,12 @@ class WorkerPool:
 
     Args:
         reference: The entry of the sidecar as "module:name", which each process imports.
-        most: How many processes there are at the same time; further calls wait.
+        max_processes: How many processes there are at the same time; further calls wait.
     """
 
-    def __init__(self, reference: str, most: int) -> None:
+    def __init__(self, reference: str, max_processes: int) -> None:
         self._reference = reference
-        self._slots = asyncio.Semaphore(most)
+        self._slots = asyncio.Semaphore(max_processes)
         self._idle: list[_Worker] = []
         self._generation = 0
 

@@ -14,7 +14,7 @@ from planck_nb.base.text import one_line
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
-_QUICK = 200
+_MAX_VALUES_ON_LOOP = 200
 """Values that are checked at once; more take milliseconds to minutes."""
 
 _PROBLEM_CHARACTERS = 300
@@ -78,7 +78,7 @@ def without_slow_patterns(schema: Any, *, of_names: bool = False) -> Any:  # noq
 
 def _is_small(value: object) -> bool:
     """Whether it has few values, found without looking at all of many."""
-    left, waiting = _QUICK, [value]
+    left, waiting = _MAX_VALUES_ON_LOOP, [value]
     while waiting:
         item = waiting.pop()
         left -= 1

@@ -15,7 +15,7 @@ MAX_FOUND = 10
 """The most tools that one search adds."""
 
 _WORD = re.compile(r"[a-z0-9]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LINE_CHARACTERS = 200
 _IN_NAME = 3
 """How much more a word in the name of a tool counts than one in its description."""
@@ -82,7 +82,7 @@ def search_tool(offered: Callable[[], Sequence[Tool]], add_tools: Callable[[str,
 
 
 def _words(text: str) -> set[str]:
-    return set(_WORD.findall(_HUMP.sub(" ", text).lower()))
+    return set(_WORD.findall(_WORD_START.sub(" ", text).lower()))
 
 
 def _matches(word: str, words: set[str]) -> bool:

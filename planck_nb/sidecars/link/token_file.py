@@ -15,7 +15,7 @@ from planck_nb.base.errors import SidecarError
 from planck_nb.base.ownership import foreign_reason
 from planck_nb.base.reading import read_bounded
 
-_LARGEST = 200_000
+_MAX_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class TokenFile:
     def read(self) -> dict[str, Any]:
         """Return what is stored; nothing if the file is missing, damaged or may have been read by others."""
         with suppress(OSError, ValueError):
-            content, status = read_bounded(self.path, _LARGEST)
+            content, status = read_bounded(self.path, _MAX_BYTES)
             found = json.loads(content)
             if (
                 isinstance(found, dict)

@@ -12,7 +12,7 @@ from planck_nb import Agent, Tool
 from planck_nb.agent.calling.progress import INTERVAL, REPORT_CHARACTERS, ProgressReporter
 from planck_nb.agent.calling.tool import ToolContext
 from planck_nb.agent.state import fold
-from planck_nb.base.secrets import LONGEST
+from planck_nb.base.secrets import MAX_LENGTH
 from planck_nb.testing import Call, Reply, scripted_model
 
 
@@ -78,7 +78,7 @@ async def test_nothing_is_shown_once_closed() -> None:
 async def test_no_end_of_a_secret_is_shown(monkeypatch: pytest.MonkeyPatch, size: int, shown: int) -> None:
     secret = "hunter2-very-long-and-secret"
     monkeypatch.setenv("DB_PASSWORD", secret)
-    for kept in (REPORT_CHARACTERS - 1, 2 * LONGEST):
+    for kept in (REPORT_CHARACTERS - 1, 2 * MAX_LENGTH):
         reports: list[str] = []
         progress = ProgressReporter(reports.append)
         progress("." * size + secret + "." * (kept - shown))

@@ -67,7 +67,7 @@ LINES = st.lists(st.text("ab\r\n", max_size=6), max_size=40).map("\n".join)
 def test_what_is_not_looked_at_is_counted(before: str, text: str) -> None:
     whole = shown(before, text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal, "_LOOKED_AT", 20)
+        patch.setattr(terminal, "_MAX_EXAMINED", 20)
         assert shown(before, text) == whole
 
 

@@ -7,7 +7,7 @@ import asyncio
 from planck_nb.ai.messages import AssistantMessage, TextPart
 from planck_nb.base.aio import run_in_thread
 from planck_nb.jupyter.formatting import TEXT_CHARACTERS
-from planck_nb.jupyter.transcript.transcript import LARGE, Transcript
+from planck_nb.jupyter.transcript.transcript import RENDER_IN_THREAD_FROM, Transcript
 
 
 def answered(text: str) -> Transcript:
@@ -15,8 +15,8 @@ def answered(text: str) -> Transcript:
 
 
 def test_only_large_transcripts_are_rendered_in_a_thread() -> None:
-    assert not answered("x" * LARGE).is_large
-    assert answered("x" * (LARGE + 1)).is_large
+    assert not answered("x" * RENDER_IN_THREAD_FROM).is_large
+    assert answered("x" * (RENDER_IN_THREAD_FROM + 1)).is_large
 
 
 def test_ten_megabytes_are_bounded_in_the_notebook_and_complete_in_the_answer() -> None:
