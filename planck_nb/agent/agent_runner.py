@@ -16,9 +16,9 @@ from planck_nb.agent.calling.tool import stored_names
 from planck_nb.agent.charges import charged
 from planck_nb.agent.context.compactor import Compactor, ContextUsage
 from planck_nb.agent.context.window import ContextWindow
+from planck_nb.agent.event_loop_ownership import LoopOwnership
 from planck_nb.agent.limits import SessionSpend, TurnBudget
 from planck_nb.agent.loop import run_turn
-from planck_nb.agent.loop_ownership import LoopOwnership
 from planck_nb.agent.output import OutputSpec
 from planck_nb.agent.prompt_queue import PromptQueue
 from planck_nb.agent.recorder import EventRecorder
