@@ -83,9 +83,11 @@ export type Command =
 /** A snapshot may be lost. If frames arrive and no snapshot does, request it again after this long. */
 const RETRY_MS = 3000;
 
+const NO_QUESTIONS: Questions = { type: 'questions', now: 0, questions: [], notice: '' };
+
 export class Connection {
   run: Run = EMPTY;
-  questions: Questions = { type: 'questions', now: 0, questions: [], notice: '' };
+  questions: Questions = NO_QUESTIONS;
   /** The run as it was when the kernel ended; null while there is a kernel. */
   private before: Run | null = null;
   /** Whether the run is over and the kernel no longer has its events. */
@@ -172,6 +174,14 @@ export class Connection {
     this.position = message.to;
     this.offset = message.now - this.clock() / 1000;
     for (const listener of this.changeListeners) listener();
+  }
+
+  /** Forget the run, which is over, unless a view still shows it: a page keeps the connections of all its views. */
+  release(): void {
+    if (this.changeListeners.size > 0) return;
+    this.run = EMPTY;
+    this.before = null;
+    this.questions = NO_QUESTIONS;
   }
 
   /** Call `listener` after each change of the run. Returns a function that ends the subscription. */

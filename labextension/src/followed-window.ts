@@ -1,15 +1,22 @@
 /** A scrolling window on a text that grows: it follows the end until the user reads elsewhere. */
 
 import { h } from './dom.ts';
+import { placeAfterPaint } from './paint-queue.ts';
+import type { Placed } from './paint-queue.ts';
 
 /** The window follows the newest text while its end is this near, in pixels. */
 const NEAR = 24;
 
-export class FollowedWindow {
+export class FollowedWindow implements Placed {
   readonly element: HTMLElement;
   /** The button that returns to the end; below the window in the document. */
   readonly latest: HTMLElement;
   private following = true;
+  /** The height of the content, in pixels. */
+  private height = 0;
+  /** The browser does not lay the content out, because it is not near what can be seen. */
+  private skipped = false;
+  private isLatestHidden = true;
   private readonly cleanups: (() => void)[] = [];
 
   constructor(content: HTMLElement, label: string) {
@@ -28,7 +35,7 @@ export class FollowedWindow {
 
   /** Show the end after a change of the content, if the window follows it. */
   follow(): void {
-    this.set(this.following);
+    if (!this.skipped) this.set(this.following);
   }
 
   dispose(): void {
@@ -39,8 +46,17 @@ export class FollowedWindow {
 
   private set(on: boolean): void {
     this.following = on;
-    if (on) this.element.scrollTop = this.element.scrollHeight;
-    this.latest.hidden = on || this.below() <= NEAR;
+    placeAfterPaint(this);
+  }
+
+  measure(): void {
+    if (this.following) this.height = this.element.scrollHeight;
+    this.isLatestHidden = this.following || this.below() <= NEAR;
+  }
+
+  place(): void {
+    if (this.following) this.element.scrollTop = this.height;
+    if (this.latest.hidden !== this.isLatestHidden) this.latest.hidden = this.isLatestHidden;
   }
 
   /** The height of the content below the visible part, in pixels. */
@@ -62,6 +78,10 @@ export class FollowedWindow {
       if (selection !== null && !selection.isCollapsed && this.element.contains(selection.anchorNode)) this.set(false);
     };
     document.addEventListener('selectionchange', selecting);
+    this.element.addEventListener('contentvisibilityautostatechange', (event) => {
+      this.skipped = (event as ContentVisibilityAutoStateChangeEvent).skipped;
+      this.follow();
+    });
     // Lines wrap differently in another width, and formulas and pictures get their height later.
     const resized = new ResizeObserver(() => this.follow());
     for (const observed of [this.element, ...this.element.children]) resized.observe(observed);

@@ -19,15 +19,19 @@ export function menuButton(label: string, content: Node, items: readonly MenuIte
   button.setAttribute('aria-expanded', 'false');
   button.append(content);
   const menu = h('div', { class: 'pk-menu', role: 'menu', popover: 'auto', 'aria-label': label });
-  for (const item of items) {
-    const attributes = { class: `pk-item ${item.className ?? ''}`.trim(), type: 'button', role: 'menuitem', tabindex: '-1' };
-    const element = h('button', attributes, item.label);
-    element.addEventListener('click', () => {
-      close();
-      item.does();
-    });
-    menu.append(element);
-  }
+  const fill = (): void => {
+    for (const item of items) {
+      const attributes = { class: `pk-item ${item.className ?? ''}`.trim(), type: 'button', role: 'menuitem', tabindex: '-1' };
+      const element = h('button', attributes, item.label);
+      element.addEventListener('click', () => {
+        close();
+        item.does();
+      });
+      menu.append(element);
+    }
+  };
+  // Most menus are never opened.
+  menu.addEventListener('beforetoggle', fill, { once: true });
   button.popoverTargetElement = menu;
   const visible = (): HTMLElement[] => [...menu.querySelectorAll<HTMLElement>('.pk-item')].filter((one) => one.checkVisibility());
   const close = (): void => {

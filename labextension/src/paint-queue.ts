@@ -4,8 +4,18 @@ const BUDGET_MS = 24;
 /** A frame that has not come after this long may never come, so another one is requested. */
 const LOST_MS = 1000;
 
+/** What depends on the layout after a change of the page. */
+export interface Placed {
+  /** Read the layout, and change nothing. */
+  measure(): void;
+  /** Change the page, and read nothing. */
+  place(): void;
+}
+
 const waiting = new Set<() => void>();
+const placed = new Set<Placed>();
 let requested = -Infinity;
+let painting = false;
 
 /** Call `paint` in one of the next frames, once; those that have waited longest come first. */
 export function paintSoon(paint: () => void): void {
@@ -18,6 +28,22 @@ export function cancelPaint(paint: () => void): void {
   waiting.delete(paint);
 }
 
+/**
+ * Measure and place now or, while views are painted, after all of them: measuring after each change would have the
+ * browser lay the page out for each view.
+ */
+export function placeAfterPaint(item: Placed): void {
+  placed.add(item);
+  if (!painting) placeAll();
+}
+
+function placeAll(): void {
+  const items = [...placed];
+  placed.clear();
+  for (const item of items) item.measure();
+  for (const item of items) item.place();
+}
+
 function request(): void {
   const now = performance.now();
   if (now - requested < LOST_MS) return;
@@ -28,10 +54,16 @@ function request(): void {
 function run(): void {
   requested = -Infinity;
   const end = performance.now() + BUDGET_MS;
-  for (const paint of waiting) {
-    waiting.delete(paint);
-    paint();
-    if (performance.now() > end) break;
+  painting = true;
+  try {
+    for (const paint of waiting) {
+      waiting.delete(paint);
+      paint();
+      if (performance.now() > end) break;
+    }
+  } finally {
+    painting = false;
+    if (waiting.size > 0) request();
+    placeAll();
   }
-  if (waiting.size > 0) request();
 }

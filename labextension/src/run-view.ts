@@ -28,23 +28,53 @@ const TICK_MS = 200;
 const NOT_SAVED = 'This answer is not saved in the notebook; %planck answer shows it in a cell, where it is.';
 const GONE = 'This answer is not in the notebook; %planck answer shows it again.';
 
+/** What shows a run while it goes on. */
+class LiveParts {
+  readonly transcript = new TranscriptView();
+  readonly team: TeamView;
+  /** Above the transcript of the agent that leads a team: its name. */
+  readonly heading = h('h3', { class: 'pk-h', hidden: '' });
+  readonly window = new FollowedWindow(this.transcript.element, 'Agent run');
+  readonly approvals: ApprovalsView;
+  readonly questions: QuestionsView;
+  readonly controls: RunControls;
+
+  constructor(send: (command: Command) => void, clicks: boolean) {
+    this.team = new TeamView(send);
+    this.approvals = new ApprovalsView((decision) => send({ type: 'decide', ...decision }));
+    this.questions = new QuestionsView((answer) => send({ type: 'answer', ...answer }));
+    this.controls = new RunControls(send, clicks);
+  }
+
+  /** The elements in their order. */
+  get elements(): HTMLElement[] {
+    const { team, heading, window, approvals, questions, controls } = this;
+    return [team, heading, window, window.latest, approvals, questions, controls].map((part) =>
+      part instanceof HTMLElement ? part : part.element,
+    );
+  }
+
+  /** The texts that the user has not sent. */
+  get drafts(): string[] {
+    return [this.controls.draft, ...this.team.drafts];
+  }
+
+  dispose(): void {
+    this.window.dispose();
+    this.team.dispose();
+  }
+}
+
 export class RunView {
   private readonly connection: Connection;
   private readonly root: HTMLElement;
-  private readonly transcript = new TranscriptView();
-  private readonly team: TeamView;
-  /** Above the transcript of the agent that leads a team: its name. */
-  private readonly heading = h('h3', { class: 'pk-h', hidden: '' });
-  private readonly window = new FollowedWindow(this.transcript.element, 'Agent run');
-  private readonly approvals: ApprovalsView;
-  private readonly questions: QuestionsView;
-  private readonly controls: RunControls;
+  /** Null once the view is a bar: most views of a page are of runs that are over, and keep only what they show. */
+  private parts: LiveParts | null;
   private readonly announcer = new Announcer();
   private readonly agent: string;
   private readonly cell: NotebookCell;
   private readonly cleanups: (() => void)[] = [];
   private readonly paintNow = (): void => this.paint();
-  private collapsed = false;
   /** The bar above a transcript that stays open after the run; null while it goes on. */
   private bar: HTMLElement | null = null;
   private readonly endNote = h('p', { class: 'pk-facts' });
@@ -61,23 +91,15 @@ export class RunView {
     this.agent = agent;
     this.cell = new NotebookCell(manager, parent);
     this.connection = connection;
-    this.approvals = new ApprovalsView((decision) => this.send({ type: 'decide', ...decision }));
-    this.questions = new QuestionsView((answer) => this.send({ type: 'answer', ...answer }));
-    this.controls = new RunControls((command) => this.send(command), clicks);
-    this.team = new TeamView((command) => this.send(command));
+    const parts = new LiveParts((command) => this.send(command), clicks);
+    this.parts = parts;
     this.root = h(
       'div',
       { class: 'pk', role: 'group', 'aria-label': `Run of ${agent}`, 'data-lm-suppress-shortcuts': 'true' },
-      this.team.element,
-      this.heading,
-      this.window.element,
-      this.window.latest,
-      this.approvals.element,
-      this.questions.element,
-      this.controls.element,
+      ...parts.elements,
       this.announcer.element,
     );
-    if (!clicks) for (const part of [this.approvals, this.questions]) part.element.remove(); // the cell asks in its own way
+    if (!clicks) for (const part of [parts.approvals, parts.questions]) part.element.remove(); // the cell asks in its own way
     parent.append(this.root);
     addCodeTools(this.root, this.announcer);
     this.root.addEventListener('keydown', (event) => this.key(event));
@@ -91,43 +113,43 @@ export class RunView {
   dispose(): void {
     cancelPaint(this.paintNow);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
-    this.window.dispose();
-    this.team.dispose();
+    this.parts?.dispose();
     this.announcer.dispose();
     this.root.remove();
   }
 
   /** The run is over, and the notebook does not contain its output: keep the transcript, without the controls. */
   keepOpen(summary: Summary): void {
-    if (this.collapsed || this.bar !== null) return;
+    const { parts } = this;
+    if (parts === null || this.bar !== null) return;
     this.bar = this.barOf(summary);
-    this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
-    const drafts = [this.controls.draft, ...this.team.drafts];
+    parts.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
+    const { drafts } = parts;
     const { bar } = this;
     const open = (): void => {
-      for (const part of [this.approvals.element, this.questions.element, this.controls.element]) part.remove();
+      for (const part of [parts.approvals, parts.questions, parts.controls]) part.element.remove();
       this.root.classList.add('pk-kept');
       this.root.prepend(bar);
       this.root.append(this.endNote, ...unsentTexts(drafts, this.announcer));
       this.paint();
     };
-    keepPlace(this.window.element, this.window.isAtEnd, open, () => null);
+    keepPlace(parts.window.element, parts.window.isAtEnd, open, () => null);
   }
 
   /** Replace the view by a bar: the run is over, and its static output is below, which `saved` returns. */
   collapse(summary: Summary, saved: () => Element | null = () => null): void {
-    if (this.collapsed) return;
-    this.collapsed = true;
+    const { parts } = this;
+    if (parts === null) return;
+    this.parts = null;
     cancelPaint(this.paintNow);
     for (const cleanup of this.cleanups.splice(0)) cleanup();
-    const wasVisible = isVisible(this.controls.element);
+    const wasVisible = isVisible(parts.controls.element);
     const hadFocus = this.root.contains(document.activeElement);
-    this.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
-    const drafts = [this.controls.draft, ...this.team.drafts];
+    parts.controls.update(this.connection.run, this.connection.ended); // may put prompts back into the field
+    const { drafts } = parts;
     const fold = (): void => {
-      for (const part of [this.heading, this.approvals.element, this.questions.element, this.controls.element]) part.remove();
-      this.window.dispose();
-      this.team.dispose();
+      for (const element of parts.elements) element.remove();
+      parts.dispose();
       this.root.classList.remove('pk-kept');
       this.root.classList.add('pk-folded');
       this.endNote.remove();
@@ -135,7 +157,9 @@ export class RunView {
       this.root.prepend(this.barOf(summary));
       this.root.append(...unsentTexts(drafts, this.announcer));
     };
-    const kept = keepPlace(this.window.element, this.window.isAtEnd, fold, saved);
+    const kept = keepPlace(parts.window.element, parts.window.isAtEnd, fold, saved);
+    this.bar = null;
+    this.connection.release();
     // What was sent just before the end comes back later.
     this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
     if (hadFocus) this.focusCell();
@@ -154,39 +178,40 @@ export class RunView {
   }
 
   private paint(): void {
+    const { parts } = this;
+    if (parts === null) return;
     const { run, ended, gone } = this.connection;
     setText(this.endNote, gone ? GONE : NOT_SAVED);
     const names = namesOf(run);
     const approvals = approvalsOf(run);
     this.root.classList.toggle('pk-lost', ended);
-    this.window.element.setAttribute('aria-busy', String(!ended));
-    const news = this.inPlace(() => this.team.update(run, this.connection.now()));
-    const changed = this.showTranscript(run);
-    const focused = this.approvals.element.contains(document.activeElement);
-    const fresh = this.approvals.update(approvals, names, tasksOfApprovals(run, approvals));
+    parts.window.element.setAttribute('aria-busy', String(!ended));
+    const news = this.inPlace(parts.window, () => parts.team.update(run, this.connection.now()));
+    const changed = this.showTranscript(parts, run);
+    const focused = parts.approvals.element.contains(document.activeElement);
+    const fresh = parts.approvals.update(approvals, names, tasksOfApprovals(run, approvals));
     // The block that had the focus was removed: keys now go to the transcript.
-    if (focused && !this.approvals.element.contains(document.activeElement)) this.window.element.focus({ preventScroll: true });
+    if (focused && !parts.approvals.element.contains(document.activeElement)) parts.window.element.focus({ preventScroll: true });
     const { questions, notice } = this.connection.questions;
-    const asked = this.questions.update(ended ? [] : questions, notice);
-    this.controls.update(run, ended);
+    const asked = parts.questions.update(ended ? [] : questions, notice);
+    parts.controls.update(run, ended);
     this.announce(fresh, names, news);
     for (const { sidecar, message } of asked) this.announcer.announceNow(`The sidecar ${sidecar} asks: ${message}`);
     this.tick();
-    if (changed) this.window.follow();
+    if (changed) parts.window.follow();
   }
 
   /** Show everything, or of a team what the agent that leads it does. Returns whether anything has changed. */
-  private showTranscript(run: Run): boolean {
+  private showTranscript({ heading, transcript }: LiveParts, run: Run): boolean {
     const team = isTeam(run);
     const leader = leaderOf(run);
-    this.heading.hidden = !team;
-    if (team) setText(this.heading, nameOf(run, leader));
-    return this.transcript.update(team ? itemsOfAgent(run, leader) : itemsOf(run));
+    heading.hidden = !team;
+    if (team) setText(heading, nameOf(run, leader));
+    return transcript.update(team ? itemsOfAgent(run, leader) : itemsOf(run));
   }
 
   /** Make a change above the transcript; what the user reads or points at in the transcript stays where it is. */
-  private inPlace<T>(change: () => T): T {
-    const { element } = this.window;
+  private inPlace<T>({ element }: FollowedWindow, change: () => T): T {
     if (!element.matches(':hover') && !element.contains(document.activeElement)) return change();
     const before = element.getBoundingClientRect().top;
     const result = change();
@@ -215,25 +240,28 @@ export class RunView {
   }
 
   private send(command: Command): void {
-    this.controls.showRefusal('');
+    this.parts?.controls.showRefusal('');
     this.connection.send(command);
   }
 
   private showRefusal({ reason, text, agent_id: agent = null }: Refusal): void {
-    this.approvals.release();
-    this.questions.release();
-    if (!this.team.showRefusal(agent, reason, text)) this.controls.showRefusal(reason, text);
+    const { parts } = this;
+    if (parts === null) return;
+    parts.approvals.release();
+    parts.questions.release();
+    if (!parts.team.showRefusal(agent, reason, text)) parts.controls.showRefusal(reason, text);
     this.announcer.announceNow(reason);
   }
 
   private tick(): void {
-    if (this.connection.ended) return;
+    const { parts } = this;
+    if (parts === null || this.connection.ended) return;
     const now = this.connection.now();
-    this.transcript.tick(now);
-    this.team.tick(now);
-    this.approvals.tick(now);
-    this.questions.tick(now);
-    this.controls.tick(this.connection.run, now);
+    parts.transcript.tick(now);
+    parts.team.tick(now);
+    parts.approvals.tick(now);
+    parts.questions.tick(now);
+    parts.controls.tick(this.connection.run, now);
   }
 
   /** Give the focus back to the cell. */
