@@ -119,6 +119,8 @@ def test_a_request_to_replace_a_file_shows_what_it_replaces(
         assert display.replaced == ("content",)
     else:
         assert display.change is None
+    file.write_text("written meanwhile", encoding="utf-8")
+    assert approval_display(request) == display, "another page shows another change"
 
 
 def test_the_saved_error_has_a_title_and_a_sentence() -> None:

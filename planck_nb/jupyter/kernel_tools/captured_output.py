@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planck_nb.agent.calling.images import describe
 from planck_nb.agent.calling.previews import MAX_PREVIEWS, html_document
-from planck_nb.agent.preview_types import Preview
+from planck_nb.agent.preview_types import Preview, TablePreview
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.secrets import MAX_LENGTH, process_secrets, redact, unfinished_secret
 from planck_nb.jupyter.terminal.plain_output import for_terminal
@@ -49,6 +49,7 @@ class CapturedOutput:
         self._displays: dict[str, _OutputPiece] = {}
         self._pictures: list[ImagePart] = []
         self._previewed: list[_OutputPiece] = []
+        self._formatted: tuple[Mapping[str, object], TablePreview] | None = None
         self.closed = False
         """Whether the call has ended, so that what is printed later is not its output."""
 
@@ -67,6 +68,15 @@ class CapturedOutput:
         """Add a picture."""
         self.show(self._words_for(picture))
 
+    def note_table(self, data: Mapping[str, object], table: TablePreview) -> None:
+        """Remember the table of a data frame that was formatted, perhaps to be displayed next.
+
+        Args:
+            data: The representations of the data frame, which `display` recognises.
+            table: What people see in their place.
+        """
+        self._formatted = (data, table)
+
     def display(self, data: Mapping[str, object], display_id: str = "", *, update: bool = False) -> None:
         """Add what was displayed.
 
@@ -78,7 +88,10 @@ class CapturedOutput:
         shown = self._displays.get(display_id) if display_id else None
         text = _in_lines(self._text_of(data))
         has_picture = any(data.get(mime) for mime in _PICTURES)
-        preview = None if has_picture else html_document(data.get("text/html"), text)
+        preview: Preview | None = None if has_picture else html_document(data.get("text/html"), text)
+        if self._formatted is not None and self._formatted[0] is data:
+            preview = replace(self._formatted[1], text=text)
+        self._formatted = None
         if update and shown is not None:
             shown.text, shown.preview = text, preview
             self._note_preview(shown)

@@ -7,13 +7,14 @@ belong to it, and the other tasks of the event loop do not.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from planck_nb.agent.calling.previews import table_preview
 from planck_nb.jupyter.kernel_tools.captured_output import CapturedOutput
 from planck_nb.jupyter.routed_stream import RoutedStream
 
@@ -55,7 +56,7 @@ class OutputRouting:
     def active(self) -> Iterator[None]:
         """Route output until the block, and all other such blocks, have ended."""
         if not self._active:
-            self._undo = [_route("stdout"), _route("stderr"), self._route_displays()]
+            self._undo = [_route("stdout"), _route("stderr"), self._route_displays(), self._route_formats()]
         self._active += 1
         try:
             yield
@@ -83,15 +84,32 @@ class OutputRouting:
             return clear(*args, **options) if output is None else output.clear()
 
         publisher.publish, publisher.clear_output = publish_routed, clear_routed
+        return lambda: _restore(publisher, before)
 
-        def undo() -> None:
-            for name, method in before.items():
-                if method is not None:
-                    setattr(publisher, name, method)
-                elif name in vars(publisher):
-                    delattr(publisher, name)
+    def _route_formats(self) -> Callable[[], None]:
+        """Note the tables of data frames, which are no longer known when their representations are displayed."""
+        formatter: Any = self._shell.display_formatter
+        before = {"format": vars(formatter).get("format")}
+        format_object = formatter.format
 
-        return undo
+        def format_routed(value: object, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the formatter's
+            formatted = format_object(value, *args, **options)
+            output = _current()
+            if output is not None and formatted[0] and (table := table_preview(value, "")) is not None:
+                output.note_table(formatted[0], table)
+            return formatted
+
+        formatter.format = format_routed
+        return lambda: _restore(formatter, before)
+
+
+def _restore(owner: object, methods: Mapping[str, object]) -> None:
+    """Give an object the attributes that it had itself; None for one that only its class has."""
+    for name, method in methods.items():
+        if method is not None:
+            setattr(owner, name, method)
+        elif name in vars(owner):
+            delattr(owner, name)
 
 
 def _route(name: str) -> Callable[[], None]:

@@ -6,6 +6,7 @@ import difflib
 import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -19,6 +20,9 @@ from planck_nb.jupyter.approval_text import commands_not_in, rule_sentence
 from planck_nb.jupyter.formatting import key_argument
 
 _COMPARED_LINES = 1_000
+_REMEMBERED_FILES = 50
+"""Requests whose files are remembered, so that each page that shows one shows the same change."""
+
 _REPLACEMENTS = (("old_string", "new_string"), ("old_text", "new_text"), ("old_str", "new_str"))
 
 ArgumentKind: TypeAlias = Literal["text", "number", "boolean", "json", "cut"]
@@ -96,8 +100,14 @@ def _replaced_file(request: ApprovalRequest) -> str | None:
     written = [effect.target for effect in request.touches if effect.kind == "write"]
     if len(written) != 1 or not isinstance(request.args.get("content"), str) or "path" not in request.args:
         return None
+    return _text_before(written[0], request.agent_id, request.id, request.time)
+
+
+@lru_cache(maxsize=_REMEMBERED_FILES)
+def _text_before(path: str, _agent_id: str, _call_id: str, _time: float) -> str | None:
+    """The text of the file when the request was first shown: the call itself, once allowed, writes another one."""
     try:
-        file = Path(written[0])
+        file = Path(path)
         if not file.is_file():
             return None
         data = file.read_bytes() if file.stat().st_size <= MAX_CHARACTERS else b""

@@ -29,6 +29,7 @@ async def execute(code, seconds=30.0):
     return {
         "text": done.text, "error": done.error, "traceback": done.traceback, "late": done.late,
         "interrupted": done.interrupted, "pictures": len(done.pictures), "progress": "".join(said)[-2000:],
+        "tables": [[type(each).__name__, each.text, getattr(each, "types", ())] for each in done.previews],
         "before": sorted(done.before), "created": sorted(done.created), "interrupts": len(interrupts)}
 
 def show(data):
@@ -56,6 +57,7 @@ class Done:
     before: list[str]
     created: list[str]
     interrupts: int
+    tables: list[tuple[str, str, list[str]]]
     cell: Cell = field(default_factory=Cell, repr=False)
 
 
@@ -455,3 +457,31 @@ def test_what_others_rebind_meanwhile_is_not_noted(notebook: Notebook) -> None:
         "await asyncio.sleep(0.02)\nc_2 = 7\nshow(await other)"
     )
     assert json.loads(json.dumps(cell.data("application/json")[0]))["before"] == ["c_1"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "display(frame)",
+        "handle = display('', display_id=True)\nhandle.update(frame)",
+        "display(1, frame)",
+        "import asyncio\nawait asyncio.to_thread(display, frame)",
+    ],
+)
+def test_a_displayed_data_frame_is_a_table(notebook: Notebook, code: str) -> None:
+    notebook.kernel.run("frame = pandas.DataFrame({'city': ['Rome'], 'warm': [30.5]})")
+    done = notebook.call(code)
+    [(kind, text, types)] = done.tables
+    assert kind == "TablePreview"
+    assert types[-1] == "float64"
+    assert text.strip() in done.text
+    assert "Rome" in text
+    assert notebook.kernel.run("frame").data("text/html"), "the formatter is the notebook's own again"
+
+
+def test_html_that_is_displayed_after_a_table_was_only_formatted_is_no_table(notebook: Notebook) -> None:
+    notebook.kernel.run("frame = pandas.DataFrame({'city': ['Rome']})")
+    code = (
+        "from IPython.display import HTML\nget_ipython().display_formatter.format(frame)\ndisplay(HTML('<b>bold</b>'))"
+    )
+    assert [kind for kind, _, _ in notebook.call(code).tables] == ["HtmlPreview"]
