@@ -506,13 +506,16 @@ def test_what_a_prompt_hands_over_is_printed(kernel: Kernel) -> None:
         "Say @password.": "@password looks like a secret and is not handed over; add --with password if it should be.",
         "Call @system.": "@system was not defined in a cell and is not handed over; "
         "add --tools system if it should be.",
-        "Plot @order.": "There is no variable @order; did you mean @orders?",
+        "Ask @anyone.": "There is no variable @anyone.",
     }.items():
         cell = kernel.run(f"%%planck -q --new\n{prompt}")
         assert cell.status == "ok"
         assert cell.text.splitlines()[0] == sentence
         assert "hunter2" not in kernel.run("print([m.text for m in _.agent.messages])").text
         assert kernel.run("[tool.name for tool in _.agent.tools if tool.name == 'system']").plain == "[]"
+    refused = kernel.run("%%planck -q --new\nPlot @order.").error
+    assert "UsageError: There is no variable @order. Did you mean @orders? Nothing was sent" in refused
+    assert kernel.run("%%planck -q --new\nPlot \\@order.").status == "ok"
 
 
 def test_quoted_names_hand_over_nothing(kernel: Kernel) -> None:

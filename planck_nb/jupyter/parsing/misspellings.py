@@ -13,12 +13,7 @@ from typing import Protocol
 
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import Extent, Option, Parameter
-
-_SHORT = 3
-"""The length of names of which only two exchanged letters count as a misspelling."""
-
-_LONG_NAME_LENGTH = 8
-"""The length of names from which on two mistakes count as a misspelling."""
+from planck_nb.jupyter.similar_words import SHORT_NAME_LENGTH, distance, is_near, is_numbered
 
 _MIN_AGENT_NAME_LENGTH = 5
 _MAX_WORDS = 3
@@ -103,7 +98,7 @@ def meant_agent(line: str, agents: Iterable[str]) -> str:
         return ""
     for name in agents:
         same_ends = word[0] == name[:1] and word[-1] == name[-1:]
-        if word != name and same_ends and distance(word, name) == 1 and not _is_numbered(word, name):
+        if word != name and same_ends and distance(word, name) == 1 and not is_numbered(word, name):
             return f"{name} {rest.strip()}"
     return ""
 
@@ -120,7 +115,7 @@ def similar_name(name: str, agents: Iterable[str], verbs: Collection[str]) -> st
         The name of an agent or of a verb, empty if the name is one of its own.
     """
     for known in agents:
-        if len(known) > _SHORT and is_near(name.lower(), known.lower()) and not _is_numbered(name, known):
+        if len(known) > SHORT_NAME_LENGTH and is_near(name.lower(), known.lower()) and not is_numbered(name, known):
             return known
     if name in verbs:
         return name
@@ -137,37 +132,6 @@ def meant_option(word: str, options: Iterable[Option]) -> str:
     if len(written) <= 1:
         return ""
     return next((f"--{option.name}" for option in options if is_near(written, option.name)), "")
-
-
-def is_near(written: str, known: str) -> bool:
-    """Return whether a word is a name, or the name with the mistakes that its length allows."""
-    if len(known) < _SHORT or abs(len(written) - len(known)) > 2:  # noqa: PLR2004 - the most mistakes
-        return written == known
-    mistakes = distance(written, known)
-    if len(known) == _SHORT:
-        return mistakes == 0 or (mistakes == 1 and sorted(written) == sorted(known))
-    return mistakes <= (1 if len(known) < _LONG_NAME_LENGTH else 2)
-
-
-def distance(first: str, second: str) -> int:
-    """Count the letters to insert, delete, replace or exchange with their neighbour to make one word of the other."""
-    rows = [list(range(len(second) + 1))]
-    for i, letter in enumerate(first, 1):
-        row = [i]
-        for j, other in enumerate(second, 1):
-            cost = min(rows[-1][j] + 1, row[j - 1] + 1, rows[-1][j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
-                cost = min(cost, rows[-2][j - 2] + 1)
-            row.append(cost)
-        rows.append(row)
-    return rows[-1][-1]
-
-
-def _is_numbered(first: str, second: str) -> bool:
-    """Whether the names are two of a series, such as `worker1` and `worker2`, or `team-a` and `team-b`."""
-    pattern = re.compile(r"\d+|(?<=[-_ ])\w$|(?<=[a-z])[A-Z]$")
-    stems = {pattern.sub("", name).rstrip("-_ ") for name in (first, second)}
-    return len(stems) == 1 and first.lower() != second.lower()
 
 
 def _could_follow(parameters: tuple[Parameter, ...], rest: str, notebook: Notebook) -> bool:

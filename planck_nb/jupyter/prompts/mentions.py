@@ -25,6 +25,7 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
 from planck_nb.base.secrets import is_secret_name, redact
+from planck_nb.jupyter.similar_words import is_near, is_numbered
 from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.values.type_checks import attribute, is_a
 
@@ -74,10 +75,11 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
         included: Names to hand over without a mention, and even if they look like the name of a secret.
 
     Returns:
-        What is handed over, each name once, in order. Other mentions are explained and change nothing.
+        What is handed over, each name once, in order. Mentions that resemble no variable are explained and change
+        nothing, because a prompt may mention people, too.
 
     Raises:
-        UsageError: There is no variable of an included name.
+        UsageError: There is no variable of an included name, or a mention is probably a misspelt one.
     """
     functions: list[str] = []
     values: list[str] = []
@@ -89,6 +91,7 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
     for name in (name for name in names if name not in left_out):
         value = namespace.get(name)
         if name not in namespace:
+            _require_no_misspelling(name, namespace)
             notices.append(_unknown(name, namespace))
         elif is_secret_name(name) and name not in included:
             notices.append(f"@{name} looks like a secret and is not handed over; add --with {name} if it should be.")
@@ -128,6 +131,17 @@ def _require_known(names: Iterable[str], namespace: Mapping[str, object]) -> Non
         if name not in namespace:
             known = [known for known in namespace if known[0] != "_"]
             raise UsageError(f"There is no variable named {name}. {did_you_mean(name, known)}".rstrip())
+
+
+def _require_no_misspelling(name: str, namespace: Mapping[str, object]) -> None:
+    """Refuse a mention that is a variable's name but for a mistake: without its value the answer is worth nothing."""
+    lower = name.lower()
+    for known in namespace:
+        if known[:1] != "_" and is_near(lower, known.lower()) and not is_numbered(name, known):
+            raise UsageError(
+                f"There is no variable @{name}. Did you mean @{known}? Nothing was sent; "
+                f"write \\@{name} if it is no variable."
+            )
 
 
 def _unknown(name: str, namespace: Mapping[str, object]) -> str:

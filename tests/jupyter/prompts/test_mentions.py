@@ -155,6 +155,29 @@ def test_an_unknown_name_is_explained_with_the_nearest() -> None:
     assert found.notices == ("There is no variable @dff; did you mean @df?", "There is no variable @zzz.")
 
 
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [("order", "orders"), ("Orders", "orders"), ("ordres", "orders"), ("custmer_tabel", "customer_table")],
+)
+def test_a_misspelt_name_is_refused(written: str, known: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        mentions(f"Plot @{written}.", {"other": 1, known: 2})
+    assert str(refused.value) == (
+        f"There is no variable @{written}. Did you mean @{known}? Nothing was sent; "
+        f"write \\@{written} if it is no variable."
+    )
+    assert mentions(f"Plot \\@{written}.", {known: 2}).notices == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [("alice", "orders"), ("df2", "df1"), ("df", "pf"), ("worker3", "worker1"), ("orders", "_orders")],
+)
+def test_a_name_of_its_own_is_not_refused(written: str, known: str) -> None:
+    [notice] = mentions(f"Tell @{written}.", {known: 1}).notices
+    assert notice.startswith(f"There is no variable @{written}")
+
+
 def test_many_unknown_names_are_counted_at_once() -> None:
     namespace: dict[str, object] = {f"variable_{number}": number for number in range(500)}
     prompt = " ".join(f"@handle_{number}" for number in range(2_000))
