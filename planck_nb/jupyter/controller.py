@@ -75,7 +75,7 @@ class Controller:
         """Name of the agent or team that gets the prompts that name none."""
         self.prompted: Agent | None = None
         """The agent that was prompted last; of a team, its orchestrator."""
-        self.readable = ReadableNames()
+        self.readable = ReadableNames(lambda: self.workspace.readable_names)
         """Which variables agents may list and inspect."""
         self.name_changes: NameChanges | None = None
         """What agents did to variables; None outside a notebook."""

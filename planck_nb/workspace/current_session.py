@@ -47,6 +47,8 @@ class CurrentSession:
         self._factory: AgentFactory | None = None
         self._limits = config.config.limits
         self._settings = SessionSettings()
+        self.readable_names: dict[str, set[str]] = {}
+        """The only variables that agents and teams may list and inspect, by their id."""
         self.approvals = approvals
         self.client = client
         self.registry = AgentRegistry()
@@ -136,6 +138,7 @@ class CurrentSession:
             self.registry.closed = ""
         self.registry.clear()
         self.former = {}
+        self.readable_names.clear()
         self.unanswered.clear()
         if self._factory is not None:
             self._factory.session.close()
@@ -153,12 +156,12 @@ class CurrentSession:
         await agent.stop(removed=True, reason=reason)
 
     async def save_settings(self) -> None:
-        """Store the session's rules and the URLs of its models with it, if they have changed."""
+        """Store the session's rules, the URLs of its models and what agents may read with it, if they have changed."""
         if self._factory is None:
             return
         always = set(default_policy(self._config.config).rules)
         rules = [rule for rule in self.approvals.policy.rules if rule not in always]
-        settings = SessionSettings.of(rules, (agent.model for agent in self.registry))
+        settings = SessionSettings.of(rules, (agent.model for agent in self.registry), self.readable_names)
         if settings != self._settings:
             await self._factory.session.save_signed_metadata(KEY, settings.stored())
             self._settings = settings

@@ -159,6 +159,7 @@ class SessionNavigation:
         current.open(session, spend, power.signed_settings, trusted=trusted)
         current.registry.former.update(member.identity.id for member in members.members)
         current.former = dict(live or {})
+        current.readable_names.update({reader: set(names) for reader, names in power.settings.readable.items()})
         current.unanswered.replace(unanswered)
         current.approvals.policy = current.approvals.policy.with_rules(power.rules)
         problems = await restore_agents(found, current.factory, current.toolbox, find, self.teams)

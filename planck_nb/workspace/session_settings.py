@@ -1,8 +1,8 @@
-"""The settings of a session that its events do not contain: rules for calls, and the URLs of models."""
+"""The settings of a session that its events do not contain: rules for calls, URLs of models, limits of what is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +12,7 @@ from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.sessions.stored_values import texts_in
 
 KEY = "choices"
 """The key of the session's metadata."""
@@ -29,36 +30,44 @@ class SessionSettings:
         base_urls: URLs of models that are not at their provider's own URL, by "provider:model".
         for_recorded_agents: Whether the rules apply only to the agents that the session has, as all rules that
             version 0.1.0 wrote.
+        readable: The only variables that agents and teams may list and inspect, by their id; others may read all.
     """
 
     rules: tuple[Rule, ...] = ()
     base_urls: Mapping[str, str] = field(default_factory=dict)
     for_recorded_agents: bool = field(default=False, compare=False)
+    readable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rules: Iterable[Rule], models: Iterable[Model]) -> SessionSettings:
+    def of(
+        cls, rules: Iterable[Rule], models: Iterable[Model], readable: Mapping[str, Collection[str]]
+    ) -> SessionSettings:
         """The present settings. A URL with a password or a query is left out, because settings are stored."""
         base_urls = {str(model): model.base_url for model in models if model.base_url and _is_open(model)}
-        return cls(tuple(rules), base_urls)
+        return cls(tuple(rules), base_urls, readable={reader: tuple(sorted(readable[reader])) for reader in readable})
 
     @classmethod
     def of_stored(cls, stored: object) -> SessionSettings:
         """The settings in the value of the metadata's key, without the parts that this version cannot read."""
         if not isinstance(stored, dict):
             return cls()
-        rules, base_urls = stored.get("rules"), stored.get("base_urls")
+        rules, base_urls, readable = stored.get("rules"), stored.get("base_urls"), stored.get("readable")
         return cls(
             tuple(read_rules(rules if isinstance(rules, list) else ())),
             {name: url for name, url in base_urls.items() if isinstance(url, str)}
             if isinstance(base_urls, dict)
             else {},
             for_recorded_agents="version" not in stored and bool(rules),
+            readable={reader: texts_in(names) for reader, names in readable.items()}
+            if isinstance(readable, dict)
+            else {},
         )
 
     def stored(self) -> JsonObject:
         """The value of the metadata's key, which `of_stored` reads."""
         rules = [[rule.action, str(rule)] for rule in self.rules]
-        return {"version": _VERSION, "rules": rules, "base_urls": dict(self.base_urls)}
+        readable = {reader: list(names) for reader, names in self.readable.items()}
+        return {"version": _VERSION, "rules": rules, "base_urls": dict(self.base_urls), "readable": readable}
 
     def rules_for(self, agent_ids: Sequence[str]) -> Iterator[Rule]:
         """The rules to follow in a session that has these agents."""

@@ -82,7 +82,8 @@ def read_power(
         stored = waiting.settings_with(stored, [member.identity.id for member in members.members])
         return StoredPower(everything, stored, signed, stored.base_urls)
     denied = (rule for rule in stored.rules if rule.action == "deny")
-    settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))))
+    readable = {**stored.readable, **signed.readable}  # a limit gives nothing, so it needs no signature
+    settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))), readable=readable)
     kept = SessionMembers(
         tuple(_without_power(member, is_workspace_tool) for member in members.members),
         tuple(rule for rule in members.rules if rule.authentic),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -292,6 +292,14 @@ class Workspace:
             SessionError: The settings cannot be written.
         """
         await self._current.save_settings()
+
+    @property
+    def readable_names(self) -> MutableMapping[str, set[str]]:
+        """The only variables of the notebook that agents and teams may list and inspect, by the id of each.
+
+        Those without an entry may read all. `save_session_settings` stores it, and `resume` restores it.
+        """
+        return self._current.readable_names
 
     @property
     def limits(self) -> Limits:

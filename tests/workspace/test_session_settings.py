@@ -39,6 +39,24 @@ async def test_rules_and_addresses_come_back_with_the_session(tmp_path: Path) ->
         assert second.agent("ann").model.base_url == "http://127.0.0.1:9/v1"
 
 
+@pytest.mark.parametrize("key", ["the same", "another"])
+async def test_what_agents_may_read_stays_limited(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    async with place(tmp_path) as first:
+        ann = first.add_agent("ann", model=get_model("demo")).id
+        first.readable_names[ann] = {"orders", "prices"}
+        await first.save_session_settings()
+        session_id = first.session.id
+    if key == "another":  # of another person, whose settings are not restored
+        monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("other")))
+    async with place(tmp_path) as second:
+        await second.resume(session_id)
+        assert second.readable_names == {ann: {"orders", "prices"}}
+        await second.fork("copy")
+        assert second.readable_names == {second.agent("ann").id: {"orders", "prices"}}
+
+
 async def test_before_there_is_a_session_nothing_is_kept(tmp_path: Path) -> None:
     async with place(tmp_path) as workspace:
         workspace.approvals.remember(Rule.parse("deny", "write"))
@@ -49,7 +67,7 @@ async def test_before_there_is_a_session_nothing_is_kept(tmp_path: Path) -> None
 def test_an_address_with_a_password_is_not_stored() -> None:
     model = get_model("openai:own", base_url="http://127.0.0.1:9/v1")
     secret = replace(model, id="secret", base_url="http://me:hidden@127.0.0.1:9/v1")
-    assert SessionSettings.of([], [model, secret]).base_urls == {"openai:own": "http://127.0.0.1:9/v1"}
+    assert SessionSettings.of([], [model, secret], {}).base_urls == {"openai:own": "http://127.0.0.1:9/v1"}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +79,7 @@ def test_an_address_with_a_password_is_not_stored() -> None:
         {"rules": 3, "base_urls": {"a:b": 3}},
         {"rules": [["permit", "x"], ["allow"], 3, ["allow", 3]], "base_urls": []},
         {"rules": ()},
+        {"readable": ["a"]},
     ],
 )
 def test_what_cannot_be_read_is_left_out(stored: object) -> None:
@@ -69,6 +88,6 @@ def test_what_cannot_be_read_is_left_out(stored: object) -> None:
 
 def test_what_is_written_is_read() -> None:
     session_settings = SessionSettings(
-        (Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"a:b": "http://c"}
+        (Rule.parse("ask", "bash:git *"), Rule.parse("allow", "*@write")), {"a:b": "http://c"}, readable={"1": ("x",)}
     )
     assert SessionSettings.of_stored(session_settings.stored()) == session_settings

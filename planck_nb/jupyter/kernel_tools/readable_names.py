@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, MutableMapping
 
 from planck_nb.agent.agent import Agent
 from planck_nb.base.secrets import is_secret_name
@@ -15,10 +15,18 @@ def reader_id(agent: Agent) -> str:
 
 
 class ReadableNames:
-    """The names that each agent or team may read: all, unless `--share` has limited them. Never those of secrets."""
+    """The names that each agent or team may read: all, unless `--share` has limited them. Never those of secrets.
 
-    def __init__(self) -> None:
-        self._limits: dict[str, set[str]] = {}
+    Args:
+        limits: Returns the limits of the session that is open, by the id of the agent or team.
+    """
+
+    def __init__(self, limits: Callable[[], MutableMapping[str, set[str]]]) -> None:
+        self._find_limits = limits
+
+    @property
+    def _limits(self) -> MutableMapping[str, set[str]]:
+        return self._find_limits()
 
     def share(self, reader: str, names: Collection[str]) -> None:
         """Limit an agent or a team to these names from now on; `*` ends the limit.
