@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Locator, Page, expect, sync_playwright
 
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
 _HERE = Path(__file__).parent
@@ -216,21 +217,6 @@ def _listen(server: subprocess.Popen[str], said: list[str], started: threading.E
             started.set()
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """The system's Chromium. Per module: Playwright's loop must be gone before asynchronous tests run."""
-    path = shutil.which("chromium")
-    if path is None:
-        reason = "chromium is not on PATH; install it, for example with apt-get install chromium"
-        if "chromium" in os.environ.get("PLANCK_NB_REQUIRE", "").split(","):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
-        yield browser
-        browser.close()
-
-
 class Window:
     """One page that opens notebook after notebook, because loading JupyterLab takes longer than most tests."""
 
@@ -257,27 +243,89 @@ class Window:
         """Shut the kernels down and take the notebooks away."""
         if self._page is not None:
             self._page.evaluate(_CLEAR)
+            self._page.context.clear_permissions()
 
     def close(self) -> None:
         """Give the page up."""
         if self._page is not None:
-            self._page.evaluate(f"{_PANEL}?.sessionContext?.shutdown()")
-            self._page.context.close()
-            self._page = None
+            page, self._page = self._page, None
+            try:
+                page.evaluate(f"{_PANEL}?.sessionContext?.shutdown()")
+            finally:
+                page.context.close()
+
+
+class SharedBrowser:
+    """Chromium and the page of JupyterLab in it: both stay open from file to file."""
+
+    def __init__(self) -> None:
+        self._opened = ExitStack()
+        self._chromium: Browser | None = None
+        self._window: Window | None = None
+
+    def chromium(self, path: str) -> Browser:
+        """Chromium, which is started if none runs."""
+        if self._chromium is not None and not self._chromium.is_connected():  # it has crashed
+            with suppress(Error):
+                self.close()
+        if self._chromium is None:
+            playwright = self._opened.enter_context(sync_playwright())
+            self._chromium = playwright.chromium.launch(executable_path=path, args=_FLAGS)
+            self._opened.callback(self._chromium.close)
+        return self._chromium
+
+    def window(self, lab: Lab, chromium: Browser) -> Window:
+        """The page, which is loaded when it opens its first notebook."""
+        if self._window is None:
+            self._window = Window(lab, chromium)
+            self._opened.callback(self._window.close)
+        return self._window
+
+    def close(self) -> None:
+        """End Chromium."""
+        self._chromium = self._window = None
+        self._opened.close()
+
+
+_SHARED = pytest.StashKey[SharedBrowser]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """End Chromium before a test of another folder: Playwright's loop must be gone before asynchronous tests run."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or _HERE not in nextitem.path.parents:
+            _shared(item.config).close()
+
+
+def _shared(config: pytest.Config) -> SharedBrowser:
+    return config.stash.setdefault(_SHARED, SharedBrowser())
 
 
 @pytest.fixture(scope="module")
-def window(lab: Lab, chromium: Browser) -> Iterator[Window]:
-    window = Window(lab, chromium)
-    yield window
-    window.close()
+def chromium(pytestconfig: pytest.Config) -> Browser:
+    """The system's Chromium."""
+    path = shutil.which("chromium")
+    if path is None:
+        reason = "chromium is not on PATH; install it, for example with apt-get install chromium"
+        if "chromium" in os.environ.get("PLANCK_NB_REQUIRE", "").split(","):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return _shared(pytestconfig).chromium(path)
+
+
+@pytest.fixture(scope="module")
+def window(pytestconfig: pytest.Config, lab: Lab, chromium: Browser) -> Window:
+    return _shared(pytestconfig).window(lab, chromium)
 
 
 @pytest.fixture
 def open_notebook(window: Window, request: pytest.FixtureRequest) -> Iterator[Callable[..., Notebook]]:
     """Opens a notebook file, with a kernel of its own that ends with the test.
 
-    The page is the one that the module's tests before had, unless one is marked with `own_page` or has failed.
+    The page is the one that the tests before had, unless one is marked with `own_page` or has failed.
     """
     failed = request.session.testsfailed
     own = request.node.get_closest_marker("own_page") is not None

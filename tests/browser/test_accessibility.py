@@ -103,7 +103,7 @@ def states(lab: Lab, window: Window) -> Iterator[Notebook]:
     notebook.output(5).get_by_role("button", name="How to set the key").click()
     notebook.page.add_script_tag(path=LABEXTENSION / "node_modules" / "axe-core" / "axe.min.js")
     yield notebook
-    window.clear()
+    window.close()  # with what was added to the page
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "480"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ def listener() -> Iterator[Listener]:
 
 @pytest.fixture(scope="module")
 def session(listener: Listener, tmp_path_factory: pytest.TempPathFactory) -> SessionInfo:
-    return hostile_session(tmp_path_factory.mktemp("sessions"), payloads(listener.url))
+    folder = tmp_path_factory.mktemp("sessions")
+    with ThreadPoolExecutor(1) as other_thread:  # Playwright's loop runs in this one
+        return other_thread.submit(hostile_session, folder, payloads(listener.url)).result()
 
 
 @pytest.fixture(scope="module")
