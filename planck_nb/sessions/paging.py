@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,6 +41,8 @@ _RECENT_IDS = 10_000
 _FEW_RANGES = 16
 _LAST_BYTES = (128 * 1024, 1024 * 1024)
 _SUMMARY = b'"role":"summary"'
+_FEW_AGENTS = 4
+"""Agents whose conversations are read one by one, each from the end of the journal if it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +121,13 @@ class Pager:
         These are the latest summary, the messages that it keeps, and all after it; all messages without a summary.
         """
 
-        def read(snapshot: _Snapshot) -> list[Row]:
-            checkpoint = snapshot.latest_summary(_NO_END, agent_id)
-            rows = snapshot.rows(checkpoint or 0, _NO_END, agent_id)
-            if not rows or rows[0].message.type != "summary":
-                return rows
-            kept = set(rows[0].message.kept)
-            earlier = [
-                row
-                for first, last in _id_ranges(kept)
-                for row in snapshot.rows(first, min(last + 1, rows[0].db_id), agent_id)
-                if row.db_id in kept
-            ]
-            return earlier + rows
+        return self._read(end, lambda snapshot: snapshot.conversation(agent_id), agent_id)
 
-        return self._read(end, read, agent_id)
+    def conversations(self, agent_ids: Set[str], *, end: Position) -> dict[str, list[Row]]:
+        """Read what `conversation` returns for each of several agents, in one pass over the session."""
+        if len(agent_ids) <= _FEW_AGENTS:
+            return {agent_id: self.conversation(agent_id, end=end) for agent_id in agent_ids}
+        return self._read(end, lambda snapshot: snapshot.conversations(agent_ids))
 
     def metadata(self, *, end: Position) -> JsonObject:
         """Read the session's metadata: the latest value of each key."""
@@ -317,13 +311,90 @@ class _Snapshot:
             before,
             agent_id,
         )
+        rows = self._decoded(stored)
+        rows += rows_of(record for record in self._tail if self._matches(record, first, before, agent_id))
+        return rows
+
+    def _decoded(self, stored: Iterable[tuple[int, str, datetime, str]]) -> list[Row]:
+        """Make rows of those of the file that are visible and can be decoded."""
         rows: list[Row] = []
         for row_id, agent, ts, data in stored:
             if is_hidden(row_id, self.hidden):
                 continue
             with suppress(ValueError, RecursionError):
                 rows.append(Row(row_id, agent, decode_message(json.loads(data)), ts.replace(tzinfo=UTC)))
-        rows += rows_of(record for record in self._tail if self._matches(record, first, before, agent_id))
+        return rows
+
+    def conversation(self, agent_id: str) -> list[Row]:
+        """Read those messages of an agent that a model is still sent."""
+        checkpoint = self.latest_summary(_NO_END, agent_id)
+        rows = self.rows(checkpoint or 0, _NO_END, agent_id)
+        if not rows or rows[0].message.type != "summary":
+            return rows
+        kept = set(rows[0].message.kept)
+        earlier = [
+            row
+            for first, last in _id_ranges(kept)
+            for row in self.rows(first, min(last + 1, rows[0].db_id), agent_id)
+            if row.db_id in kept
+        ]
+        return earlier + rows
+
+    def conversations(self, agent_ids: Set[str]) -> dict[str, list[Row]]:
+        """Read those messages of several agents that a model is still sent; each table is read once for all."""
+        begins = self._latest_summaries(agent_ids)
+        if len(begins) < len(agent_ids):
+            self._require_from(0)
+        found: dict[str, list[Row]] = {agent_id: [] for agent_id in agent_ids}
+        for row in self._rows_since({agent_id: begins.get(agent_id, 0) for agent_id in agent_ids}):
+            found[row.agent_id].append(row)
+        kept: set[tuple[int, str]] = set()
+        for agent_id, begin in begins.items():
+            rows = found[agent_id]
+            if not rows or rows[0].db_id != begin or rows[0].message.type != "summary":
+                found[agent_id] = self.conversation(agent_id)  # what looks like its latest summary cannot be decoded
+                continue
+            kept.update((row_id, agent_id) for row_id in rows[0].message.kept if row_id < begin)
+        earlier: dict[str, list[Row]] = {}
+        for first, last in _id_ranges({row_id for row_id, _ in kept}):
+            for row in self.rows(first, last + 1, None):
+                if (row.db_id, row.agent_id) in kept:
+                    earlier.setdefault(row.agent_id, []).append(row)
+        return {agent_id: earlier.get(agent_id, []) + rows for agent_id, rows in found.items()}
+
+    def _latest_summaries(self, agent_ids: Set[str]) -> dict[str, int]:
+        """Return the id of the last row of each agent that is stored as a summary, by agent, as far as there is one."""
+        found: dict[str, int] = {}
+
+        def add(row_id: int, agent_id: str) -> None:
+            if agent_id in agent_ids and agent_id not in found and not is_hidden(row_id, self.hidden):
+                found[agent_id] = row_id
+
+        for record in reversed(self._tail):
+            if record["kind"] == "message" and record.get("role") == "summary":
+                add(int(record["id"]), record["agent_id"])
+        for row_id, agent_id in self._select(
+            "select id, agent_id from file.messages where role = 'summary' order by id desc"
+        ):
+            add(row_id, agent_id)
+        return found
+
+    def _rows_since(self, begins: Mapping[str, int]) -> list[Row]:
+        """Read the messages of several agents from an id of each on."""
+        first = min(begins.values())
+        stored = self._select(
+            "select id, agent_id, ts, data from file.messages"  # noqa: S608 - our own
+            " join (select unnest($1::varchar[]) as agent_id, unnest($2::bigint[]) as begin) using (agent_id)"
+            f" where id >= begin and id >= {first:d} {self._visible(first, _NO_END)} order by id",
+            list(begins),
+            list(begins.values()),
+        )
+        rows = self._decoded(stored)
+        rows += rows_of(
+            record
+            for record in self._tail
+            if self._matches(record, begins.get(record.get("agent_id"), _NO_END), _NO_END, None)
+        )
         return rows
 
     def metadata(self) -> list[tuple[int, JsonObject]]:

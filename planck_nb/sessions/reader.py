@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from datetime import datetime
 from html import escape
@@ -225,6 +225,10 @@ class SessionReader:
     def _conversation(self, agent_id: str) -> list[Row]:
         with self._reading():
             return self._pager.conversation(agent_id, end=self._readable_end())
+
+    def _conversations(self, agent_ids: Set[str]) -> dict[str, list[Row]]:
+        with self._reading():
+            return self._pager.conversations(agent_ids, end=self._readable_end())
 
     def _visible(self, agent_id: str | None = None) -> list[JsonObject]:
         with self._reading():

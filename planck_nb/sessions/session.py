@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from operator import index
@@ -42,6 +42,7 @@ from planck_nb.sessions.journal_file import JournalFile
 from planck_nb.sessions.journal_writer import DoneCallback, Writer
 from planck_nb.sessions.lock import lock_session
 from planck_nb.sessions.materialize import Materializer
+from planck_nb.sessions.paging import Row
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.screening import DisorderError, in_order
 from planck_nb.sessions.segments import Position, journal_end, read_last_lines
@@ -97,6 +98,9 @@ class Session(SessionReader):
         self._process = os.getpid()
         self._agents: set[str] | None = None
         """The agents with messages, so that a new one reads nothing; None in a session that was there before."""
+        self._ahead: dict[str, list[Row]] = {}
+        self._written_since: set[str] | None = None
+        """The agents that get messages while conversations are read ahead; None if none are, and after a rewind."""
         self._end = Position(journal.segment, journal.size)
         self._writer = Writer(journal, self._written)
         self._materializer = Materializer(info, self._writer.sync, self._writer.start_segment)
@@ -399,6 +403,27 @@ class Session(SessionReader):
         signer = self._signer
         return signer is not None and signer.verifies(data, session_id=self.id, row_id=row_id, owner=owner)
 
+    def read_ahead(self, agent_ids: Iterable[str]) -> None:
+        """Read the conversations of several agents in one pass, for the logs that are asked for them next.
+
+        Creating an agent reads its conversation and writes that it was started. So for a thousand agents one by one, the
+        end of the journal would be read a thousand times while it grows. A conversation that was read ahead is used
+        once, and not at all if it has changed since. Blocks until it is done.
+
+        Args:
+            agent_ids: The ids of the agents. What was read ahead of others is forgotten.
+
+        Raises:
+            SessionError: The session cannot be read.
+        """
+        with self._order:
+            self._ahead, self._written_since = {}, (changed := set[str]())
+        read = self._conversations(set(agent_ids))
+        with self._order:
+            if self._written_since is changed:
+                self._ahead = {agent_id: rows for agent_id, rows in read.items() if agent_id not in changed}
+                self._written_since = None
+
     async def flush(self) -> None:
         """Return once everything recorded so far is on disk.
 
@@ -533,6 +558,20 @@ class Session(SessionReader):
     def _written(self, lines: int) -> None:
         self._materializer.written(lines)
 
+    def _conversation_changed(self, agent_id: str | None) -> None:
+        """Forget what was read ahead of an agent, None for all. Called with the lock of the order of rows."""
+        if agent_id is None:
+            self._ahead, self._written_since = {}, None
+        else:
+            self._ahead.pop(agent_id, None)
+            if self._written_since is not None:
+                self._written_since.add(agent_id)
+
+    def _conversation(self, agent_id: str) -> list[Row]:
+        with self._order:
+            ahead = self._ahead.pop(agent_id, None)
+        return super()._conversation(agent_id) if ahead is None else ahead
+
     def _readable_end(self) -> Position:
         if self._process != os.getpid():
             return super()._readable_end()
@@ -547,6 +586,7 @@ class Session(SessionReader):
         def encode(row_id: int) -> bytes:
             # An id after all rows means the same as the end of them, and DuckDB could not store it.
             within = max(0, min(before_id, row_id))
+            self._conversation_changed(None)
             return codec.encode_rewind_line(row_id, agent_id, before_id=within, time=time.time())
 
         async with self._rewinding:  # followers continue after each, and must have stopped again before the next
@@ -592,6 +632,7 @@ class SessionLog:
             self._session._agents.add(self._agent_id)  # noqa: SLF001 - as above
 
         def encode(row_id: int) -> bytes:
+            self._session._conversation_changed(self._agent_id)  # noqa: SLF001 - as above
             try:
                 return codec.encode_message_line(row_id, self._agent_id, message, turn=turn, time=time)
             except (ValueError, TypeError, RecursionError) as error:

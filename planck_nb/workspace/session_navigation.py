@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from planck_nb.agent.limits import SessionSpend
 from planck_nb.ai.models import Model
@@ -146,8 +147,7 @@ class SessionNavigation:
             open_tasks = await read_open_tasks(session) if _has_teams(members) else ()
             finder = await self._finder(session, power, live or {}, model)
             found = await self._with_reported_windows(finder.find(_staying(members), strict=strict))
-            for each in found:  # if one cannot be read, the open session stays
-                await run_in_thread(session.log(each.record.identity.id).messages)
+            await self._read_ahead(session, found)  # if that fails, the open session stays
             await current.leave()
         except BaseException:
             session.close()
@@ -194,9 +194,14 @@ class SessionNavigation:
         finder = await self._finder(session, power, current.former, None)
         missing = [member for agent_id, member in staying.items() if agent_id not in current.registry]
         found = await self._with_reported_windows(finder.find(missing))
+        await self._read_ahead(session, found)
         problems += await restore_agents(found, current.factory, current.toolbox, find, self.teams)
         self.teams.adopt(find)
         return problems
+
+    @staticmethod
+    async def _read_ahead(session: Session, found: Sequence[FoundAgent]) -> None:
+        await run_in_thread(partial(session.read_ahead, [each.record.identity.id for each in found]))
 
     async def _with_reported_windows(self, found: Sequence[FoundAgent]) -> list[FoundAgent]:
         """The agents, with the context windows that the servers of their models have now."""

@@ -84,7 +84,10 @@ def look(info: SessionInfo, end: Position, sizes: tuple[int, ...]) -> list[Page 
         patch.setattr(paging, "_LAST_BYTES", sizes)
         pager = Pager(info)
         pages = [pager.chapter(before, agent, end=end) for before in (None, 5, 10) for agent in (None, *AGENTS)]
-        return [*pages, *(pager.conversation(agent, end=end) for agent in AGENTS)]
+        one_by_one = {agent: pager.conversation(agent, end=end) for agent in AGENTS}
+        patch.setattr(paging, "_FEW_AGENTS", 0)
+        assert pager.conversations(set(AGENTS), end=end) == one_by_one
+        return [*pages, *one_by_one.values()]
 
 
 @settings(max_examples=150, deadline=None)

@@ -259,3 +259,60 @@ def time_of_a_chapter(folder: Path, name: str, count: int) -> tuple[float, float
                 assert len(page.rows) == chapter
                 assert encode_message(page.rows[0].message) == encode_message(SummaryMessage("so far"))
     return min(opened), min(read)  # what it costs while nothing else runs on the machine
+
+
+@pytest.mark.parametrize("few", [0, 100])
+async def test_conversations_that_are_read_ahead_are_those_of_each_agent(
+    tmp_path: Path, settle: Settle, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(paging, "_FEW_AGENTS", few)
+    names = [f"agent{number}" for number in range(6)]
+    with Session.create(tmp_path) as session:
+        for turn in range(3):
+            for name in names:
+                await session.append(name, UserMessage(f"{name} {turn}"))
+        kept = [row.db_id for row in session.messages() if row.agent_id == "agent1"][1:]
+        await session.append("agent1", SummaryMessage("so far", kept=kept))
+        await session.append("agent1", UserMessage("on"))
+        await session.append("agent2", SummaryMessage("hidden", kept=()))
+        taken_back = await session.append("agent3", UserMessage("hidden"))
+        await session.truncate_after(taken_back - 1)
+        await session.append("agent4", UserMessage("late"))
+        settle(session)
+        expected = {name: session.log(name).messages() for name in names}
+        assert [len(expected[name]) for name in names] == [3, 4, 3, 3, 4, 3]
+        session.read_ahead(names)
+        with monkeypatch.context() as patch:
+            patch.setattr(paging.Pager, "_read", None)
+            assert {name: session.log(name).messages() for name in names} == expected
+        assert {name: session.log(name).messages() for name in names} == expected
+
+
+async def test_what_was_read_ahead_is_left_out_after_a_change(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        first = await session.append("a", UserMessage("a"))
+        await session.append("b", UserMessage("b"))
+        session.read_ahead(["a", "b"])
+        await session.append("a", UserMessage("more"))
+        assert [len(session.log(agent).messages()) for agent in "ab"] == [2, 1]
+        session.read_ahead(["a", "b"])
+        await session.truncate_after(first)
+        assert [len(session.log(agent).messages()) for agent in "ab"] == [0, 0]
+
+
+async def test_a_message_that_comes_while_conversations_are_read_ahead_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Session.create(tmp_path) as session:
+        await session.append("a", UserMessage("a"))
+        read = paging.Pager.conversations
+        loop = asyncio.get_running_loop()
+
+        def slow(pager: paging.Pager, *args: object, **named: object) -> object:
+            found = read(pager, *args, **named)  # type: ignore[arg-type]
+            asyncio.run_coroutine_threadsafe(session.append("a", UserMessage("late")), loop).result()
+            return found
+
+        monkeypatch.setattr(paging.Pager, "conversations", slow)
+        await asyncio.to_thread(session.read_ahead, ["a", "b"])
+        assert len(session.log("a").messages()) == 2
