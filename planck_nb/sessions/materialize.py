@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -51,7 +51,8 @@ class MaterializedPosition:
     """The end of what a DuckDB file holds: a place in the journal, the id of the last line before it, and that line.
 
     The line is known by its size and its digest, which files of version 0.1.0 do not have. `damaged` and `repeated`
-    count the lines before it that are not in the file, and `checksum` is that of all lines, if it is known.
+    count the lines before it that are not in the file, and `checksum` is that of all lines, if it is known. `computed`
+    says whether the file has the columns in `tables.COMPUTED`.
     """
 
     session_id: str
@@ -62,6 +63,7 @@ class MaterializedPosition:
     damaged: int = 0
     repeated: int = 0
     checksum: int | None = None
+    computed: bool = True
 
     def agrees(self, check: JournalCheck | None) -> bool:
         """Return whether the file has what its journal has, as far as a check of the journal shows."""
@@ -88,12 +90,15 @@ class _UnusableError(Exception):
 def parse_position(meta: dict[str, str]) -> MaterializedPosition | None:
     """Read the position from the rows of a `meta` table; None if another version wrote them."""
     try:
-        if meta["format"] == str(schema.VERSION):
+        if meta["format"] in {str(schema.VERSION), str(schema.EARLIER)}:
             position = Position(int(meta["folded_segment"]), int(meta["folded_bytes"]))
             line = int(meta.get("folded_line_bytes", 0)), meta.get("folded_digest", "")
             skipped = int(meta.get("damaged_lines", 0)), int(meta.get("repeated_rows", 0))
             checksum = int(meta["checksum"]) if "checksum" in meta else None
-            return MaterializedPosition(meta["session_id"], int(meta["folded_id"]), position, *line, *skipped, checksum)
+            computed = meta["format"] == str(schema.VERSION)
+            return MaterializedPosition(
+                meta["session_id"], int(meta["folded_id"]), position, *line, *skipped, checksum, computed
+            )
     except (KeyError, ValueError):
         pass
     return None
@@ -209,6 +214,9 @@ def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo,
     times = times_sql("file.{}".format, progress.last_id)
     if not is_made_from(session.path, progress, lambda: {time for (time,) in connection.execute(times).fetchall()}):
         raise _UnusableError("the journal has another history")
+    if not progress.computed:
+        schema.add_computed(connection, "file")
+        progress = replace(progress, computed=True)
     if not progress.digest and progress.position.offset:
         lines, _ = read_last_lines(session.path, progress.position, _LAST_LINE)
         if lines:

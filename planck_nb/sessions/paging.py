@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -120,10 +121,9 @@ class Pager:
 
         These are the latest summary, the messages that it keeps, and all after it; all messages without a summary.
         """
-
         return self._read(end, lambda snapshot: snapshot.conversation(agent_id), agent_id)
 
-    def conversations(self, agent_ids: Set[str], *, end: Position) -> dict[str, list[Row]]:
+    def conversations(self, agent_ids: AbstractSet[str], *, end: Position) -> dict[str, list[Row]]:
         """Read what `conversation` returns for each of several agents, in one pass over the session."""
         if len(agent_ids) <= _FEW_AGENTS:
             return {agent_id: self.conversation(agent_id, end=end) for agent_id in agent_ids}
@@ -340,7 +340,7 @@ class _Snapshot:
         ]
         return earlier + rows
 
-    def conversations(self, agent_ids: Set[str]) -> dict[str, list[Row]]:
+    def conversations(self, agent_ids: AbstractSet[str]) -> dict[str, list[Row]]:
         """Read those messages of several agents that a model is still sent; each table is read once for all."""
         begins = self._latest_summaries(agent_ids)
         if len(begins) < len(agent_ids):
@@ -362,7 +362,7 @@ class _Snapshot:
                     earlier.setdefault(row.agent_id, []).append(row)
         return {agent_id: earlier.get(agent_id, []) + rows for agent_id, rows in found.items()}
 
-    def _latest_summaries(self, agent_ids: Set[str]) -> dict[str, int]:
+    def _latest_summaries(self, agent_ids: AbstractSet[str]) -> dict[str, int]:
         """Return the id of the last row of each agent that is stored as a summary, by agent, as far as there is one."""
         found: dict[str, int] = {}
 
@@ -393,7 +393,7 @@ class _Snapshot:
         rows += rows_of(
             record
             for record in self._tail
-            if self._matches(record, begins.get(record.get("agent_id"), _NO_END), _NO_END, None)
+            if self._matches(record, begins.get(str(record.get("agent_id")), _NO_END), _NO_END, None)
         )
         return rows
 

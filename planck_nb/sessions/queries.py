@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -55,6 +56,12 @@ _VIEWS_SQL = Path(__file__).with_name("views.sql")
 _BUSY_TIMEOUT = 5.0
 _INTERRUPT_AGAIN = 0.05
 _EXPLAIN = re.compile(r"\A\s*explain\s+(?:analyze\s+)?(?=select\b|from\b|with\b)", re.IGNORECASE)
+_OPEN_PIVOT = re.compile(
+    r"""\A\s*pivot\s+(?P<source>\w+|\(.*\))\s+on\s+(?P<column>\w+|"[^"]+")"""
+    r"""(?P<rest>\s+(?:using|group|order|limit)\b.*|\s*;?\s*)\Z""",
+    re.IGNORECASE | re.DOTALL,
+)
+_MOST_PIVOTED = 1000
 _VIEW = re.compile(r"create view (?:store\.)?(\w+)")
 
 # A statement of type SELECT may still contain an INSERT or a COPY in its WITH clause, and these functions run a
@@ -166,6 +173,10 @@ class Query:
             try:
                 # What EXPLAIN describes, and EXPLAIN ANALYZE runs, may only read, too.
                 statement = self._sql if self._restricted else _EXPLAIN.sub("", self._sql)
+                pivot = _OpenPivot.parse(connection, statement)
+                if pivot is not None:
+                    _tables_read(connection, pivot.values, restricted=self._restricted)
+                    statement = pivot.filled([""])
                 tables = _tables_read(connection, statement, restricted=self._restricted)
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
                 catalogue = self._directory if self._only is None else None
@@ -180,7 +191,7 @@ class Query:
                     restrict(connection, read)
                 if self._interrupted.is_set():
                     raise KeyboardInterrupt
-                result = connection.sql(self._sql)
+                result = connection.sql(self._sql if pivot is None else pivot.filled(pivot.read_values(connection)))
                 return into(result if self._limit is None else result.limit(self._limit))
             finally:
                 self._connection = None
@@ -329,6 +340,52 @@ async def query_into(
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenPivot:
+    """A PIVOT statement without its values, in two parts between which they belong.
+
+    DuckDB runs such a statement as several, the first of which creates a type with the values. Here, they are read by a
+    SELECT of their own. Both statements are checked to only read, so it does not matter how the text was taken apart.
+    """
+
+    head: str
+    rest: str
+    column: str
+    values: str
+
+    @classmethod
+    def parse(cls, connection: duckdb.DuckDBPyConnection, sql: str) -> _OpenPivot | None:
+        """Take a statement apart; None if it is anything else. Raises duckdb.Error if it has an error."""
+        match = _OPEN_PIVOT.match(sql)
+        if match is None:
+            return None
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type is not duckdb.StatementType.MULTI:
+            return None
+        source, column = match["source"], match["column"]
+        values = (
+            f"select distinct {column}::varchar from {source} where {column} is not null"  # noqa: S608 - checked later
+            f" order by 1 limit {_MOST_PIVOTED + 1}"
+        )
+        return cls(sql[: match.end("column")], match["rest"], column, values)
+
+    def filled(self, values: Iterable[str]) -> str:
+        """Return the statement with its values."""
+        return f"{self.head} in ({', '.join(map(sql_literal, values))}){self.rest}"
+
+    def read_values(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
+        """Read the values. Raises QueryError if there are none or too many."""
+        values = [value for (value,) in connection.execute(self.values).fetchall()]
+        if not values:
+            raise QueryError(f"There is nothing to PIVOT: {self.column} has no values.")
+        if len(values) > _MOST_PIVOTED:
+            raise QueryError(
+                f"{self.column} has more than {_MOST_PIVOTED} values, each of which would be a column; name those that"
+                f" you need: PIVOT … ON {self.column} IN (…)."
+            )
+        return values
+
+
 def _data_frame(result: duckdb.DuckDBPyRelation) -> pd.DataFrame:
     frame: pd.DataFrame = result.df()
     return frame
@@ -356,7 +413,11 @@ def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str, *, restricted:
         raise QueryError(f"A query is one SELECT statement; this has {len(statements)} statements.")
     if statements[0].type is not duckdb.StatementType.SELECT:
         kind = statements[0].type.name
-        hint = " A PIVOT needs its values: PIVOT … ON column IN (…)." if kind == "MULTI" else ""
+        hint = (
+            " A PIVOT within another statement, or over an expression, needs its values: PIVOT … ON column IN (…)."
+            if kind == "MULTI"
+            else ""
+        )
         raise QueryError(f"Sessions can only be read here: use SELECT instead of {kind}.{hint}")
     nodes = _nodes(connection, sql)
     if restricted:

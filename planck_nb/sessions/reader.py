@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 from html import escape
@@ -226,7 +227,7 @@ class SessionReader:
         with self._reading():
             return self._pager.conversation(agent_id, end=self._readable_end())
 
-    def _conversations(self, agent_ids: Set[str]) -> dict[str, list[Row]]:
+    def _conversations(self, agent_ids: AbstractSet[str]) -> dict[str, list[Row]]:
         with self._reading():
             return self._pager.conversations(agent_ids, end=self._readable_end())
 

@@ -406,9 +406,9 @@ class Session(SessionReader):
     def read_ahead(self, agent_ids: Iterable[str]) -> None:
         """Read the conversations of several agents in one pass, for the logs that are asked for them next.
 
-        Creating an agent reads its conversation and writes that it was started. So for a thousand agents one by one, the
-        end of the journal would be read a thousand times while it grows. A conversation that was read ahead is used
-        once, and not at all if it has changed since. Blocks until it is done.
+        Creating an agent reads its conversation and writes that it was started. So for a thousand agents one by one,
+        the end of the journal would be read a thousand times while it grows. A conversation that was read ahead is
+        used once, and not at all if it has changed since. Blocks until it is done.
 
         Args:
             agent_ids: The ids of the agents. What was read ahead of others is forgotten.

@@ -41,7 +41,7 @@ from planck_nb.sessions.segments import Position, read_rows
 _log = logging.getLogger(__name__)
 
 FOLDER = ".catalogue"
-FORMAT = 1
+FORMAT = 2
 """The layout of the files; one of another layout is replaced."""
 
 SMALLEST = 16
@@ -358,10 +358,9 @@ class _Builder:
         """Add sessions, without those that have damaged lines, which a query is to report."""
         attached = self._attach(sessions)
         try:
-            tables = {session: {table: f"{name}.{table}" for table in _TABLES} for session, name in attached.items()}
-            added = self._insert(tables)
+            added = self._insert({session: _file_tables(*file) for session, file in attached.items()})
         finally:
-            for name in attached.values():
+            for name, _ in attached.values():
                 self._connection.execute(f"detach {name}")
         for batch in _batches([session for session in sessions if session not in attached], CHUNK):
             self._continue()
@@ -391,26 +390,32 @@ class _Builder:
         run("commit")
         return len(added)
 
-    def _attach(self, sessions: Sequence[SessionInfo]) -> dict[SessionInfo, str]:
+    def _attach(self, sessions: Sequence[SessionInfo]) -> dict[SessionInfo, tuple[str, MaterializedPosition]]:
         """Attach the DuckDB files that have all rows of sound journals: copying them is much cheaper than decoding."""
-        found: dict[SessionInfo, str] = {}
+        names: dict[SessionInfo, str] = {}
         for number, session in enumerate(sessions):
             name = f"session_{number}"
             with suppress(OSError, duckdb.Error):
                 if session.database.exists():
                     self._connection.execute(f"attach {sql_literal(session.database)} as {name} (read_only)")
-                    found[session] = name
+                    names[session] = name
         sound = databases_with(self._connection, (schema.META, *_TABLES))
-        for session, name in list(found.items()):
-            if name not in sound or not self._is_whole(session, name):
+        found: dict[SessionInfo, tuple[str, MaterializedPosition]] = {}
+        for session, name in names.items():
+            progress = self._whole(session, name) if name in sound else None
+            if progress is None:
                 self._connection.execute(f"detach {name}")
-                del found[session]
+            else:
+                found[session] = name, progress
         return found
 
-    def _is_whole(self, session: SessionInfo, name: str) -> bool:
+    def _whole(self, session: SessionInfo, name: str) -> MaterializedPosition | None:
+        """The position of an attached file if it has all rows of its session."""
         with suppress(OSError, duckdb.Error):
-            return _has_all(session, parse_position(read_meta(self._connection, name)))
-        return False
+            progress = parse_position(read_meta(self._connection, name))
+            if progress is not None and _has_all(session, progress):
+                return progress
+        return None
 
     def _stage(self, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
         """Decode the journals of sessions into the table `line`, and return those that are sound."""
@@ -459,9 +464,9 @@ def _is_hidden(session: SessionInfo) -> str:
     return f"exists ({ranges} and id >= first_id and id < end_id)"
 
 
-def _has_all(session: SessionInfo, progress: MaterializedPosition | None) -> bool:
+def _has_all(session: SessionInfo, progress: MaterializedPosition) -> bool:
     """Whether a DuckDB file has all rows of a journal, which had no damaged lines and was not changed since."""
-    if progress is None or not progress.digest or progress.damaged or progress.repeated:
+    if not progress.digest or progress.damaged or progress.repeated:
         return False
     status = session.path.stat()
     made_later = status.st_mtime_ns < session.database.stat().st_mtime_ns
@@ -469,13 +474,24 @@ def _has_all(session: SessionInfo, progress: MaterializedPosition | None) -> boo
     return made_later and is_whole and is_made_from(session.path, progress, set)
 
 
+def _file_tables(name: str, progress: MaterializedPosition) -> dict[str, str]:
+    """SQL for the rows of an attached file, by table."""
+    return {table: _rows(table, f"{name}.{table}", computed=not progress.computed) for table in _TABLES}
+
+
 def _staged_tables(session: SessionInfo) -> dict[str, str]:
     """SQL for the rows of a session in the table `line`, by table."""
     source = sql_literal(session.id)
     return {
-        table: f"(select * from line where source = {source} and kind = '{schema.KINDS[table]}' order by id)"  # noqa: S608
+        table: _rows(
+            table, f"line where source = {source} and kind = '{schema.KINDS[table]}' order by id", computed=True
+        )
         for table in _TABLES
     }
+
+
+def _rows(table: str, source: str, *, computed: bool) -> str:
+    return f"(select {schema.selected_columns(table, computed=computed)} from {source})"  # noqa: S608 - our own
 
 
 _unusable: set[_Status] = set()

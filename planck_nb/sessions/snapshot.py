@@ -425,6 +425,11 @@ def _all_rows(
     columns = ", ".join(schema.TABLES[table])
     of_file = {source.session.database: source for source in sources}
     parts = [rows.select(table, f"session_id, session_name, {columns}, hidden") for rows in catalogued]
+
+    def columns_of(file: Path) -> str:
+        progress = of_file[file].progress
+        return schema.selected_columns(table, computed=progress is not None and not progress.computed)
+
     for file, name in files.attached.items():
         source = of_file[file]
         session, ranges = source.session, rewinds.hidden.get(source.session.id)
@@ -432,19 +437,23 @@ def _all_rows(
         last_id = source.progress.last_id if source.progress else 0
         # With literals, DuckDB does not read the files of sessions that a query leaves out.
         parts.append(
-            f"select {sql_literal(session.id)} as session_id, {sql_literal(session.name)} as session_name, {columns},"  # noqa: S608
-            f" {hidden} as hidden from {name}.{table} where id <= {last_id:d}"
+            f"select {sql_literal(session.id)} as session_id, {sql_literal(session.name)} as session_name,"  # noqa: S608
+            f" {columns_of(file)}, {hidden} as hidden from {name}.{table} where id <= {last_id:d}"
         )
-    named = f"select session_id, session_name, {columns}, {{}} as hidden from {{}} join store.sessions using (filename)"  # noqa: S608
-    rewound = [file for file in files.others if of_file[file].session.id in rewinds.hidden]
-    plain = [file for file in files.others if of_file[file].session.id not in rewinds.hidden]
-    if plain:
-        parts.append(named.format("false", _read_duckdb(plain, table)) + " where id <= materialized_id")
-    for file in rewound:
+    named = "select session_id, session_name, {}, {} as hidden from {} join store.sessions using (filename)"
+    plain: dict[str, list[Path]] = {}
+    for file in files.others:
+        if of_file[file].session.id not in rewinds.hidden:
+            plain.setdefault(columns_of(file), []).append(file)
+    for selected, some in plain.items():
+        parts.append(named.format(selected, "false", _read_duckdb(some, table)) + " where id <= materialized_id")
+    for file in files.others:
         session_id = of_file[file].session.id
-        hidden = _hidden(session_id, rewinds.hidden[session_id])
-        parts.append(named.format(hidden, _read_duckdb([file], table)) + " where id <= materialized_id")
-    parts.append(named.format("hidden", f"tail.{table}"))
+        if session_id in rewinds.hidden:
+            hidden = _hidden(session_id, rewinds.hidden[session_id])
+            rows = named.format(columns_of(file), hidden, _read_duckdb([file], table))
+            parts.append(rows + " where id <= materialized_id")
+    parts.append(named.format(columns, "hidden", f"tail.{table}"))
     return " union all ".join(parts)
 
 

@@ -20,15 +20,17 @@ create macro store.estimated(stop_reason, data) as
 create view store.visible_events as
 select * exclude (hidden) from store.all_events where not hidden;
 
--- The parts of messages in which calls and their results are. Looking for the word takes a tenth of the time of decoding,
--- and decoding all fields together a third of decoding them one by one.
+-- The calls in replies and the results in later messages. What a query names of their texts is decoded in the end.
 create view store.call_parts as
-select
-    session_id, session_name, agent_id, turn, id, ts, role,
-    unnest(json_transform(data, '{"content": [{"type": "VARCHAR", "id": "VARCHAR", "name": "VARCHAR", "args": "JSON",
-        "text": "VARCHAR", "is_error": "VARCHAR"}]}').content) as part
+select session_id, session_name, agent_id, turn, id, ts, role, unnest(calls) as part
 from store.all_messages
-where not hidden and ((role = 'assistant' and contains(data::varchar, '"tool_call"')) or role = 'tool_result');
+where not hidden and calls is not null;
+
+-- The part of a message that has a call, or the result of one.
+create macro store.part(data, kind, call_id) as list_filter(
+    json_transform(data, '{"content": [{"type": "VARCHAR", "id": "VARCHAR", "args": "JSON", "text": "VARCHAR"}]}').content,
+    lambda part: part.type = kind and part.id is not distinct from call_id
+)[1];
 
 create view messages as
 select
@@ -77,76 +79,104 @@ select
     state->>'$.system_prompt' as system_prompt
 from latest left join counts using (session_id, agent_id);
 
--- The id of a call is unique within its message only, so a result or an event belongs to the last call before it.
-create view tool_calls as
-with steps as (
+-- The id of a call is unique within its message only, so a result or an event belongs to the last call before it. Most
+-- ids are of one call in the session; only those of several need a window, which sorts its rows and so takes longer than
+-- all the rest. No step has texts, for the same reason.
+create view store.first_calls as
+select session_id, agent_id, part.id as call_id, min(id) as first_id, max(id) as last_id
+from store.call_parts
+where role = 'assistant'
+group by all;
+
+create view store.call_steps as
+select
+    s.session_id, session_name, s.agent_id, turn, id, ts, kind, s.call_id, name, is_error, first_id, last_id
+from (
     select
         session_id, session_name, agent_id, turn, id, ts, if(role = 'assistant', 'call', 'result') as kind,
-        part.id as call_id, part.name as name, part.args as args, part.text as result, part.is_error as is_error,
-        null::json as event
+        part.id as call_id, part.name as name, part.is_error as is_error
     from store.call_parts
-    where part.type = if(role = 'assistant', 'tool_call', 'tool_result')
     union all
-    select session_id, session_name, agent_id, turn, id, ts, type, data->>'$.id', null, null, null, null, data
+    select session_id, session_name, agent_id, turn, id, ts, type, call_id, null, null
     from store.all_events
     where not hidden and type in ('tool_start', 'tool_end')
-),
-placed as (
+) s
+left join store.first_calls f
+    on f.session_id = s.session_id and f.agent_id = s.agent_id and f.call_id is not distinct from s.call_id;
+
+create view store.own_calls as
+select
+    session_id, any_value(session_name) as session_name, any_value(agent_id) as agent_id,
+    any_value(turn) filter (kind = 'call') as turn,
+    message_id, call_id, any_value(name) filter (kind = 'call') as name,
+    min(id) filter (kind = 'result') as result_id,
+    try_cast(arg_min(is_error, id) filter (kind = 'result') as boolean) as is_error,
+    any_value(ts) filter (kind = 'call') as ts,
+    store.seconds(min(ts) filter (kind = 'tool_start'), max(ts) filter (kind = 'tool_end')) as duration_s
+from (
+    select *, first_id as message_id from store.call_steps where first_id = last_id and id >= first_id
+    union all
     select
         *,
         max(case when kind = 'call' then id end) over (
             partition by session_id, agent_id, call_id order by id rows unbounded preceding
         ) as message_id
-    from steps
-),
+    from store.call_steps
+    where first_id < last_id and id >= first_id
+)
+group by session_id, message_id, call_id;
+
 -- What the model's server ran was shown while the reply arrived, so its events come before the reply, which has no part
 -- of the type tool_call for it.
-served as (
+create view store.served_calls as
+select *
+from (
     select
         *,
-        first_value(case when kind = 'tool_end' then {'ts': ts, 'event': event} end ignore nulls) over (
+        first_value(case when kind = 'tool_end' then {'id': id, 'ts': ts} end ignore nulls) over (
             partition by session_id, agent_id, call_id order by id rows between 1 following and unbounded following
         ) as ended
-    from placed
-    where message_id is null and kind in ('tool_start', 'tool_end')
-),
-served_replies as (
+    from store.call_steps
+    where kind in ('tool_start', 'tool_end') and (first_id is null or id < first_id)
+)
+where kind = 'tool_start';
+
+create view tool_calls as
+with served_replies as (
     select b.session_id, b.id, min(m.id) as message_id
-    from served b
+    from store.served_calls b
     join store.all_messages m
         on m.session_id = b.session_id and m.agent_id = b.agent_id and m.turn = b.turn and m.id > b.id
-    where b.kind = 'tool_start' and m.role = 'assistant' and not m.hidden
+    where m.role = 'assistant' and not m.hidden
     group by all
 )
 select
-    session_id, any_value(session_name) as session_name, agent_id, any_value(turn) filter (kind = 'call') as turn,
-    message_id, call_id, any_value(name) filter (kind = 'call') as name, any_value(args) filter (kind = 'call') as args,
-    arg_min(result, id) filter (kind = 'result') as result,
-    try_cast(arg_min(is_error, id) filter (kind = 'result') as boolean) as is_error,
-    any_value(ts) filter (kind = 'call') as ts,
-    store.seconds(min(ts) filter (kind = 'tool_start'), max(ts) filter (kind = 'tool_end')) as duration_s,
-    false as on_server
-from placed
-where message_id is not null
-group by session_id, agent_id, message_id, call_id
+    c.session_id, c.session_name, c.agent_id, c.turn, c.message_id, c.call_id, c.name,
+    store.part(m.data, 'tool_call', c.call_id).args as args,
+    store.part(r.data, 'tool_result', c.call_id).text as result,
+    c.is_error, c.ts, c.duration_s, false as on_server
+from store.own_calls c
+join store.all_messages m on m.session_id = c.session_id and m.id = c.message_id
+left join store.all_messages r on r.session_id = c.session_id and r.id = c.result_id
 union all
 select
-    session_id, session_name, agent_id, turn, r.message_id, call_id, event->>'$.name', event->'$.args',
-    ended.event->>'$.result', try_cast(ended.event->>'$.error' as boolean), ts, store.seconds(ts, ended.ts), true
-from served left join served_replies r using (session_id, id)
-where kind = 'tool_start';
+    c.session_id, c.session_name, c.agent_id, c.turn, p.message_id, c.call_id, s.data->>'$.name', s.data->'$.args',
+    e.data->>'$.result', try_cast(e.data->>'$.error' as boolean), c.ts, store.seconds(c.ts, c.ended.ts), true
+from store.served_calls c
+join store.all_events s on s.session_id = c.session_id and s.id = c.id
+left join store.all_events e on e.session_id = c.session_id and e.id = c.ended.id
+left join served_replies p on p.session_id = c.session_id and p.id = c.id;
 
 -- A decision belongs to the request just before it; a decision by a rule has no request.
 create view approvals as
 with steps as (
-    select
-        session_id, session_name, agent_id, turn, id, ts, type, data, data->>'$.id' as call_id, null::json as args
+    select session_id, session_name, agent_id, turn, id, ts, type, call_id
     from store.all_events
     where not hidden and type in ('approval_request', 'approval_decision')
     union all
-    select session_id, session_name, agent_id, turn, id, ts, 'call', null, part.id, part.args
+    select session_id, session_name, agent_id, turn, id, ts, 'call', part.id
     from store.call_parts
-    where role = 'assistant' and part.type = 'tool_call'
+    where role = 'assistant'
 ),
 placed as (
     select
@@ -154,35 +184,37 @@ placed as (
         lag(type) over same_call as type_before,
         lead(type) over same_call as type_after,
         lead(ts) over same_call as ts_after,
-        lead(data) over same_call as data_after,
-        last_value(args ignore nulls) over (same_call rows unbounded preceding) as called_args
+        lead(id) over same_call as id_after,
+        max(case when type = 'call' then id end) over (same_call rows unbounded preceding) as message_id
     from steps
     window same_call as (partition by session_id, agent_id, call_id order by id)
 ),
 paired as (
     select
-        session_id, session_name, agent_id, turn, id, call_id, called_args, ts as asked, data as request,
-        case when type_after = 'approval_decision' then ts_after end as decided,
-        case when type_after = 'approval_decision' then data_after end as decision
+        session_id, session_name, agent_id, turn, id, call_id, message_id,
+        case when type = 'approval_request' then id end as request_id,
+        case when type = 'approval_request' then ts end as asked,
+        case when type = 'approval_decision' then id when type_after = 'approval_decision' then id_after end as decision_id,
+        case when type = 'approval_decision' then ts when type_after = 'approval_decision' then ts_after end as decided
     from placed
     where type = 'approval_request'
-    union all
-    select session_id, session_name, agent_id, turn, id, call_id, called_args, null, null, ts, data
-    from placed
-    where type = 'approval_decision' and type_before is distinct from 'approval_request'
+        or (type = 'approval_decision' and type_before is distinct from 'approval_request')
 )
 select
-    session_id, session_name, agent_id, turn, call_id,
-    coalesce(request, decision)->>'$.name' as name,
-    coalesce(request->'$.args', called_args) as args,
-    request->'$.touches' as touches,
-    asked, decided, store.seconds(asked, decided) as waited_s,
-    try_cast(decision->>'$.allowed' as boolean) as allowed,
-    decision->>'$.by' as decided_by,
-    case when json_type(decision, '$.args') = 'OBJECT' then decision->'$.args' end as edited_args,
-    nullif(decision->>'$.rule', '') as rule,
-    coalesce(nullif(decision->>'$.reason', ''), request->>'$.reason') as reason
-from paired;
+    p.session_id, p.session_name, p.agent_id, p.turn, p.call_id,
+    coalesce(r.data, d.data)->>'$.name' as name,
+    coalesce(r.data->'$.args', store.part(m.data, 'tool_call', p.call_id).args) as args,
+    r.data->'$.touches' as touches,
+    p.asked, p.decided, store.seconds(p.asked, p.decided) as waited_s,
+    try_cast(d.data->>'$.allowed' as boolean) as allowed,
+    d.data->>'$.by' as decided_by,
+    case when json_type(d.data, '$.args') = 'OBJECT' then d.data->'$.args' end as edited_args,
+    nullif(d.data->>'$.rule', '') as rule,
+    coalesce(nullif(d.data->>'$.reason', ''), r.data->>'$.reason') as reason
+from paired p
+left join store.all_events r on r.session_id = p.session_id and r.id = p.request_id
+left join store.all_events d on d.session_id = p.session_id and d.id = p.decision_id
+left join store.all_messages m on m.session_id = p.session_id and m.id = p.message_id;
 
 -- Everything that happened to agents beside their messages.
 create view events as
@@ -195,11 +227,7 @@ select
         ) then nullif(data->>'$.reason', '')
         when type in ('warning', 'queued', 'delegated', 'responded') then nullif(data->>'$.text', '')
     end as detail,
-    case
-        when type in ('tool_start', 'tool_end', 'approval_request', 'approval_decision') then data->>'$.id'
-        when type = 'delegated' then nullif(data->>'$.call_id', '')
-    end as call_id,
-    data
+    call_id, data
 from store.all_events
 where not hidden;
 
@@ -431,7 +459,13 @@ said as (
     group by all
 ),
 calls as (
-    select session_id, agent_id, turn, count(*) as tool_calls from tool_calls group by all
+    select session_id, agent_id, turn, count(*) as tool_calls
+    from (
+        select session_id, agent_id, turn from store.own_calls
+        union all
+        select session_id, agent_id, turn from store.served_calls
+    )
+    group by all
 )
 select
     session_id, session_name, agent_id, turn, prompt, started, ended, store.seconds(started, ended) as duration_s, outcome,

@@ -1,22 +1,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pandas as pd
 import pytest
+from fixtures.v0_1_0 import observing
 from support.stored import converse
 
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, query
+from planck_nb.sessions import Session, list_sessions, query, session_catalogue
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.codec import decode_line
 from planck_nb.sessions.materialize import Materializer
 from planck_nb.sessions.segments import read_rows
+
+FIXTURES = Path(__file__).parents[1] / "fixtures/v0_1_0"
 
 ALL = "select id, agent_id, turn, role, stop_reason, output_tokens, cost_usd, text, content from messages order by id"
 
@@ -40,7 +46,7 @@ async def test_the_file_is_the_journal_column_by_column(tmp_path: Path) -> None:
     records = [decode_line(line) for lines, _ in read_rows(session.path) for line in lines]
     with duckdb.connect(session.info.database, read_only=True) as connection:
         for table, kind in (("messages", "message"), ("events", "event"), ("rewinds", "rewind")):
-            columns = list(schema.TABLES[table])
+            columns = [column for column in schema.TABLES[table] if column not in schema.COMPUTED.get(table, {})]
             expected = [record for record in records if record["kind"] == kind]
             assert expected
             scalars = [column for column in columns if column not in {"ts", "data"}]
@@ -130,11 +136,91 @@ async def test_a_file_of_an_older_layout_gets_that_of_a_new_one(
         with duckdb.connect(session.info.database) as connection:
             connection.execute("alter table messages drop column thinking_tokens")
             connection.execute("drop table metadata")
-            connection.execute(f"update meta set value = '{schema.VERSION - 1}' where key = 'format'")
+            connection.execute(f"update meta set value = '{schema.EARLIER - 1}' where key = 'format'")
         assert query(tmp_path, ALL).equals(before)
         session.materialize()
         assert query(tmp_path, ALL).equals(before)
         assert layout(session) == layout(fresh)
+
+
+def written_calls(record: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The calls or results in a journal line."""
+    kind = {"assistant": "tool_call", "tool_result": "tool_result"}.get(record["role"])
+    parts = [part for part in record["data"]["content"] if part["type"] == kind] if kind else []
+    errors = {True: "true", False: "false", None: None}
+    return [
+        {"id": part["id"], "name": part["name"], "is_error": errors[part.get("is_error")]} for part in parts
+    ] or None
+
+
+async def test_the_calls_of_messages_and_events_are_those_of_the_journal(tmp_path: Path) -> None:
+    with await stored(tmp_path) as session:
+        session.materialize()
+    records = [decode_line(line) for lines, _ in read_rows(session.path) for line in lines]
+    with duckdb.connect(session.info.database, read_only=True) as connection:
+        calls = connection.execute("select calls from messages order by id").fetchall()
+        assert [each or None for (each,) in calls] == [written_calls(r) for r in records if r["kind"] == "message"]
+        assert sum(each is not None for (each,) in calls) == 6
+        about = connection.execute("select call_id from events order by id").fetchall()
+        kinds = {"tool_start", "tool_end", "approval_request", "approval_decision"}
+        events = [r["data"] for r in records if r["kind"] == "event"]
+        assert [each for (each,) in about] == [data["id"] if data["type"] in kinds else None for data in events]
+
+
+VIEWS_OF_CALLS = ("tool_calls", "approvals", "turns", "events", "messages", "delegations")
+
+
+def rows_of_views(directory: Path) -> dict[str, pd.DataFrame]:
+    """All rows of the views that use what is computed when lines are copied."""
+    return {view: query(directory, f"select * from {view} order by all") for view in VIEWS_OF_CALLS}
+
+
+@pytest.mark.parametrize("layout_before", ["of 0.1.0", "unknown"])
+def test_files_of_0_1_0_answer_as_their_journals_and_get_the_layout_of_now(tmp_path: Path, layout_before: str) -> None:
+    directory = observing.unpack(FIXTURES, tmp_path / "sessions")
+    files = [info.database for info in list_sessions(directory) if info.database.exists()]
+    assert len(files) > 4
+    for file in files:
+        assert format_of(file) == str(schema.EARLIER)
+        if layout_before == "unknown":
+            with duckdb.connect(file) as connection:
+                connection.execute("update meta set value = '1' where key = 'format'")
+    journals = observing.unpack(FIXTURES, tmp_path / "journals")
+    for info in list_sessions(journals):
+        info.database.unlink(missing_ok=True)
+    expected = rows_of_views(journals)
+    assert all(len(rows) > 0 for view, rows in expected.items() if view != "delegations")
+    assert_same(rows_of_views(directory), expected)
+    for info in list_sessions(directory):
+        Session.open(directory, info.id).close()
+    assert {format_of(file) for file in files} == {str(schema.VERSION)}
+    set_aside = [file.with_name(file.name + ".bad").exists() for file in files]
+    assert set(set_aside) == {layout_before == "unknown"}
+    assert_same(rows_of_views(directory), expected)
+
+
+def assert_same(found: dict[str, pd.DataFrame], expected: dict[str, pd.DataFrame]) -> None:
+    for view, rows in expected.items():
+        assert found[view].equals(rows), view
+
+
+def format_of(database: Path) -> str:
+    with duckdb.connect(database, read_only=True) as connection:
+        return str(connection.execute("select value from meta where key = 'format'").fetchall()[0][0])
+
+
+def test_files_of_0_1_0_go_into_the_catalogue(tmp_path: Path) -> None:
+    directory = observing.unpack(FIXTURES, tmp_path / "sessions")
+    expected = rows_of_views(directory)
+    for info in list_sessions(directory):  # as files that were not written in the last seconds
+        os.utime(info.path, (1, 1))
+        if info.database.exists():
+            os.utime(info.database, (2, 2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_catalogue, "_QUIET", -1.0)
+        added = session_catalogue.update_catalogue(directory, smallest=1)
+    assert added > 4
+    assert_same(rows_of_views(directory), expected)
 
 
 def layout(session: Session) -> list[tuple[object, ...]]:

@@ -215,7 +215,11 @@ async def test_foreign_files_in_the_directory_break_nothing(
         "select * from (with x as (copy (select 1) to 'written') select * from x)",
         "select (with x as (copy (select 1) to 'written') select 1)",
         "select * from query('with x as (copy (select 1) to ''written'') select * from x')",
-        "pivot messages on role using count(*)",
+        "select * from (pivot messages on role using count(*))",
+        "pivot messages on upper(role) using count(*)",
+        "pivot messages on role using count(*); select 1",
+        "pivot (with x as (copy (select 1) to 'written') select * from x) on role using count(*)",
+        "pivot (select 1 as role) on role using count(*) order by (with x as (copy (select 1) to 'written') select 1)",
         "select 1; select 2",
         "select 1; copy (select 1) to 'written'",
         "",
@@ -246,6 +250,34 @@ def test_only_one_statement_that_reads_is_allowed(tmp_path: Path, sql: str) -> N
 def test_whatever_reads_is_allowed(one_session: Path, sql: str) -> None:
     assert not query(one_session, sql).empty
     assert len(query(one_session, sql, limit=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns", "rows"),
+    [
+        (
+            "pivot messages on role using count(*) group by agent_id",
+            ["agent_id", "assistant", "tool_result", "user"],
+            1,
+        ),
+        ("PIVOT (select role from messages) ON role USING count(*);", ["assistant", "tool_result", "user"], 1),
+        ("pivot people on day using sum(n) group by who order by who limit 1", ["who", "2026-01-01", "2026-01-02"], 1),
+        ("pivot people on big using sum(n) group by who", ["who", "false", "it's", "true"], 2),
+    ],
+)
+def test_a_pivot_finds_its_values(one_session: Path, sql: str, columns: list[str], rows: int) -> None:
+    days = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-01-01"]).date
+    values = {"who": ["Ada", "Ada", "Bob"], "day": days, "big": ["true", "false", "it's"], "n": [1, 2, 3]}
+    found = query(one_session, sql, frames={"people": pd.DataFrame(values)})
+    assert [*found.columns] == columns
+    assert len(found) == rows
+
+
+def test_a_pivot_needs_some_values_but_not_too_many(one_session: Path) -> None:
+    with pytest.raises(QueryError, match="role has no values"):
+        query(one_session, "pivot (select * from messages limit 0) on role using count(*)")
+    with pytest.raises(QueryError, match="more than 1000 values"):
+        query(one_session, "pivot (select range as n from range(1001)) on n using count(*)")
 
 
 def test_limit_keeps_the_order(one_session: Path) -> None:
