@@ -112,20 +112,28 @@ def _create_sessions(
         " filename varchar, materialized_id bigint, parent varchar, copied bigint)"
     )
     read = {source.session.id for source in sources}
-    materialized = {source.session: source.progress.last_id for source in sources if source.progress is not None}
-    columns: list[list[object]] = [
-        [session.id for session in sessions],
-        [session.name for session in sessions],
-        [session.created.replace(tzinfo=None) for session in sessions],
-        [str(session.database) if session.id in read else "" for session in sessions],
-        [materialized.get(session, 0) for session in sessions],
-        [session.parent for session in sessions],
-        [session.copied for session in sessions],
+    materialized = {source.session.id: source.progress.last_id for source in sources if source.progress is not None}
+    columns: list[tuple[str, object, list[object]]] = [
+        ("varchar", None, [session.id for session in sessions]),
+        ("varchar", None, [session.name for session in sessions]),
+        ("timestamp", None, [session.created.replace(tzinfo=None) for session in sessions]),
+        ("varchar", "", [str(session.database) if session.id in read else "" for session in sessions]),
+        ("bigint", 0, [materialized.get(session.id, 0) for session in sessions]),
+        ("varchar", None, [session.parent for session in sessions]),
+        ("bigint", 0, [session.copied for session in sessions]),
     ]
-    kinds = ("varchar", "varchar", "timestamp", "varchar", "bigint", "varchar", "bigint")
-    # One statement, not one for each session: each takes a third of a millisecond.
-    selected = ", ".join(f"unnest(${number}::{kind}[])" for number, kind in enumerate(kinds, 1))
-    connection.execute(f"insert into store.sessions select {selected}", columns)
+    # One statement, not one for each session: each takes a third of a millisecond. Converting the values of thousands
+    # of sessions takes long, too, and most have none in some columns.
+    parameters: list[list[object]] = []
+    selected = []
+    for kind, absent, values in columns:
+        if any(value != absent for value in values):
+            parameters.append(values)
+            selected.append(f"unnest(${len(parameters)}::{kind}[])")
+        else:
+            selected.append("null" if absent is None else repr(absent))
+    if sessions:
+        connection.execute(f"insert into store.sessions select {', '.join(selected)}", parameters)
 
 
 @dataclass(frozen=True, slots=True)
