@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from planck_nb.sessions import (
     export_session,
     find_session,
     import_session,
+    last_used_first,
     open_in,
     session_files,
 )
@@ -37,6 +38,7 @@ FORMATS: dict[str, ExportFormat] = {".jsonl": "jsonl", ".md": "markdown", ".html
 _THOUSAND = 1000
 _NAMED = 10
 _DAY = 86_400
+_MEGABYTE = 1_000_000
 
 
 @verb("sessions", SUBJECT, "list the stored sessions, and where they are open")
@@ -119,18 +121,31 @@ async def import_(notebook: Notebook, file: Path, name: str | None) -> Text:
 @verb(
     "delete",
     SUBJECT,
-    "delete a session for good, or all that have not been used for some days",
+    "delete a session for good, or those that have not been used lately",
     Parameter("session", SESSION, "the name or the id of the session", optional=True),
     Option("older-than", None, INTEGER, "all sessions without a message for so many days, instead of one"),
+    Option("keep-mb", None, INTEGER, "all sessions but those used last, which take so many MB, instead of one"),
     Option("yes", "y", None, "delete them, instead of showing what would be deleted"),
     example="delete calm-fox --yes",
 )
-async def delete(notebook: Notebook, session: str | None, older_than: int | None, yes: bool) -> Text:
+async def delete(
+    notebook: Notebook, session: str | None, older_than: int | None, keep_mb: int | None, yes: bool
+) -> Text:
     """Delete the session or the old ones, or say what that would delete."""
-    if (session is None) == (older_than is None):
-        raise UsageError("Name one session that `%planck sessions` lists, or give --older-than with a number of days.")
-    if session is None:
-        return await _delete_old(notebook, older_than or 0, yes=yes)
+    if sum(given is not None for given in (session, older_than, keep_mb)) != 1:
+        raise UsageError(
+            "Name one session that `%planck sessions` lists, or give --older-than with a number of days or --keep-mb"
+            " with a size."
+        )
+    if older_than is not None:
+        return await _delete_old(notebook, older_than, yes=yes)
+    if keep_mb is not None:
+        return await _delete_beyond(notebook, keep_mb, yes=yes)
+    return await _delete_one(notebook, session or "", yes=yes)
+
+
+async def _delete_one(notebook: Notebook, session: str, *, yes: bool) -> Text:
+    """Delete a session, or say what that would delete."""
     found = _named(notebook, session)
     if found.id == notebook.workspace.session_id:
         raise SessionLockedError(
@@ -163,19 +178,49 @@ async def _delete_old(notebook: Notebook, days: int, *, yes: bool) -> Text:
     if not chosen:
         return Text(f"Every session that is not open has been used in the last {_number(days, 'day')}.")
     sizes = await run_in_thread(lambda: {session: _bytes(session) for session in chosen})
-    names = ", ".join(session.name for session in chosen[:_NAMED])
-    more = f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
-    what = f"{_number(len(chosen), 'session')} without a message for {_number(days, 'day')}: {names}{more}"
+    return await _delete_several(
+        sizes, f"without a message for {_number(days, 'day')}", f"--older-than {days}", yes=yes
+    )
+
+
+async def _delete_beyond(notebook: Notebook, megabytes: int, *, yes: bool) -> Text:
+    """Delete the sessions that were used before those that take so many megabytes, except those that are open."""
+    workspace = notebook.workspace
+
+    def choose() -> tuple[int, dict[SessionInfo, int]]:
+        newest = list(last_used_first(workspace.sessions()))
+        opened = {session for session in newest if session.id == workspace.session_id or open_in(session)}
+        kept, chosen = sum(map(_bytes, opened)), dict[SessionInfo, int]()
+        for session in newest:
+            size = 0 if session in opened else _bytes(session)
+            if session not in opened and (chosen or kept + size > megabytes * _MEGABYTE):
+                chosen[session] = size
+            else:
+                kept += size
+        return kept, chosen
+
+    kept, sizes = await run_in_thread(choose)
+    if not sizes:
+        return Text(f"The sessions take {_size(kept)}, which is not more than {megabytes} MB.")
+    what = f"used before those that take {megabytes} MB"
+    return await _delete_several(sizes, what, f"--keep-mb {megabytes}", yes=yes)
+
+
+async def _delete_several(sizes: Mapping[SessionInfo, int], described: str, option: str, *, yes: bool) -> Text:
+    """Delete sessions, by their sizes, or say what that would delete."""
+    names = ", ".join(session.name for session in list(sizes)[:_NAMED])
+    more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
+    what = f"{_number(len(sizes), 'session')} {described}: {names}{more}"
     if not yes:
         return Text(
             f"{what}. They take {_size(sum(sizes.values()))}. "
-            f"Nothing was deleted yet: `%planck delete --older-than {days} --yes` deletes them for good."
+            f"Nothing was deleted yet: `%planck delete {option} --yes` deletes them for good."
         )
     freed, kept = 0, []
-    for session in chosen:
+    for session, size in sizes.items():
         try:
             await run_in_thread(partial(delete_session, session, confirm=session.name))
-            freed += sizes[session]
+            freed += size
         except SessionError as error:
             kept.append(str(error))
     return Text(" ".join([f"Deleted {what}. This freed {_size(freed)}.", *kept]))

@@ -48,7 +48,7 @@ async def notebook(tmp_path: Path) -> AsyncIterator[Notebook]:
         ("%planck skills ", "", []),
         ("%planck delete calm-f", "calm-f", ["calm-fox"]),
         ("%planck delete calm-fox ", "", []),
-        ("%planck delete calm-fox --", "--", ["--older-than", "--yes", "--debug", "--help"]),
+        ("%planck delete calm-fox --", "--", ["--older-than", "--keep-mb", "--yes", "--debug", "--help"]),
         ("%planck fork --before 3 --", "--", ["--before", "--debug", "--help"]),
         ("%planck export calm-f", "calm-f", ["calm-fox"]),
         ("%planck help mod", "mod", ["model", "models"]),

@@ -475,5 +475,25 @@ def test_deleting_sessions_that_have_not_been_used_for_some_days(kernel: Kernel,
     assert {session.name for session in list_sessions(store)} == {"ada", "bob", "new", "old"}
     assert kernel.run("%planck delete --older-than 3 --yes").plain.startswith("Deleted 1 session without")
     assert {session.name for session in list_sessions(store)} == {"ada", "bob", "new"}
-    for line in ("delete", "delete ada --older-than 3"):
+    for line in ("delete", "delete ada --older-than 3", "delete --older-than 3 --keep-mb 1"):
         assert "--older-than with a number of days" in kernel.run(f"%planck {line}").error
+
+
+def test_deleting_the_sessions_used_before_those_that_take_a_size(kernel: Kernel, store: Path) -> None:
+    names = {session.name for session in list_sessions(store)}
+    for number in range(4):
+        with Session.create(store, name=f"large{number}") as session:
+            asyncio.run(session.append("a", UserMessage("hello")))
+        path = session.path.with_name(session.path.name.replace(".journal.jsonl", ".note"))
+        path.write_bytes(b"x" * 900_000)
+    open_now = Session.open(store, "large0")
+    assert "which is not more than 100 MB" in kernel.run("%planck delete --keep-mb 100").plain
+    shown = kernel.run("%planck delete --keep-mb 3").plain
+    assert "used before those that take 3 MB: large1" in shown, "and those used before it"
+    assert "Nothing was deleted yet: `%planck delete --keep-mb 3 --yes`" in shown
+    assert len(list_sessions(store)) == len(names) + 4
+    assert "This freed " in kernel.run("%planck delete --keep-mb 3 --yes").plain
+    open_now.close()
+    left = {session.name for session in list_sessions(store)}
+    assert left >= {"large0", "large2", "large3"}
+    assert not left & (names | {"large1"})
