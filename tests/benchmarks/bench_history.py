@@ -1,4 +1,4 @@
-"""The history of many sessions, of a long one and of one with many rewinds.
+"""The history of many sessions, of a long one, of one with many rewinds and of one with many agents.
 
     python tests/benchmarks/bench_history.py [--sessions 2000] [--messages 1000000] [--store DIR] [--long DIR]
 
@@ -17,12 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import duckdb
 from support.history import write_history, write_long
 
+from planck_nb import Config, Workspace
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import VIEWS, Session, SessionReader, list_sessions, open_in, query, read_members, search
 from planck_nb.sessions.duckdb import sql_literal
@@ -172,6 +174,30 @@ def rewound(directory: Path) -> None:
     show("latest chapter", *reversed_target(ratio(partial(chapter, many_), partial(chapter, none)), 1.2))
 
 
+async def with_agents(directory: Path, agents: int) -> float:
+    """Write a session of so many agents, and return the CPU seconds that resuming it takes."""
+    config = replace(Config.load(trust=True), sessions_dir=directory)
+    async with Workspace(config) as workspace:
+        model = workspace.model("demo:demo")
+        made = [workspace.add_agent(name=f"agent{number}", model=model) for number in range(agents)]
+        session = workspace.session
+        for turn in range(3):
+            await asyncio.gather(*(session.append(agent.id, UserMessage("x" * 500), turn=turn) for agent in made))
+        name = session.name
+    async with Workspace(config) as workspace:
+        start = time.process_time()
+        await workspace.resume(name)
+        took_cpu = time.process_time() - start
+        assert all(len(agent.state.messages) == 3 for agent in workspace.agents.values())
+    return took_cpu
+
+
+def agents(directory: Path) -> None:
+    """Compare resuming a thousand agents with resuming a quarter of them."""
+    few, many_ = (asyncio.run(with_agents(directory / f"agents{number}", number)) for number in (250, 1000))
+    show("resume 1000 agents, CPU, to 250", many_, 5, few)
+
+
 def main() -> None:
     """Run all parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -191,6 +217,7 @@ def main() -> None:
             write_long(one, chosen.messages)
         long(one)
         rewound(Path(temporary))
+        agents(Path(temporary))
 
 
 if __name__ == "__main__":
