@@ -23,6 +23,9 @@ _KEPT = TAIL_CHARACTERS + MAX_LENGTH
 
 _PICTURES = ("image/png", "image/jpeg")
 _TEXTS = ("text/markdown", "text/latex", "text/plain", "text/html")
+_PLOTLY = "application/vnd.plotly.v1+json"
+_KIND_CHARACTERS = 30
+_MAX_KINDS = 20
 _PLACEHOLDER = "<IPython.core.display."
 """How the text of an object begins that has no text of its own."""
 
@@ -167,6 +170,8 @@ class CapturedOutput:
             found = data.get(mime)
             if isinstance(found, str) and not (found.startswith(_PLACEHOLDER) and "text/html" in data):
                 return found
+        if _PLOTLY in data:
+            return _words_for_plotly(data[_PLOTLY])
         return f"[{', '.join(map(str, data))}: cannot be shown as text]" if data else ""
 
     def _words_for(self, picture: ImagePart) -> str:
@@ -178,6 +183,22 @@ class CapturedOutput:
             return f"{words.rstrip(']')}: left out, because {MAX_PICTURES} pictures are the most]"
         self._pictures.append(picture)
         return words
+
+
+def _words_for_plotly(figure: object) -> str:
+    """What a figure of plotly contains; only JavaScript can draw it."""
+    traces = figure.get("data") if isinstance(figure, dict) else None
+    kinds = (
+        [trace.get("type", "scatter") for trace in traces if isinstance(trace, dict)]
+        if isinstance(traces, list)
+        else []
+    )
+    named = ", ".join(dict.fromkeys(str(kind)[:_KIND_CHARACTERS] for kind in kinds[:_MAX_KINDS]))
+    contents = f" with {len(kinds)} {'trace' if len(kinds) == 1 else 'traces'} ({named})" if kinds else ""
+    return (
+        f"[plotly figure{contents}: nobody sees it here. A cell that ends with the variable shows it; a figure of "
+        "matplotlib is seen here, too.]"
+    )
 
 
 def _in_lines(text: str) -> str:

@@ -485,3 +485,21 @@ def test_html_that_is_displayed_after_a_table_was_only_formatted_is_no_table(not
         "from IPython.display import HTML\nget_ipython().display_formatter.format(frame)\ndisplay(HTML('<b>bold</b>'))"
     )
     assert [kind for kind, _, _ in notebook.call(code).tables] == ["HtmlPreview"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "said"),
+    [
+        (
+            {"data": [{"type": "bar"}, {"type": "bar"}, {}], "layout": {}},
+            "plotly figure with 3 traces (bar, scatter): no",
+        ),
+        ({"data": [{"type": "pie"}]}, "plotly figure with 1 trace (pie): no"),
+        ({"data": 3}, "plotly figure: no"),
+        ([], "plotly figure: no"),
+    ],
+)
+def test_a_figure_that_only_scripts_can_draw_is_described(notebook: Notebook, figure: object, said: str) -> None:
+    """What plotly displays in a notebook."""
+    done = notebook.call(f"display({{'application/vnd.plotly.v1+json': {figure!r}}}, raw=True)")
+    assert done.text.startswith(f"[{said}body sees it here.")
