@@ -1,7 +1,7 @@
 /** Icons, drawn on a 16 px grid in the colour of the text. */
 
 const SHAPES = {
-  ring: '<g class="pk-spin"><circle cx="8" cy="8" r="5"/><path d="M8 3a5 5 0 0 1 5 5"/></g>',
+  ring: '<circle cx="8" cy="8" r="5"/><path d="M8 3a5 5 0 0 1 5 5"/>',
   dots:
     '<circle class="pk-solid" cx="3.5" cy="8" r="1.25"/><circle class="pk-solid" cx="8" cy="8" r="1.25"/>' +
     '<circle class="pk-solid" cx="12.5" cy="8" r="1.25"/>',
@@ -21,7 +21,8 @@ export type Shape = keyof typeof SHAPES;
 
 export function icon(shape: Shape, className = ''): SVGElement {
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  svg.setAttribute('class', `pk-i ${className}`.trim());
+  // The whole element turns, not a part of it, which the browser would have to paint again in each frame.
+  svg.setAttribute('class', `pk-i ${shape === 'ring' ? 'pk-spin' : ''} ${className}`.trim());
   svg.setAttribute('viewBox', '0 0 16 16');
   svg.setAttribute('aria-hidden', 'true');
   svg.innerHTML = SHAPES[shape];

@@ -160,13 +160,20 @@ export class RunView {
     const kept = keepPlace(parts.window.element, parts.window.isAtEnd, fold, saved);
     this.bar = null;
     this.connection.release();
-    // What was sent just before the end comes back later.
-    this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
+    this.showLateRefusals();
     if (hadFocus) this.focusCell();
     // The notebook may now be scrolled past its end, where nothing is visible.
     if (wasVisible && !kept) this.root.scrollIntoView({ block: 'nearest' });
     const cost = summary.cost === null ? '' : `, ${dollars(summary.cost)}`;
     this.announcer.announceNow(`${OUTCOME[summary.outcome]}, ${elapsed(summary.seconds)}${cost}. ${toWords(summary.text.slice(0, 2000)).slice(0, 200)}`);
+  }
+
+  /**
+   * Show what was sent just before the end and comes back later. This is a method of its own because functions that are
+   * made in one call keep all that any of them uses: here, the parts of the live view.
+   */
+  private showLateRefusals(): void {
+    this.cleanups.push(this.connection.onRefusal(({ text }) => this.root.append(...unsentTexts([text], this.announcer))));
   }
 
   private barOf(summary: Summary): HTMLElement {

@@ -156,7 +156,7 @@ def several(lab: Lab, open_notebook: Open, name: str, *, views: int, rate: float
     """So many views at once, ten in each cell, with so many words a second in each."""
     cells = [f"shown += show({min(10, views - first)})" for first in range(0, views, 10)]
     write = f"await asyncio.gather(*(paced(run, {rate}, {seconds}) for run, _ in shown))"
-    notebook = open_notebook(lab.write(name, SETUP, *cells, write), height=2_000)
+    notebook = open_notebook(lab.write(name, SETUP, *cells, write))
     notebook.run_first(len(cells) + 1)
     notebook.page.wait_for_function(f"() => document.querySelectorAll('.pk-stop').length === {views}", timeout=60_000)
     found = measured(notebook, len(cells) + 1, seconds)
