@@ -1,6 +1,6 @@
 /** Painting of all views of a page: a little in each frame, so that many views at once do not make the page stall. */
 
-const BUDGET_MS = 24;
+const BUDGET_MS = 12;
 /** A frame that has not come after this long may never come, so another one is requested. */
 const LOST_MS = 1000;
 
