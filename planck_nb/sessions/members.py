@@ -43,15 +43,21 @@ newest as (
     select agent_id, max(turn) as turn from store.all_events group by agent_id
 ),
 spent as (
+    select agent_id, id, type, spent from store.all_events where type in ('usage_delta', 'rewound')
+),
+newest_sums as (
+    select agent_id, max(id) filter (spent.has_usage) as usage_id, max(id) filter (spent.has_cost) as cost_id
+    from spent group by agent_id
+),
+sums as (
     select
-        agent_id, id, type, unnest(json_transform(data, '{"total": "JSON", "usage": "JSON", "total_cost": "VARCHAR",
-            "cost": "VARCHAR", "delta": {"input_tokens": "VARCHAR", "output_tokens": "VARCHAR"}}'))
-    from store.all_events where type in ('usage_delta', 'rewound')
+        id,
+        unnest(json_transform(data, '{"total": "JSON", "usage": "JSON", "total_cost": "VARCHAR", "cost": "VARCHAR"}'))
+    from store.all_events where id in (select unnest([usage_id, cost_id]) from newest_sums)
 ),
 totals as (
-    select
-        agent_id, arg_max(coalesce(total, usage), id) as usage, arg_max(coalesce(total_cost, cost), id) as cost
-    from spent group by agent_id
+    select n.agent_id, coalesce(u.total, u.usage) as usage, coalesce(c.total_cost, c.cost) as cost
+    from newest_sums n left join sums u on u.id = n.usage_id left join sums c on c.id = n.cost_id
 ),
 checked as (
     select
@@ -62,8 +68,7 @@ checked as (
     from (
         select
             agent_id,
-            try_cast(delta.input_tokens as double) as read, try_cast(delta.output_tokens as double) as written,
-            coalesce(try_cast(cost as double), 0) as cost
+            spent.input_tokens as read, spent.output_tokens as written, coalesce(spent.cost, 0) as cost
         from spent where type = 'usage_delta'
     )
 ),

@@ -41,7 +41,7 @@ from planck_nb.sessions.segments import Position, read_rows
 _log = logging.getLogger(__name__)
 
 FOLDER = ".catalogue"
-FORMAT = 2
+FORMAT = 3
 """The layout of the files; one of another layout is replaced."""
 
 SMALLEST = 16

@@ -13,7 +13,7 @@ import duckdb
 
 from planck_nb.sessions.screening import Screen
 
-VERSION = 3
+VERSION = 4
 """The layout of the file; one of another version is rebuilt from its journal."""
 
 EARLIER = 2
@@ -38,7 +38,13 @@ TABLES = {
         "data": "JSON",
         "calls": "STRUCT(id VARCHAR, name VARCHAR, is_error VARCHAR)[]",
     },
-    "events": _COMMON | {"type": "VARCHAR", "data": "JSON", "call_id": "VARCHAR"},
+    "events": _COMMON
+    | {
+        "type": "VARCHAR",
+        "data": "JSON",
+        "call_id": "VARCHAR",
+        "spent": "STRUCT(input_tokens DOUBLE, output_tokens DOUBLE, cost DOUBLE, has_usage BOOLEAN, has_cost BOOLEAN)",
+    },
     "rewinds": _COMMON | {"before_id": "BIGINT"},
     "metadata": _COMMON | {"data": "JSON"},
 }
@@ -62,10 +68,28 @@ _CALL_ID = """
     end
 """
 
-COMPUTED = {"messages": {"calls": _CALLS}, "events": {"call_id": _CALL_ID}}
+_SPENT = """
+    case when type in ('usage_delta', 'rewound') then list_transform(
+        [json_transform(
+            data,
+            '{"total": "JSON", "usage": "JSON", "total_cost": "VARCHAR", "cost": "VARCHAR",
+              "delta": {"input_tokens": "VARCHAR", "output_tokens": "VARCHAR"}}'
+        )],
+        lambda event: {
+            'input_tokens': try_cast(event.delta.input_tokens as double),
+            'output_tokens': try_cast(event.delta.output_tokens as double),
+            'cost': try_cast(event.cost as double),
+            'has_usage': coalesce(event.total, event.usage) is not null,
+            'has_cost': coalesce(event.total_cost, event.cost) is not null
+        }
+    )[1] end
+"""
+
+COMPUTED = {"messages": {"calls": _CALLS}, "events": {"call_id": _CALL_ID, "spent": _SPENT}}
 """SQL for the columns that are computed when lines are loaded, since decoding a million messages takes seconds.
 
-`calls` has the calls in a reply, or those that a message has the results of; `call_id` the call that an event is about.
+`calls` has the calls in a reply, or those that a message has the results of; `call_id` the call that an event is about,
+and `spent` the tokens and the cost of a request, and whether the event has the sums for its agent so far.
 """
 
 META = "meta"
