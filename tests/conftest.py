@@ -16,7 +16,19 @@ settings.load_profile("planck")
 
 use_methods_of_locks()
 
+_FOLDER = pathlib.Path(__file__).parent
+_LONG = ("browser", "sidecars", "jupyter", "notebooks", "project", "serve", "sessions", "workspace", "teams", "tools")
+"""Folders with tests that take long, in the order in which they start."""
 _OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the files that take long: processes that share the tests then end at about the same time."""
+
+    def place(item: pytest.Item) -> int:
+        return next((at for at, name in enumerate(_LONG) if _FOLDER / name in item.path.parents), len(_LONG))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

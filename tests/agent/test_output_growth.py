@@ -13,6 +13,7 @@ def _read(text: str) -> None:
         output_spec(int).read(text)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["```json\n", "```\n\n", "\n", "```", "{", "["])
 def test_reading_an_answer_is_linear(name: str) -> None:
     check_growth(_read, name, 100_000)

@@ -132,6 +132,7 @@ def test_results_do_not_control_a_terminal(shown: Callable[[str], object]) -> No
     assert repr(shown(f"a{''.join(CONTROLS)}b")) == "ab"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", [*REPEATED, *BUILT], ids=repr)
 def test_leaving_commands_out_takes_time_in_proportion_to_the_text(name: str) -> None:
     check_growth(plain, name, 15_000)
