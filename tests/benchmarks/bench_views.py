@@ -16,6 +16,7 @@ import json
 import os
 import re
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -42,6 +43,14 @@ SETTLES_MS = 3_000
 
 CELLS = 500
 IDLE_SECONDS = 5
+NAMES = (
+    "test_many_deltas[one-paragraph]",
+    "test_many_deltas[paragraphs]",
+    "test_eight_agents",
+    "test_many_views",
+    "test_heap",
+    "test_notebook_of_many_cells",
+)
 SECONDS = "BENCH_SECONDS"
 """The environment variable by which the option reaches the functions below."""
 
@@ -279,4 +288,8 @@ if __name__ == "__main__":
     options = parser.parse_args()
     os.environ[SECONDS] = str(options.seconds)
     settings = ["-o", "timeout=0", "-o", "faulthandler_timeout=0", "-p", "no:cacheprovider", "-p", "browser.conftest"]
-    sys.exit(pytest.main([__file__, "-q", "-s", *settings, "-k", options.only]))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # where the plugin is found
+    for name in NAMES:
+        if options.only in name:  # in a process each, because the fixtures share a browser within their own folder only
+            command = [sys.executable, "-m", "pytest", f"{__file__}::{name}", "-q", "-s", *settings]
+            subprocess.run(command, env=environment, check=True)
