@@ -5,7 +5,7 @@ import { h, setText } from './dom.ts';
 const INTERVAL_MS = 5000;
 
 /** More sentences than this are counted, and only the newest is announced. */
-const MOST_SENTENCES = 3;
+const MAX_SENTENCES = 3;
 
 /** Announces the newest status at most once in five seconds, and urgent texts immediately. */
 export class Announcer {
@@ -30,7 +30,7 @@ export class Announcer {
     if (sentences.length === 0) return;
     this.waiting.push(...sentences);
     const newest = this.waiting.at(-1) ?? '';
-    const more = this.waiting.length > MOST_SENTENCES;
+    const more = this.waiting.length > MAX_SENTENCES;
     this.announce(more ? `${this.waiting.length} messages between agents. ${newest}` : this.waiting.join(' '));
   }
 

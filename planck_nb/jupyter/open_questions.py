@@ -11,7 +11,7 @@ from typing import Any
 
 from planck_nb.base.errors import UsageError
 from planck_nb.base.text import one_line
-from planck_nb.sidecars.client.questions import Question, QuestionAnswer
+from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
 
 CONNECT_TIMEOUT = 3.0
 """Seconds that a browser has to connect before a question is declined because there is nobody to ask."""

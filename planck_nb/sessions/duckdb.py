@@ -26,8 +26,8 @@ _SETTINGS = (
     "python_enable_replacements = false",
 )
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
-_FIRST_PAUSE = 0.005
-_LONGEST_PAUSE = 0.1
+_MIN_PAUSE = 0.005
+_MAX_PAUSE = 0.1
 
 
 def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -105,7 +105,7 @@ def is_refused(error: duckdb.Error) -> bool:
 def retry_while_busy(attempt: Callable[[], T], *, seconds: float) -> T:
     """Call `attempt`, again and again for about so many seconds while the file is busy. Raises duckdb.Error."""
     deadline = time.monotonic() + seconds
-    pause = _FIRST_PAUSE
+    pause = _MIN_PAUSE
     while True:
         try:
             return attempt()
@@ -113,7 +113,7 @@ def retry_while_busy(attempt: Callable[[], T], *, seconds: float) -> T:
             if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, _MAX_PAUSE)
 
 
 class _Updates:

@@ -55,12 +55,12 @@ class _Checked:
 _checked: dict[Path, _Checked] = {}
 
 
-def check_journal(journal: Path, *, most: int | None = None) -> JournalCheck | None:
+def check_journal(journal: Path, *, max_bytes: int | None = None) -> JournalCheck | None:
     """Find what readers skip of a journal, reading only what was added since it was last checked in this process.
 
     Args:
         journal: The active segment of the journal.
-        most: The highest number of bytes to read; None for all.
+        max_bytes: The highest number of bytes to read; None for all.
 
     Returns:
         The result; None if more bytes would have to be read.
@@ -78,7 +78,7 @@ def check_journal(journal: Path, *, most: int | None = None) -> JournalCheck | N
     if before is None or not _has_grown(journal, before, files, end):
         before = _Checked()
     known = before.end.offset if before.end.segment == end.segment else 0
-    if most is not None and sum(status.size for status in files.values()) - known > most:
+    if max_bytes is not None and sum(status.size for status in files.values()) - known > max_bytes:
         return None
     found = _Checked(files, before.end, before.last_line, before.line_bytes, before.screen.copy())
     for lines, position in read_rows(journal, start=before.end, end=end):
@@ -111,7 +111,7 @@ def _has_grown(journal: Path, before: _Checked, files: dict[Path, _Status], end:
     if any(now.get(status.inode) != status for path, status in before.files.items() if path != journal):
         return False
     try:
-        line = read_before(journal, before.end, before.line_bytes, most=_DIGESTED)
+        line = read_before(journal, before.end, before.line_bytes, max_bytes=_DIGESTED)
     except (OSError, EOFError, SessionFormatError):
         return False
     return _digest(line) == before.last_line

@@ -25,8 +25,8 @@ from planck_nb.base.processes import boot_id, process_namespace, start_time
 from planck_nb.sessions.directory import SessionInfo
 
 _NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
-_LARGEST = 64 * 1024
-_LATEST = 253_370_764_800
+_MAX_BYTES = 64 * 1024
+_MAX_TIME = 253_370_764_800
 """The beginning of the year 9999, in seconds since the epoch."""
 
 
@@ -56,7 +56,7 @@ class _Owner:
     def read(cls, path: Path) -> _Owner:
         try:
             with path.open("rb") as file:
-                data = json.loads(file.read(_LARGEST))
+                data = json.loads(file.read(_MAX_BYTES))
             process, owner, host, boot = data["pid"], data["owner"], data.get("host", ""), data.get("boot", "")
             namespace, started, since = data.get("namespace", 0), data.get("started", 0), data.get("since", 0)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -65,7 +65,7 @@ class _Owner:
             return cls()
         if not all(type(number) is int for number in (process, namespace, started)):
             return cls()
-        if type(since) not in {int, float} or not 0 <= since < _LATEST:
+        if type(since) not in {int, float} or not 0 <= since < _MAX_TIME:
             since = 0
         return cls(process, owner, host, boot, namespace, started, since)
 

@@ -7,20 +7,27 @@ from the journal.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
 from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions import tables as schema
-from planck_nb.sessions.codec import parse_line
+from planck_nb.sessions.database_match import (
+    LAST_LINE,
+    MaterializedPosition,
+    is_made_from,
+    line_digest,
+    parse_position,
+    read_meta,
+    times_sql,
+)
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import (
     connect,
@@ -33,106 +40,17 @@ from planck_nb.sessions.duckdb import (
 )
 from planck_nb.sessions.journal_check import JournalCheck, check_journal
 from planck_nb.sessions.screening import Screen
-from planck_nb.sessions.segments import Position, read_before, read_last_lines, read_rows
+from planck_nb.sessions.segments import Position, read_last_lines, read_rows
 
 _log = logging.getLogger(__name__)
 
 _BUSY_TIMEOUT = 3.0
-_DIGESTED = 64 * 1024
-"""Bytes of a line that its digest covers; the id and the time of the row are at its beginning."""
-_LAST_LINE = 1024 * 1024
 _CHECKED = 64 * 1024 * 1024
 _BLOCK_SIZE = 16 * 1024
-_MOST_META = 100
-
-
-@dataclass(frozen=True, slots=True)
-class MaterializedPosition:
-    """The end of what a DuckDB file holds: a place in the journal, the id of the last line before it, and that line.
-
-    The line is known by its size and its digest, which files of version 0.1.0 do not have. `damaged` and `repeated`
-    count the lines before it that are not in the file, and `checksum` is that of all lines, if it is known. `computed`
-    says whether the file has the columns in `tables.COMPUTED`.
-    """
-
-    session_id: str
-    last_id: int
-    position: Position
-    line_bytes: int = 0
-    digest: str = ""
-    damaged: int = 0
-    repeated: int = 0
-    checksum: int | None = None
-    computed: bool = True
-
-    def agrees(self, check: JournalCheck | None) -> bool:
-        """Return whether the file has what its journal has, as far as a check of the journal shows."""
-        if check is None:
-            return True
-        same = check.end != self.position or self.checksum in {None, check.checksum}
-        return same and (check.damaged, check.repeated) == (self.damaged, self.repeated)
-
-    def screen(self) -> Screen:
-        """Return what selects the rows after this position."""
-        return Screen(self.last_id, self.damaged, self.repeated, self.checksum or 0)
-
-
-def read_meta(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
-    """Read the keys and values of an attached file, of which ours has few. Raises duckdb.Error."""
-    rows = connection.execute(f"select key, value from {database}.{schema.META} limit {_MOST_META}")  # noqa: S608
-    return dict(rows.fetchall())
 
 
 class _UnusableError(Exception):
     """The file is a DuckDB file, but not one made from this journal."""
-
-
-def parse_position(meta: dict[str, str]) -> MaterializedPosition | None:
-    """Read the position from the rows of a `meta` table; None if another version wrote them."""
-    try:
-        if meta["format"] in {str(schema.VERSION), str(schema.EARLIER)}:
-            position = Position(int(meta["folded_segment"]), int(meta["folded_bytes"]))
-            line = int(meta.get("folded_line_bytes", 0)), meta.get("folded_digest", "")
-            skipped = int(meta.get("damaged_lines", 0)), int(meta.get("repeated_rows", 0))
-            checksum = int(meta["checksum"]) if "checksum" in meta else None
-            computed = meta["format"] == str(schema.VERSION)
-            return MaterializedPosition(
-                meta["session_id"], int(meta["folded_id"]), position, *line, *skipped, checksum, computed
-            )
-    except (KeyError, ValueError):
-        pass
-    return None
-
-
-def is_made_from(journal: Path, progress: MaterializedPosition, read_times: Callable[[], set[str]]) -> bool:
-    """Return whether a DuckDB file was made from a journal, which someone may have replaced or cut off.
-
-    This compares the last line that the file has. For a file without a digest, `read_times` returns the times of its
-    last row as ISO 8601.
-    """
-    if progress.position.offset == 0:
-        return True
-    try:
-        if progress.digest:
-            line = read_before(journal, progress.position, progress.line_bytes, most=_DIGESTED)
-            return _digest(line) == progress.digest
-        lines, _ = read_last_lines(journal, progress.position, _LAST_LINE)
-    except (OSError, EOFError, SessionFormatError):
-        return False
-    record = parse_line(lines[-1]) if lines else None
-    if record is None:
-        return not lines  # one line that is longer than what was read
-    return record["id"] == progress.last_id and (record["kind"] == "session" or record["ts"] in read_times())
-
-
-def times_sql(tables: Callable[[str], str], last_id: int) -> str:
-    """Return SQL for the times of the row with an id; `tables` returns the SQL of a table by its name."""
-    parts = [f"select ts from {tables(name)} where id = {last_id:d}" for name in schema.TABLES]  # noqa: S608 - our own
-    return f"select strftime(ts, '%Y-%m-%dT%H:%M:%S.%fZ') from ({' union all '.join(parts)})"  # noqa: S608
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.blake2b(line[:_DIGESTED], digest_size=16).hexdigest()
 
 
 def materialize(session: SessionInfo, *, end: Position, check: bool = False) -> None:
@@ -198,7 +116,7 @@ def copy_rows(
 
 def _checked(session: SessionInfo) -> JournalCheck | None:
     try:
-        return check_journal(session.path, most=_CHECKED)
+        return check_journal(session.path, max_bytes=_CHECKED)
     except (OSError, SessionFormatError):
         return None
 
@@ -218,7 +136,7 @@ def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo,
         schema.add_computed(connection, "file")
         progress = replace(progress, computed=True)
     if not progress.digest and progress.position.offset:
-        lines, _ = read_last_lines(session.path, progress.position, _LAST_LINE)
+        lines, _ = read_last_lines(session.path, progress.position, LAST_LINE)
         if lines:
             progress = _save_progress(connection, progress, progress.position, lines[-1], progress.screen())
     return progress
@@ -237,7 +155,7 @@ def _save_progress(
         screen.ids.highest,
         position,
         len(last_line),
-        _digest(last_line),
+        line_digest(last_line),
         screen.damaged,
         screen.repeated,
         screen.checksum if known else None,

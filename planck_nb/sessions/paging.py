@@ -25,10 +25,10 @@ from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec, tables
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
+from planck_nb.sessions.database_match import is_made_from, parse_position, read_meta, times_sql
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import connect, require_tables, retry_while_busy, sql_literal
 from planck_nb.sessions.journal_check import known_check
-from planck_nb.sessions.materialize import is_made_from, parse_position, read_meta, times_sql
 from planck_nb.sessions.records import read_records, sorted_records
 from planck_nb.sessions.screening import DisorderError, in_order
 from planck_nb.sessions.segments import START, Position, read_last_lines, read_rows

@@ -14,7 +14,7 @@ import duckdb
 from planck_nb.base.errors import QueryError
 from planck_nb.sessions.duckdb import sql_literal
 
-LONGEST = 20_000
+MAX_SQL_LENGTH = 20_000
 """Characters that a restricted statement has at most."""
 
 _MEMORY = 1024 * 1024 * 1024
@@ -25,9 +25,9 @@ _TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series", "json_each",
 
 
 def check_length(sql: str) -> None:
-    """Raise QueryError if the statement is longer than `LONGEST`."""
-    if len(sql) > LONGEST:
-        raise QueryError(f"The statement has {len(sql):,} characters; a query may have {LONGEST:,}.")
+    """Raise QueryError if the statement is longer than `MAX_SQL_LENGTH`."""
+    if len(sql) > MAX_SQL_LENGTH:
+        raise QueryError(f"The statement has {len(sql):,} characters; a query may have {MAX_SQL_LENGTH:,}.")
 
 
 def check_nodes(nodes: Iterable[Mapping[str, Any]], views: Collection[str]) -> None:
@@ -59,10 +59,10 @@ def restrict(connection: duckdb.DuckDBPyConnection, files: Iterable[Path]) -> No
     """Let a connection read no file but these, nor change a setting, and bound what it uses. Cannot be undone."""
     allowed = [name for file in files for name in (str(file), f"{file}.wal")]
     used = connection.execute("select coalesce(sum(memory_usage_bytes), 0) from duckdb_memory()").fetchone()
-    most = _MEMORY + int(used[0] if used else 0)
+    limit = _MEMORY + int(used[0] if used else 0)
     for setting in (
         f"allowed_paths = [{', '.join(map(sql_literal, allowed))}]",
-        f"memory_limit = '{most}B'",
+        f"memory_limit = '{limit}B'",
         f"threads = {_THREADS}",
         "temp_directory = ''",
         "enable_external_access = false",

@@ -90,13 +90,13 @@ def read_last_lines(journal: Path, end: Position, size: int) -> tuple[list[bytes
     return lines, False
 
 
-def read_before(journal: Path, position: Position, size: int, *, most: int) -> bytes:
-    """Read the `size` bytes before a position, or the first `most` of them. Raises OSError if that is not possible."""
+def read_before(journal: Path, position: Position, size: int, *, max_bytes: int) -> bytes:
+    """Read the `size` bytes before a position, or the first `max_bytes` of them. Raises OSError if that fails."""
     with journal.open("rb") as active:
         if decode_header(active.readline()).segment == position.segment:
-            return _read_at(active, position.offset - size, min(size, most))
+            return _read_at(active, position.offset - size, min(size, max_bytes))
     with _open_old(journal, position.segment) as old:
-        return _read_at(old, position.offset - size, min(size, most))
+        return _read_at(old, position.offset - size, min(size, max_bytes))
 
 
 def _read_at(file: BinaryIO, offset: int, size: int) -> bytes:

@@ -713,7 +713,7 @@ class SessionLog:
 def _highest_id(info: SessionInfo) -> int:
     """The highest id in a journal, unless it is long and its end is in order: then the last id is the highest."""
     try:
-        check = check_journal(info.path, most=_CHECKED)
+        check = check_journal(info.path, max_bytes=_CHECKED)
         if check is None:
             try:
                 for _ in in_order(read_last_lines(info.path, journal_end(info.path), _LAST)[0]):

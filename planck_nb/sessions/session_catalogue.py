@@ -29,12 +29,12 @@ from planck_nb.base.errors import SessionError
 from planck_nb.base.forks import call_in_forks
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_ranges
+from planck_nb.sessions.database_match import MaterializedPosition, is_made_from, parse_position, read_meta
 from planck_nb.sessions.directory import JournalState, SessionInfo, has_many, list_sessions
 from planck_nb.sessions.duckdb import connect, databases_with, require_tables, sql_literal
 from planck_nb.sessions.instance import Workbench
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.lock import open_in
-from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, read_meta
 from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import Position, read_rows
 
@@ -44,28 +44,28 @@ FOLDER = ".catalogue"
 FORMAT = 3
 """The layout of the files; one of another layout is replaced."""
 
-SMALLEST = 16
+MIN_MISSING = 16
 """Sessions that must be missing before the catalogue is brought up to date: so many files are read quickly."""
 
-SLICE = 256
+MAX_ADDED = 256
 """Sessions that an update adds at most, in a second or two of work. What it has added stays if the process ends."""
 
-LARGEST = 16 * 1024 * 1024
+MAX_JOURNAL_BYTES = 16 * 1024 * 1024
 """Bytes of a journal above which a session stays out of the catalogue: its own file is read quickly."""
 
-_QUIET = 2.0
+_QUIET_SECONDS = 2.0
 """Seconds since the last change of a journal: the clock of a file system may be too coarse to show a later change."""
 
 _TABLES = ("messages", "events", "rewinds")
 _STORED = ("sources", *_TABLES)
 _NAMED = "session_id varchar, session_name varchar"
 _MEMORY = 160 * 1024 * 1024
-_COPIED = 64 * 1024 * 1024
+_MAX_BATCH_BYTES = 64 * 1024 * 1024
 """Bytes of journals whose rows are copied together."""
 
 _MANY = 50
 _FILES_OF_A_SIZE = 4
-_PAUSE = 30.0
+_RETRY_SECONDS = 30.0
 
 _Status: TypeAlias = str
 
@@ -173,8 +173,8 @@ def _read_sources(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str,
 def update_catalogue(
     directory: Path,
     *,
-    smallest: int = SMALLEST,
-    most: int = SLICE,
+    min_missing: int = MIN_MISSING,
+    max_sessions: int = MAX_ADDED,
     stopped: Callable[[], bool] = lambda: False,
     connected: Callable[[duckdb.DuckDBPyConnection], object] = lambda _: None,
 ) -> int:
@@ -182,8 +182,8 @@ def update_catalogue(
 
     Args:
         directory: The sessions directory.
-        smallest: Do nothing if fewer sessions are missing.
-        most: The highest number of sessions to add.
+        min_missing: Do nothing if fewer sessions are missing.
+        max_sessions: The highest number of sessions to add.
         stopped: Called now and then; if it returns True, the catalogue stays as it was.
         connected: Called with the connection to DuckDB, to interrupt it.
 
@@ -196,7 +196,7 @@ def update_catalogue(
         SessionError: The sessions directory cannot be read.
     """
     sessions = list_sessions(directory)
-    if len(sessions) < smallest:
+    if len(sessions) < min_missing:
         return 0
     folder = directory / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -213,7 +213,7 @@ def update_catalogue(
             temporary = folder / f"{secrets.token_hex(8)}.tmp.spilled"
             connection.execute(f"set temp_directory = {sql_literal(temporary)}")
             connection.execute("set checkpoint_threshold = '64MB'")
-            return _Builder(connection, directory, sessions, stopped).update(smallest, most)
+            return _Builder(connection, directory, sessions, stopped).update(min_missing, max_sessions)
     finally:
         lock.release()
 
@@ -238,7 +238,7 @@ class _Builder:
         self._statuses = {session.id: status_of(session.path) for session in sessions}
         self._stopped = stopped
 
-    def update(self, smallest: int, most: int) -> int:
+    def update(self, min_missing: int, max_sessions: int) -> int:
         """Write the new file and remove those that it replaces; return how many sessions were added."""
         for leftover in self._folder.glob("*.tmp*"):
             if leftover.is_dir():
@@ -248,8 +248,8 @@ class _Builder:
         current = self._current()
         known = {session_id for ids in current.values() for session_id in ids}
         missing = [session for session in self._sessions if session.id not in known and self._is_eligible(session)]
-        enough = len(missing) >= smallest
-        del missing[most:]
+        enough = len(missing) >= min_missing
+        del missing[max_sessions:]
         replaced = self._to_replace(current, len(missing))
         if not enough and not replaced:
             return 0
@@ -278,8 +278,8 @@ class _Builder:
             status = session.path.stat()
         except OSError:
             return False
-        quiet = time.time() - max(status.st_mtime, status.st_ctime) > _QUIET
-        return quiet and status.st_size <= LARGEST and open_in(session) is None
+        quiet = time.time() - max(status.st_mtime, status.st_ctime) > _QUIET_SECONDS
+        return quiet and status.st_size <= MAX_JOURNAL_BYTES and open_in(session) is None
 
     def _current(self) -> dict[Path, list[str]]:
         """The files, the newest first, with the sessions that are in them as they are now."""
@@ -343,7 +343,7 @@ class _Builder:
                     )
                 run("detach old")
         added = 0
-        for batch in _batches(sessions, _COPIED):
+        for batch in _batches(sessions, _MAX_BATCH_BYTES):
             self._continue()
             added += self._add(batch)
         run("checkpoint made")
@@ -498,7 +498,7 @@ _unusable: set[_Status] = set()
 """Journals with damaged lines, which stay out of the catalogue as long as they are as they are."""
 
 
-def _batches(sessions: Iterable[SessionInfo], most: int) -> Iterable[list[SessionInfo]]:
+def _batches(sessions: Iterable[SessionInfo], max_bytes: int) -> Iterable[list[SessionInfo]]:
     """Group sessions so that about so many bytes of journals are read at a time."""
     batch: list[SessionInfo] = []
     size = 0
@@ -506,7 +506,7 @@ def _batches(sessions: Iterable[SessionInfo], most: int) -> Iterable[list[Sessio
         with suppress(OSError):
             size += session.path.stat().st_size
         batch.append(session)
-        if size >= most:
+        if size >= max_bytes:
             yield batch
             batch, size = [], 0
     if batch:
@@ -534,7 +534,7 @@ class _CatalogueUpdates:
             thread = self._running.get(directory)
             if (thread is not None and thread.is_alive()) or self._stop.is_set():
                 return
-            if time.monotonic() - self._useless.get(directory, float("-inf")) < _PAUSE:
+            if time.monotonic() - self._useless.get(directory, float("-inf")) < _RETRY_SECONDS:
                 return
             thread = threading.Thread(target=self._run, args=(directory,), name="planck-catalogue", daemon=True)
             with suppress(RuntimeError):  # the interpreter is shutting down
@@ -542,7 +542,7 @@ class _CatalogueUpdates:
                 self._running[directory] = thread
 
     def _run(self, directory: Path) -> None:
-        if self._stop.wait(_QUIET + 0.5):
+        if self._stop.wait(_QUIET_SECONDS + 0.5):
             return
         try:
             began = time.monotonic()
@@ -583,7 +583,7 @@ call_in_forks(_updates.forget)
 
 def start_update(directory: Path) -> None:
     """Update the catalogue of a directory on another thread, unless that is under way or there are few sessions."""
-    if has_many(directory, SMALLEST):
+    if has_many(directory, MIN_MISSING):
         _updates.start(directory)
 
 

@@ -22,22 +22,22 @@ from planck_nb.base.errors import SessionError, SessionFormatError
 from planck_nb.sessions import tables as schema
 from planck_nb.sessions.branch import hidden_ranges, ranges_of_branches
 from planck_nb.sessions.damage import Damage, say_once
+from planck_nb.sessions.database_match import MaterializedPosition, is_made_from, parse_position, times_sql
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import databases_with, retry_while_busy, sql_literal
 from planck_nb.sessions.instance import Workbench
 from planck_nb.sessions.journal_check import JournalCheck, check_journal, known_check
 from planck_nb.sessions.journal_file import CHUNK
-from planck_nb.sessions.materialize import MaterializedPosition, is_made_from, parse_position, times_sql
 from planck_nb.sessions.screening import Screen
 from planck_nb.sessions.segments import START, Position, journal_end, missing_segments, read_rows
-from planck_nb.sessions.session_catalogue import SMALLEST, CataloguedRows, catalogued_rows, start_update
+from planck_nb.sessions.session_catalogue import MIN_MISSING, CataloguedRows, catalogued_rows, start_update
 
 _log = logging.getLogger(__name__)
 
 _FILE_BUSY_TIMEOUT = 2.0
 _LARGE_FILE = 4 * 1024 * 1024
 _RECENTLY_WRITTEN = 60.0
-_MOST_ATTACHED = 64
+_MAX_ATTACHED = 64
 """Files that are attached because they were written lately; attaching one takes half a millisecond."""
 _CHECKED = 4 * 1024 * 1024
 _CHECKING = 0.25
@@ -64,7 +64,7 @@ def prepare(
     catalogued = catalogued_rows(bench, catalogue, sessions) if catalogue is not None and trust_files else []
     known = {session_id for rows in catalogued for session_id in rows.sessions}
     others = [session for session in sessions if session.id not in known]
-    if catalogue is not None and len(others) >= SMALLEST:
+    if catalogue is not None and len(others) >= MIN_MISSING:
         start_update(catalogue)
     files = _attach([s.database for s in others if s.database.exists()] if trust_files else [], bench)
     progress = _read_progress(connection, files)
@@ -204,7 +204,7 @@ def _check(sessions: Iterable[SessionInfo]) -> dict[SessionInfo, JournalCheck]:
     for session in sessions:
         with suppress(OSError, SessionFormatError):
             late = time.monotonic() > deadline
-            check = known_check(session.path) if late else check_journal(session.path, most=_CHECKED)
+            check = known_check(session.path) if late else check_journal(session.path, max_bytes=_CHECKED)
             if check is not None:
                 found[session] = check
     return found
@@ -304,7 +304,7 @@ def _attach(files: Iterable[Path], bench: Workbench) -> _SessionFiles:
     recent = sorted(
         (now - status.st_mtime, str(file)) for file, status in statuses if now - status.st_mtime <= _RECENTLY_WRITTEN
     )
-    written = {file for _, file in recent[:_MOST_ATTACHED]}
+    written = {file for _, file in recent[:_MAX_ATTACHED]}
     for file, status in statuses:
         if status.st_size < _LARGE_FILE and str(file) not in written:
             found.others.append(file)

@@ -13,9 +13,9 @@ from planck_nb.base.reading import read_bounded
 from planck_nb.base.secrets import redact
 from planck_nb.config import Config, TrustItem
 from planck_nb.config.trust import MAX_BYTES
-from planck_nb.sidecars.client.fingerprint import fingerprint
-from planck_nb.sidecars.client.mcp_servers import SpecReport, read_mcp_servers
-from planck_nb.sidecars.client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
+from planck_nb.sidecars.mcp_client.mcp_servers import SpecReport, read_mcp_servers
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 OWN_FILE = Path(".planck") / "mcp.json"
 """The file of sidecars in the folder of a project, and in the user's home folder."""
@@ -141,7 +141,7 @@ def _project(config: Config) -> FoundSidecar | None:
     file = folder / "pyproject.toml"
     if not file.is_file():
         return None
-    from planck_nb.sidecars.client.environment import SidecarEnvironment  # noqa: PLC0415 - only where there is one
+    from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment  # noqa: PLC0415 - only where there is one
 
     spec = SidecarEnvironment(folder, environment=config.environment()).spec(PROJECT_NAME)
     try:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.sidecars.client.status import SidecarEvent
+from planck_nb.sidecars.mcp_client.status import SidecarEvent
 
 MAX_NOTICES = 20
 """Sentences that are kept until they are shown; of more, only the number is said."""

@@ -49,7 +49,7 @@ from planck_nb.workspace.workspace_sidecars import WorkspaceSidecars
 if TYPE_CHECKING:
     import pandas as pd
 
-    from planck_nb.sidecars.client.questions import Ask
+    from planck_nb.sidecars.mcp_client.questions import Ask
 
 __all__ = ["INTERRUPTED", "REPLAY", "ToolResolver", "Workspace"]
 

@@ -16,10 +16,10 @@ from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import TrustError, UsageError
 from planck_nb.base.event_log import EventLog, Subscription
 from planck_nb.config import TrustItem
-from planck_nb.sidecars.client.fingerprint import fingerprint
-from planck_nb.sidecars.client.sign_in import sign_in
-from planck_nb.sidecars.client.status import SidecarEvent, SidecarStatus
 from planck_nb.sidecars.conventions import ROLE_TOOL
+from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
+from planck_nb.sidecars.mcp_client.sign_in import sign_in
+from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
 from planck_nb.workspace.sidecar_files import (
     FoundSidecar,
     find_sidecars,
@@ -33,12 +33,12 @@ from planck_nb.workspace.trusted_config import TrustedConfig
 
 if TYPE_CHECKING:
     from planck_nb.agent.context.compactor import Compactor
-    from planck_nb.sidecars.client.authorization import Authorize
-    from planck_nb.sidecars.client.definitions import ToolDefinition
-    from planck_nb.sidecars.client.manager import Sidecars
-    from planck_nb.sidecars.client.questions import Ask, Question, QuestionAnswer
-    from planck_nb.sidecars.client.sidecar_link import SidecarLink
-    from planck_nb.sidecars.client.sidecar_spec import SidecarSpec
+    from planck_nb.sidecars.mcp_client.authorization import Authorize
+    from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+    from planck_nb.sidecars.mcp_client.manager import Sidecars
+    from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer
+    from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
+    from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 
 _PROBLEMS = 5
 """Sentences about sidecars that cannot be used, in one notice."""
@@ -149,7 +149,7 @@ class WorkspaceSidecars:
     def manager(self) -> Sidecars:
         """All sidecars that were started, or are to be."""
         if self._sidecars is None:
-            from planck_nb.sidecars.client.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
+            from planck_nb.sidecars.mcp_client.manager import Sidecars  # noqa: PLC0415 - with the first sidecar
 
             config = self._config.config
             self._sidecars = Sidecars(

@@ -104,7 +104,7 @@ def test_questions_with_an_address_and_with_two_tabs(lab: Lab, open_notebook: Op
     describe(tmp_path)
     file = tmp_path / ".planck" / "mcp.json"
     servers = json.loads(file.read_text())
-    server = Path(__file__).parents[1] / "sidecars" / "client" / "servers" / "hostile_sidecar.py"
+    server = Path(__file__).parents[1] / "sidecars" / "mcp_client" / "servers" / "hostile_sidecar.py"
     servers["mcpServers"]["links"] = {"command": sys.executable, "args": [str(server)], "env": {"STATE": str(tmp_path)}}
     file.write_text(json.dumps(servers))
     cells = [PROMPT.format(tool=tool, argument=name) for tool, name in (("elicit", "url"), ("deploy", "shop"))]

@@ -72,7 +72,17 @@ def test_modules_that_a_page_lists_are_there(page: Path) -> None:
 
 @pytest.mark.parametrize(
     "folder",
-    ["ai", "base", "jupyter", "jupyter/prompts", "jupyter/verbs", "sessions", "sidecars/client", "teams", "workspace"],
+    [
+        "ai",
+        "base",
+        "jupyter",
+        "jupyter/prompts",
+        "jupyter/verbs",
+        "sessions",
+        "sidecars/mcp_client",
+        "teams",
+        "workspace",
+    ],
 )
 def test_the_page_of_a_folder_names_its_modules(folder: str) -> None:
     package = ROOT / "planck_nb"

@@ -106,10 +106,10 @@ async def test_queries_and_readers_rely_on_the_journal(
 
 @pytest.mark.parametrize("table", ["sources", "messages", "rewinds"])
 def test_a_catalogue_with_views_is_not_used(tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_catalogue, "_QUIET", -1.0)
+    monkeypatch.setattr(session_catalogue, "_QUIET_SECONDS", -1.0)
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"
-    write_history(directory, session_catalogue.SMALLEST + 2, 8)
+    write_history(directory, session_catalogue.MIN_MISSING + 2, 8)
     texts = list(query(directory, TEXTS).text)
     assert update_catalogue(directory) == len(list_sessions(directory))
     [file] = (directory / FOLDER).glob("*.duckdb")
@@ -124,10 +124,10 @@ def test_a_catalogue_with_views_is_not_used(tmp_path: Path, table: str, monkeypa
 
 
 def test_a_catalogue_is_not_made_from_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_catalogue, "_QUIET", -1.0)
+    monkeypatch.setattr(session_catalogue, "_QUIET_SECONDS", -1.0)
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"
-    write_history(directory, session_catalogue.SMALLEST + 2, 8)
+    write_history(directory, session_catalogue.MIN_MISSING + 2, 8)
     texts = list(query(directory, TEXTS).text)
     databases = sorted(session.database for session in list_sessions(directory) if session.database.exists())
     assert len(databases) > 3

@@ -12,7 +12,7 @@ from support.stored import converse
 from planck_nb.base.errors import QueryError
 from planck_nb.sessions import VIEWS, Session, query_into
 from planck_nb.sessions.duckdb import sql_literal
-from planck_nb.sessions.restricted_sql import LONGEST, restrict
+from planck_nb.sessions.restricted_sql import MAX_SQL_LENGTH, restrict
 
 NOT_A_VIEW = "Only the views can be read here, not '{}': messages, sessions, "
 NOT_HERE = "{}() cannot be used here; only the views of the sessions can be read."
@@ -160,12 +160,12 @@ async def test_what_is_no_query_of_the_views_is_refused(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("number", [LONGEST, LONGEST + 1])
+@pytest.mark.parametrize("number", [MAX_SQL_LENGTH, MAX_SQL_LENGTH + 1])
 async def test_a_statement_has_a_length(directory: Path, number: int) -> None:
     sql = "SELECT '" + "x" * (number - 9) + "'"
-    if number == LONGEST:
+    if number == MAX_SQL_LENGTH:
         [[text]] = await query_into(directory, sql, lambda result: result.fetchall(), restricted=True)
-        assert len(text) == LONGEST - 9
+        assert len(text) == MAX_SQL_LENGTH - 9
         return
     with pytest.raises(QueryError, match="The statement has 20,001 characters; a query may have 20,000"):
         await query_into(directory, sql, lambda result: result.fetchall(), restricted=True)

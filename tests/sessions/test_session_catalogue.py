@@ -16,7 +16,7 @@ from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import VIEWS, Session, delete_session, find_session, list_sessions, query, session_catalogue
 from planck_nb.sessions.session_catalogue import FOLDER, update_catalogue
 
-MANY = session_catalogue.SMALLEST + 2
+MANY = session_catalogue.MIN_MISSING + 2
 COUNTS = "select session_name, count(*) as n, sum(cost_usd) as usd from messages group by all order by all"
 
 
@@ -50,7 +50,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def many(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the sessions; none is in a catalogue."""
-    monkeypatch.setattr(session_catalogue, "_QUIET", -1.0)
+    monkeypatch.setattr(session_catalogue, "_QUIET_SECONDS", -1.0)
     monkeypatch.setattr(session_catalogue._CatalogueUpdates, "start", lambda *_: None)
     directory = tmp_path / "sessions"
     shutil.copytree(written, directory)
@@ -81,7 +81,7 @@ def test_sessions_that_were_changed_or_deleted_since(many: Path) -> None:
     assert found["session-1"] == before["session-1"] + 1
     assert "session-2" not in found.index
     assert found.drop("session-1").equals(before.drop(["session-1", "session-2"]))
-    assert update_catalogue(many, smallest=1) == 1
+    assert update_catalogue(many, min_missing=1) == 1
     assert query(many, COUNTS).set_index("session_name").n.equals(found)
 
 
@@ -100,19 +100,19 @@ def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
 
 def test_many_sessions_are_added_some_at_a_time(many: Path) -> None:
     before = query(many, COUNTS)
-    added = [update_catalogue(many, smallest=1, most=2)]
+    added = [update_catalogue(many, min_missing=1, max_sessions=2)]
     while added[-1]:
         pd.testing.assert_frame_equal(query(many, COUNTS), before)
         assert len(files(many)) <= 6
-        added.append(update_catalogue(many, smallest=1, most=2))
+        added.append(update_catalogue(many, min_missing=1, max_sessions=2))
     assert added == [2] * (MANY // 2) + [0]
 
 
 def test_only_one_update_at_a_time(many: Path) -> None:
-    assert update_catalogue(many, most=2) == 2
+    assert update_catalogue(many, max_sessions=2) == 2
     with filelock.FileLock(many / FOLDER / "lock"):
-        assert update_catalogue(many, smallest=1) == 0
-    assert update_catalogue(many, smallest=1) == MANY - 2
+        assert update_catalogue(many, min_missing=1) == 0
+    assert update_catalogue(many, min_missing=1) == MANY - 2
 
 
 def test_a_damaged_journal_stays_out(many: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -120,7 +120,7 @@ def test_a_damaged_journal_stays_out(many: Path, caplog: pytest.LogCaptureFixtur
         journal = find_session(many, name).path
         journal.write_bytes(journal.read_bytes().replace(changed, b"#" * len(changed), 1))
     assert update_catalogue(many) == MANY - 2
-    assert update_catalogue(many, smallest=1) == 0
+    assert update_catalogue(many, min_missing=1) == 0
     query(many, COUNTS)
     assert {name for name in ("session-1", "session-5") if f"journal of {name} is damaged" in caplog.text} == {
         "session-1",

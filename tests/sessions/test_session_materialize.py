@@ -217,8 +217,8 @@ def test_files_of_0_1_0_go_into_the_catalogue(tmp_path: Path) -> None:
         if info.database.exists():
             os.utime(info.database, (2, 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_catalogue, "_QUIET", -1.0)
-        added = session_catalogue.update_catalogue(directory, smallest=1)
+        patch.setattr(session_catalogue, "_QUIET_SECONDS", -1.0)
+        added = session_catalogue.update_catalogue(directory, min_missing=1)
     assert added > 4
     assert_same(rows_of_views(directory), expected)
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planck_nb.sidecars.client.link_settings import LinkCallbacks, LinkTiming
-from planck_nb.sidecars.client.sidecar_link import SidecarLink
-from planck_nb.sidecars.client.sidecar_spec import SidecarSpec
-from planck_nb.sidecars.client.status import SidecarEvent, SidecarState
+from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks, LinkTiming
+from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarState
 
-SERVERS = Path(__file__).parents[1] / "sidecars" / "client" / "servers"
+SERVERS = Path(__file__).parents[1] / "sidecars" / "mcp_client" / "servers"
 FAST = LinkTiming(start=30, first_delay=0.05, longest_delay=0.2, stop_grace=0.5, question=30)
 
 

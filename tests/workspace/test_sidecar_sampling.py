@@ -13,8 +13,8 @@ from planck_nb import Config, Limits, Workspace
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.events import UsageDelta
 from planck_nb.base.errors import AgentError
-from planck_nb.sidecars.client.questions import Question, QuestionAnswer
-from planck_nb.sidecars.client.sampling import SamplingRequest
+from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
+from planck_nb.sidecars.mcp_client.sampling import SamplingRequest
 
 
 class Person:

@@ -14,7 +14,7 @@ from planck_nb.jupyter.live.question_display import QuestionDisplay, QuestionFie
 from planck_nb.jupyter.open_questions import Audience, OpenQuestion, OpenQuestions
 from planck_nb.jupyter.terminal.approval_prompt import LineReader
 from planck_nb.jupyter.terminal.plain_output import for_terminal
-from planck_nb.sidecars.client.questions import QuestionAnswer
+from planck_nb.sidecars.mcp_client.questions import QuestionAnswer
 
 _YES = {"y", "yes", "true"}
 _NO = {"n", "no", "false"}

@@ -10,7 +10,7 @@ import pytest
 
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.live.question_display import content_of, question_display
-from planck_nb.sidecars.client.questions import Question
+from planck_nb.sidecars.mcp_client.questions import Question
 
 
 def question(**properties: Any) -> Question:

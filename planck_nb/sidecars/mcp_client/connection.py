@@ -1,0 +1,318 @@
+"""One connection to a sidecar, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import FileUrl
+
+from planck_nb.base.aio import cancel_and_wait, spawn
+from planck_nb.base.errors import SidecarError, SidecarSignInError
+from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
+from planck_nb.sidecars.mcp_client.definitions import ToolDefinition, tool_definition
+from planck_nb.sidecars.mcp_client.log_lines import LogLines
+from planck_nb.sidecars.mcp_client.questions import Ask, Question, QuestionAnswer, answer_of, question_of
+from planck_nb.sidecars.mcp_client.result_check import ResultCheck
+from planck_nb.sidecars.mcp_client.sampling import Sample, sampling_request
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+
+_MAX_PAGES = 1_000
+_MAX_ITEMS = 10_000
+_MAX_QUESTIONS = 8
+"""Questions that may be open at the same time; a person is not flooded with more."""
+
+_QUESTION_CHECK = 0.2
+"""Seconds after which it is looked whether a question is still open."""
+
+_SUBSCRIBE_AGAIN = 1.0
+"""Seconds until changes are subscribed to again after the server ended the subscription."""
+
+for _name in ("mcp", "client"):  # the SDK's; without a handler Python would print its warnings into a cell
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+class Connection:
+    """A connection. `serve` opens and closes it, in one task; calls are made from any other.
+
+    Args:
+        spec: The sidecar.
+        transport: Opens its streams of messages.
+        log: Gets what the sidecar logs.
+        ask: Asks a person, None if no person can be asked.
+        sample: Has a model reply, None if that is not allowed.
+        root: The folder that the sidecar may be told.
+        question_seconds: How long a person has to answer.
+        on_tools: Called when the list of tools has changed.
+    """
+
+    def __init__(
+        self,
+        spec: SidecarSpec,
+        transport: AbstractAsyncContextManager[Any],
+        *,
+        log: LogLines,
+        ask: Ask | None,
+        sample: Sample | None,
+        root: Path,
+        question_seconds: float,
+        on_tools: Callable[[], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.lost: asyncio.Future[str] = loop.create_future()
+        """Done with a reason as soon as no call can be answered any more."""
+        self.failure: SidecarSignInError | None = None
+        """Why it makes no sense to connect again."""
+        self.tools: dict[str, ToolDefinition] = {}
+        self.sidecar = spec.name
+        self.server = ""
+        self.protocol = ""
+        self.open_questions = 0
+        self.waited = 0.0
+        """Seconds that people had questions open; time limits of calls do not include them."""
+        self.origins: dict[asyncio.Task[Any], CallOrigin] = {}
+        """The calls in flight."""
+        self._spec = spec
+        self._log = log
+        self._ask = ask
+        self._root = root
+        self._question_seconds = question_seconds
+        self._on_tools = on_tools
+        self._closing = asyncio.Event()
+        self._checks: dict[str, ResultCheck] = {}
+        self._listing = asyncio.Lock()
+        self._waits_to_list = False
+        self._sample = sample if spec.sampling else None
+        self.client = Client(
+            transport,
+            cache=None,
+            client_info=types.Implementation(name="planck_nb", version="0.1.0"),
+            elicitation_callback=self._elicit,
+            sampling_callback=self._reply if self._sample is not None else None,
+            list_roots_callback=self._roots if spec.roots else None,
+            logging_callback=self._note,
+            message_handler=self._handle,
+        )
+
+    async def ask(self, question: Question) -> QuestionAnswer | None:
+        """Show a question of planck_nb about the sidecar to the person; None if no person can be asked."""
+        return None if self._ask is None else await self._ask(question)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Return a context in which time limits wait for the person."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        self.open_questions += 1
+        try:
+            yield
+        finally:
+            self.open_questions -= 1
+            self.waited += loop.time() - begun
+
+    def failed(self, error: SidecarSignInError) -> None:
+        """Give up the connection for good, because the person did not sign in."""
+        self.failure = error
+        self.lose(str(error).rstrip("."))
+
+    async def first_of(self, *futures: asyncio.Future[Any], seconds: float) -> bool:
+        """Wait for one of these up to this long, not counting the time in which people have questions open.
+
+        Returns:
+            Whether one of them is done.
+        """
+        loop = asyncio.get_running_loop()
+        waited, deadline = self.waited, loop.time() + seconds
+        while True:
+            left = _QUESTION_CHECK if self.open_questions else max(deadline + self.waited - waited - loop.time(), 0)
+            await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if any(future.done() for future in futures):
+                return True
+            if not self.open_questions and loop.time() >= deadline + self.waited - waited:
+                return False
+
+    def lose(self, reason: str) -> None:
+        """Give up all calls in flight. The first reason counts."""
+        if not self.lost.done():
+            self.lost.set_result(reason)
+
+    def check(self) -> None:
+        """Find out whether the server still answers; if it is gone, the SDK ends the connection."""
+        if self.ready.done() and not self.lost.done():
+            spawn(self._refresh(), name=f"planck-sidecar-{self._spec.name}-check")
+
+    def close(self) -> None:
+        """Have `serve` end."""
+        self._closing.set()
+
+    async def serve(self) -> None:
+        """Open the connection, keep it open until `close`, and close it."""
+        async with self.client as client:
+            info = client.server_info
+            self.server = " ".join(filter(None, (info.name, info.version))) if info else ""
+            self.protocol = client.protocol_version
+            client.session.validate_tool_result = self._check_result  # type: ignore[method-assign] # which would block
+            await self.list_tools()
+            if not self.ready.done():
+                self.ready.set_result(None)
+            changes = asyncio.create_task(self._follow_changes(), name=f"planck-sidecar-{self._spec.name}-changes")
+            try:
+                await self._closing.wait()
+            finally:
+                await cancel_and_wait(changes)
+
+    async def list_tools(self) -> None:
+        """Fetch all tools. Raises what the SDK raises, or `SidecarError`."""
+        async with self._listing:
+            self._waits_to_list = False
+            found: dict[str, ToolDefinition] = {}
+            if self.client.server_capabilities.tools is not None:
+                async for tool in pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"):
+                    found.setdefault(tool.name, tool_definition(tool))
+            self.tools = found
+
+    async def _check_result(self, name: str, result: types.CallToolResult) -> None:
+        """Check the result of a call in place of the SDK. Raises `SidecarError` if it does not match its schema."""
+        definition = self.tools.get(name)
+        if definition is None or definition.output_schema is None:
+            return
+        check = self._checks.get(name)
+        if check is None or check.schema is not definition.output_schema:
+            check = self._checks[name] = ResultCheck(definition.output_schema)
+        is_absent = result.structured_content is None and "structured_content" not in result.model_fields_set
+        problem = "it is missing" if is_absent else await check.problem(result.structured_content)
+        if problem:
+            raise SidecarError(
+                f"{name} of the sidecar {self.sidecar} returned content that does not match its own schema: {problem}."
+            )
+
+    async def _follow_changes(self) -> None:
+        """Learn of changed lists, if the server speaks a protocol in which that must be asked for."""
+        tools = self.client.server_capabilities.tools
+        if self.protocol not in MODERN_PROTOCOL_VERSIONS or not (tools and tools.list_changed):
+            return
+        with suppress(MCPError, TimeoutError):  # the server does not offer it after all
+            while True:
+                with suppress(SubscriptionLost):
+                    async with self.client.listen(tools_list_changed=True) as changes:
+                        async for _ in changes:
+                            await self._refresh()
+                await asyncio.sleep(_SUBSCRIBE_AGAIN)
+                await self._refresh()
+
+    async def _refresh(self) -> None:
+        """Fetch the tools again. However often a server says that they have changed, only one fetch waits."""
+        if self._waits_to_list:
+            return
+        before = self.tools
+        self._waits_to_list = True
+        with suppress(MCPError, SidecarError, ValueError, RuntimeError):  # the former list stays
+            await self.list_tools()
+        if self.tools != before:
+            self._on_tools()
+
+    async def _handle(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification) and self.ready.done():
+            await self._refresh()
+
+    async def _note(self, params: types.LoggingMessageNotificationParams) -> None:
+        self._log.add(f"{params.level}: {params.data}")
+
+    def _origin(self) -> CallOrigin:
+        """The call that a request of the server belongs to; before 2026-07-28 the protocol does not say."""
+        if (origin := current_origin.get(None)) is not None:
+            return origin
+        calls = [origin for origin in self.origins.values() if origin.agent_id]  # those of observers are of no agent
+        return calls[0] if len(calls) == 1 else CallOrigin()
+
+    async def _elicit(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 - the name is the SDK's
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult | types.ErrorData:
+        origin = self._origin()
+        question = question_of(
+            self._spec.name,
+            params,
+            agent_id=origin.agent_id,
+            call_id=origin.call_id,
+            seconds=self._question_seconds,
+        )
+        if self.open_questions >= _MAX_QUESTIONS:
+            self._log.add(f"A question was declined, because {_MAX_QUESTIONS} others are open.")
+            return types.ElicitResult(action="decline")
+        with self.waiting():
+            answer, problem = await answer_of(question, self._ask)
+        if problem:
+            self._log.add(f"{question.message}\n{problem}")
+        content: Any = dict(answer.content) if answer.action == "accept" and not question.url else None
+        return types.ElicitResult(action=answer.action, content=content)
+
+    async def _reply(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 - the name is the SDK's
+        params: types.CreateMessageRequestParams,
+    ) -> types.CreateMessageResult | types.ErrorData:
+        if self.open_questions >= _MAX_QUESTIONS:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="Too many requests wait for the user.")
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        self.open_questions += 1
+        try:
+            return await self._sampled(params)
+        finally:
+            self.open_questions -= 1
+            self.waited += loop.time() - begun
+
+    async def _sampled(self, params: types.CreateMessageRequestParams) -> types.CreateMessageResult | types.ErrorData:
+        origin = self._origin()
+        request = sampling_request(self._spec.name, params, agent_id=origin.agent_id, call_id=origin.call_id)
+        try:
+            reply = await self._sample(request) if self._sample is not None else None
+        except Exception as error:  # noqa: BLE001 - reported to the sidecar, whatever it is
+            self._log.add(f"A reply for the sidecar failed: {type(error).__name__}: {error}")
+            return types.ErrorData(code=types.INTERNAL_ERROR, message="The model did not reply.")
+        if reply is None:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="The user did not allow the request.")
+        return types.CreateMessageResult(
+            role="assistant",
+            content=types.TextContent(type="text", text=reply.text),
+            model=reply.model,
+            stop_reason=reply.stop_reason,
+        )
+
+    async def _roots(self, context: ClientRequestContext) -> types.ListRootsResult:  # noqa: ARG002 - as above
+        return types.ListRootsResult(
+            roots=[types.Root(uri=FileUrl(self._root.absolute().as_uri()), name=self._root.name)]
+        )
+
+
+async def pages(fetch: Callable[[str | None], Any], field: str) -> AsyncIterator[Any]:
+    """Yield the items of all pages of a list. Raises `SidecarError` if the list does not end."""
+    cursor: str | None = None
+    seen: set[str] = set()
+    count = 0
+    for _ in range(_MAX_PAGES):
+        page = await fetch(cursor)
+        for item in getattr(page, field):
+            count += 1
+            if count > _MAX_ITEMS:
+                raise SidecarError(f"it lists more than {_MAX_ITEMS:,} {field}")
+            yield item
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+        if cursor in seen:
+            raise SidecarError(f"its list of {field} never ends")
+        seen.add(cursor)
+    raise SidecarError(f"its list of {field} has more than {_MAX_PAGES:,} pages")

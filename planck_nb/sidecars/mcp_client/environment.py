@@ -1,0 +1,280 @@
+"""Builds the environment of a project's own sidecar, a folder with a pyproject.toml such as `.planck/sidecar`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import filelock
+
+from planck_nb.base.aio import run_in_thread
+from planck_nb.base.atomic import write_atomically
+from planck_nb.base.errors import SidecarError
+from planck_nb.base.text import one_line
+from planck_nb.base.version import __version__
+from planck_nb.sidecars.mcp_client.child_environment import installer_environment
+from planck_nb.sidecars.mcp_client.child_process import ChildProcess
+from planck_nb.sidecars.mcp_client.lines import LineCutter
+from planck_nb.sidecars.mcp_client.log_lines import LogLines
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+
+REQUIREMENTS = ("mcp>=2.3,<3",)
+"""What the environment gets besides planck_nb and what the project requires."""
+
+PACKAGE = Path(__file__).parents[2]
+"""The folder of planck_nb."""
+
+_FORMAT = "2"
+"""Part of the digest; counted up when environments are built in another way."""
+
+_MAX_PROJECT_BYTES = 1_048_576
+_LINE_BYTES = 10_000
+_LAST_LINES = 8
+_LAST_CHARACTERS = 1_500
+_LOCK_SECONDS = 0.3
+_BUILD_SECONDS = 1_800.0
+_MERGED = 'exec "$@" 2>&1'
+
+
+def _ignore(_line: str) -> None:
+    """Show nothing."""
+
+
+class SidecarEnvironment:
+    """The environment of a sidecar: `.venv` in its folder, with its requirements, `mcp` and the kernel's planck_nb.
+
+    The project is installed so that a changed source file is used without building again. It is built again only if its
+    pyproject.toml, its lock file or planck_nb has changed. uv installs the versions of `uv.lock`, if there is one.
+    planck_nb is copied from the kernel's own files, without its dependencies: so it is exactly the kernel's version, no
+    index needs to have it, and the sidecar's other packages are the project's own. Commands under `setup` in
+    `[tool.planck_nb.sidecar]`, such as `[["npm", "ci"]]`, run last.
+
+    Args:
+        folder: The folder of the sidecar.
+        environment: The kernel's environment; installers get its proxies, certificates, and settings of pip and uv,
+            and nothing else of it. `os.environ` by default.
+        requirements: What is installed besides the project.
+        uv: The program uv, empty for pip; by default uv if it is installed.
+
+    Example:
+        >>> SidecarEnvironment(Path("/project/.planck/sidecar")).is_current()
+        False
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        requirements: Sequence[str] = REQUIREMENTS,
+        uv: str | None = None,
+    ) -> None:
+        self.folder = folder.absolute()
+        self._environment = os.environ if environment is None else environment
+        self._requirements = tuple(requirements)
+        self._uv = (shutil.which("uv", path=self._environment.get("PATH")) or "") if uv is None else uv
+        self._venv = self.folder / ".venv"
+        self._lock = self.folder / "uv.lock"
+        self._mark = self._venv / "planck_nb.digest"
+
+    @property
+    def python(self) -> Path:
+        """The Python of the environment."""
+        return self._venv / "bin" / "python"
+
+    def spec(self, name: str = "sidecar") -> SidecarSpec:
+        """Return how the sidecar is started: with the entry point of the group `planck_nb.sidecars` of its project.
+
+        Args:
+            name: The name of the sidecar.
+        """
+        return SidecarSpec(
+            name,
+            command=str(self.python),
+            args=("-m", "planck_nb.sidecars"),
+            cwd=self.folder,
+            source=self.folder / "pyproject.toml",
+        )
+
+    def is_current(self) -> bool:
+        """Return whether the environment is built and up to date."""
+        try:
+            return self.python.exists() and self._mark.read_text(encoding="ascii") == self.digest()
+        except (OSError, SidecarError):
+            return False
+
+    def digest(self) -> str:
+        """Return the digest of all that the environment is built from.
+
+        Raises:
+            SidecarError: If the folder has no pyproject.toml that can be read.
+        """
+        content = [_FORMAT, sys.executable, *self._requirements, self._read_project()]
+        content.append(self._lock.read_text("utf-8", "replace") if self._lock.is_file() else "")
+        content.extend(f"{path} {status}" for path, status in _package_files())
+        return hashlib.sha256("\0".join(content).encode("utf-8", "replace")).hexdigest()
+
+    async def build(self, progress: Callable[[str], None] = _ignore) -> None:
+        """Build the environment unless it is up to date. Cancelling this ends everything that it started.
+
+        Args:
+            progress: Called with each line that the installers write.
+
+        Raises:
+            SidecarError: If it cannot be built; the sentence has the last lines.
+        """
+        digest = await run_in_thread(self.digest)
+        async with self._locked(progress):
+            if await run_in_thread(self.is_current):
+                return
+            await run_in_thread(lambda: shutil.rmtree(self._venv, ignore_errors=True))
+            for step in (self._create, self._install, self._set_up):
+                await asyncio.wait_for(step(progress), _BUILD_SECONDS)
+            await run_in_thread(lambda: write_atomically(self._mark, digest.encode()))
+
+    async def _create(self, progress: Callable[[str], None]) -> None:
+        if self._uv:
+            await self._run([self._uv, "venv", "--no-progress", str(self._venv)], progress)
+        else:
+            await self._run([sys.executable, "-m", "venv", str(self._venv)], progress)
+        progress(f"planck_nb {__version__} is copied from the kernel")
+        await run_in_thread(lambda: _copy_package(self._venv))
+
+    async def _install(self, progress: Callable[[str], None]) -> None:
+        if self._lock.is_file() and self._uv:
+            # Without --inexact uv would remove the copy of planck_nb, which no project names.
+            await self._run([self._uv, "sync", "--locked", "--inexact", "--no-dev", "--no-progress"], progress)
+            what = list(self._requirements)
+        else:
+            if self._lock.is_file():
+                progress("uv.lock is not used, because uv is not installed; the newest versions are installed")
+            what = ["-e", ".", *self._requirements]
+        if not what:
+            return
+        if self._uv:
+            command = [self._uv, "pip", "install", "--no-progress", "--python", str(self.python), *what]
+        else:
+            quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+            command = [str(self.python), "-m", "pip", "install", *quiet, *what]
+        await self._run(command, progress)
+
+    async def _set_up(self, progress: Callable[[str], None]) -> None:
+        settings = tomllib.loads(self._read_project()).get("tool", {}).get("planck_nb", {}).get("sidecar", {})
+        commands = settings.get("setup", []) if isinstance(settings, dict) else []
+        if not isinstance(commands, list) or not all(_is_command(item) for item in commands):
+            raise SidecarError(
+                f"`setup` in {self.folder / 'pyproject.toml'} must be a list of commands, each a list of texts, such "
+                'as [["npm", "ci"]].'
+            )
+        for command in commands:
+            await self._run(command, progress)
+
+    async def _run(self, command: Sequence[str], progress: Callable[[str], None]) -> None:
+        """Run a command in the folder. Raises `SidecarError` with its last lines if it fails."""
+        log = LogLines()
+        process = await ChildProcess.start(
+            self.folder.name,
+            ["/bin/sh", "-c", _MERGED, "sh", *command],
+            cwd=self.folder,
+            environment=installer_environment(self._environment),
+            log=log,
+        )
+        try:
+            process.input.close()
+            cutter = LineCutter(_LINE_BYTES)
+            while chunk := await process.output.read(65_536):
+                for line in cutter.feed(chunk):
+                    text = line if isinstance(line, bytes) else line.head
+                    log.feed(text + b"\n")
+                    progress(log.lines(1)[-1])
+            log.feed(cutter.rest())
+            await asyncio.wait([process.ended])
+        finally:
+            await process.stop(0)
+        if process.status:
+            shown = " ".join(command)
+            last = one_line(" / ".join(log.lines(_LAST_LINES)), _LAST_CHARACTERS)
+            raise SidecarError(
+                f"The environment of the sidecar in {self.folder} could not be built: `{one_line(shown, 200)}` ended "
+                f"with status {process.status}: {last}"
+            )
+
+    def _read_project(self) -> str:
+        path = self.folder / "pyproject.toml"
+        try:
+            with path.open("rb") as file:
+                content = file.read(_MAX_PROJECT_BYTES + 1)
+            text = content.decode("utf-8")
+            tomllib.loads(text)
+        except FileNotFoundError:
+            raise SidecarError(
+                f"The sidecar in {self.folder} has no pyproject.toml; write one, or a new sidecar with "
+                "`planck-nb new sidecar NAME`."
+            ) from None
+        except (OSError, ValueError) as error:
+            raise SidecarError(f"{path} cannot be read: {one_line(str(error), 200)}; correct it.") from error
+        return text
+
+    @asynccontextmanager
+    async def _locked(self, progress: Callable[[str], None]) -> AsyncIterator[None]:
+        """Only one kernel builds at a time."""
+        lock = filelock.FileLock(self.folder / ".venv.lock", thread_local=False)
+        waited = False
+        while True:
+            try:
+                lock.acquire(timeout=0)
+                break
+            except filelock.Timeout:
+                if not waited:
+                    progress("another kernel builds this environment")
+                waited = True
+                await asyncio.sleep(_LOCK_SECONDS)
+            except OSError as error:
+                raise SidecarError(f"The environment in {self.folder} cannot be written ({error.strerror}).") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _is_command(item: object) -> bool:
+    return isinstance(item, list) and bool(item) and all(isinstance(word, str) for word in item)
+
+
+def _package_files() -> list[tuple[str, str]]:
+    """The files of planck_nb, with what changes when one of them does."""
+    root = PACKAGE
+    found = []
+    for path in sorted(root.rglob("*")):
+        if "__pycache__" not in path.parts and path.is_file():
+            status = path.stat()
+            found.append((path.relative_to(root).as_posix(), f"{status.st_size} {status.st_mtime_ns}"))
+    return found
+
+
+def _copy_package(venv: Path) -> None:
+    """Copy planck_nb, with metadata by which installers see that it is there, but without requirements."""
+    site = next(iter(sorted(venv.glob("lib/python*/site-packages"))), None)
+    if site is None:
+        raise SidecarError(f"{venv} has no folder for packages; remove it and start the sidecar again.")
+    root, name, version = PACKAGE, "planck_nb", __version__
+    shutil.copytree(root, site / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    information = site / f"{name}-{version}.dist-info"
+    information.mkdir()
+    files = {
+        "METADATA": f"Metadata-Version: 2.1\nName: planck-nb\nVersion: {version}\n",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: planck_nb\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "INSTALLER": "planck_nb\n",
+    }
+    for file, content in files.items():
+        (information / file).write_text(content, encoding="utf-8")
+    listed = [f"{name}/{path}" for path, _ in _package_files()]
+    listed += [f"{information.name}/{file}" for file in (*files, "RECORD")]
+    (information / "RECORD").write_text("".join(f"{path},,\n" for path in listed), encoding="utf-8")

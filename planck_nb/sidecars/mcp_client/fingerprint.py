@@ -1,0 +1,47 @@
+"""A digest of what a sidecar may do, by which trust in it is remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+
+
+def fingerprint(spec: SidecarSpec, tools: Iterable[ToolDefinition] = ()) -> str:
+    """Return a digest that changes when trust in a sidecar should be asked for again.
+
+    It covers the command, the arguments, the working directory, the names of the environment variables and headers, the
+    address, the two permissions, and the names, descriptions, schemas and roles of the tools. It does not cover the
+    values of variables, so that a new token changes nothing.
+
+    Args:
+        spec: The sidecar.
+        tools: Its tools, in any order; none if it has not been started.
+
+    Returns:
+        The SHA-256 digest in hexadecimal digits.
+
+    Example:
+        >>> one = SidecarSpec("files", command="server", env={"TOKEN": "1"})
+        >>> two = SidecarSpec("files", command="server", env={"TOKEN": "2"})
+        >>> fingerprint(one) == fingerprint(two), fingerprint(one) == fingerprint(one, [ToolDefinition("delete")])
+        (True, False)
+    """
+    covered = {
+        "command": [spec.command, *spec.args],
+        "cwd": "" if spec.cwd is None else str(spec.cwd),
+        "env": sorted(spec.env),
+        "url": spec.url,
+        "headers": sorted(name.lower() for name in spec.headers),
+        "token": spec.token_variable,
+        "sampling": spec.sampling,
+        "roots": spec.roots,
+        "tools": sorted(
+            json.dumps([tool.name, tool.description, tool.parameters, tool.output_schema, tool.role], sort_keys=True)
+            for tool in tools
+        ),
+    }
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()

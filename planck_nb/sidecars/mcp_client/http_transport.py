@@ -1,0 +1,84 @@
+"""MCP over Streamable HTTP to a server that somebody else runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
+from planck_nb.sidecars.conventions import MAX_MESSAGE_BYTES
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+
+_CONNECT_SECONDS = 10.0
+_KEPT_CONNECTIONS = 20
+_FIRST_ERROR = 400
+
+
+@asynccontextmanager
+async def connect_http(
+    spec: SidecarSpec, *, sign_in: Callable[[], httpx2.Auth | None], on_status: Callable[[int], None]
+) -> AsyncIterator[Any]:
+    """Open a connection, as a pair of streams of messages.
+
+    Args:
+        spec: The sidecar.
+        sign_in: Makes what signs in to it, None for a token or nothing.
+        on_status: Called with each HTTP status that is an error.
+    """
+
+    async def note_status(response: httpx2.Response) -> None:
+        if response.status_code >= _FIRST_ERROR:
+            on_status(response.status_code)
+
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS)
+    async with (
+        httpx2.AsyncClient(
+            headers=_headers(spec.headers, spec.token),
+            auth=sign_in(),
+            # Calls have time limits of their own, so a read may wait. A pool with a limit would fail all calls when one
+            # cannot get a connection in time.
+            timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None, pool=None),
+            limits=limits,
+            transport=_Bounded(limits=limits),
+            event_hooks={"response": [note_status]},
+        ) as client,
+        streamable_http_client(spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
+    ):
+        yield streams
+
+
+def _headers(headers: Mapping[str, str], token: str) -> dict[str, str]:
+    return {**headers, "Authorization": f"Bearer {token}"} if token else dict(headers)
+
+
+class _Bounded(httpx2.AsyncHTTPTransport):
+    """Stops reading answers that are too long; events are bounded one by one by the SDK."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _BoundedStream(response.stream)
+        return response
+
+
+class TooLargeError(httpx2.StreamError):
+    """The answer of a server is too long."""
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - typed as of both kinds
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_MESSAGE_BYTES:
+                raise TooLargeError(f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,172 @@
+"""Requests to one sidecar: each waits while the sidecar is starting, and none is ever cancelled by its loss."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from planck_nb.base.aio import await_in_loop, is_running_here
+from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError, did_you_mean
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.visible import visible
+from planck_nb.sidecars.conventions import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS, clamp_timeout_ms
+from planck_nb.sidecars.mcp_client.call_origin import CallOrigin, current_origin
+from planck_nb.sidecars.mcp_client.link_state import LinkState
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from planck_nb.sidecars.mcp_client.connection import Connection
+
+T = TypeVar("T")
+
+_OWN_LIMIT_GRACE = 2.0
+"""Seconds that a tool which has the time limit as its own argument may take longer to report that it was reached."""
+
+_READ_SECONDS = 60.0
+
+
+class LinkCalls:
+    """Makes requests to one sidecar, from any event loop.
+
+    Args:
+        state: The state of its link.
+    """
+
+    def __init__(self, state: LinkState) -> None:
+        self._state = state
+
+    async def read(self, read: Callable[[Client], Coroutine[Any, Any, T]], what: str) -> T:
+        """Make a request that may be repeated.
+
+        Args:
+            read: Makes it.
+            what: What is requested, for errors.
+        """
+        from planck_nb.sidecars.mcp_client.responses import answer_to  # noqa: PLC0415 - loads mcp
+
+        async def make(connection: Connection, seconds: float) -> T:
+            request = asyncio.create_task(read(connection.client))
+            return await answer_to(connection, request, seconds, what)
+
+        return await self._request(make, _READ_SECONDS, what, repeat=True)
+
+    async def call(
+        self,
+        tool: str,
+        args: JsonObject,
+        *,
+        meta: JsonObject,
+        origin: CallOrigin,
+        timeout_ms: int | None,
+        progress: Callable[[str], None] | None,
+    ) -> Any:  # noqa: ANN401 - an mcp_types.CallToolResult, which is loaded with the first sidecar
+        """Call a tool.
+
+        Args:
+            tool: Its name on the sidecar.
+            args: Its arguments.
+            meta: What the sidecar is told about the call.
+            origin: Who makes it.
+            timeout_ms: The time limit in milliseconds, None for that of the arguments or of the tool.
+            progress: Called with texts while the tool runs.
+        """
+
+        async def make(connection: Connection, seconds: float) -> Any:  # noqa: ANN401 - as above
+            from planck_nb.sidecars.mcp_client.responses import answer_to  # noqa: PLC0415 - loads mcp
+
+            definition = self._state.definitions.get(tool)
+            if definition is None:
+                known = did_you_mean(tool, self._state.definitions)
+                raise SidecarError(f"The sidecar {self._state.name} no longer offers {tool}. {known}".rstrip())
+            if connection.tools.get(tool) != definition:  # and nobody has accepted that yet
+                raise SidecarError(
+                    f"The sidecar {self._state.name} has changed {tool}; look at its tools before you use it."
+                )
+            given = args if definition.declares_timeout else {k: v for k, v in args.items() if k != "timeout_ms"}
+            token = current_origin.set(origin)
+            try:
+                request = asyncio.create_task(
+                    connection.client.call_tool(
+                        tool,
+                        given,
+                        progress_callback=None if progress is None else _ProgressCallback(progress),
+                        meta=meta or None,  # type: ignore[arg-type]
+                    ),
+                    name=f"planck-sidecar-{self._state.name}-{tool}",
+                )
+            finally:
+                current_origin.reset(token)
+            connection.origins[request] = origin
+            try:
+                return await answer_to(connection, request, seconds, tool)
+            finally:
+                del connection.origins[request]
+
+        definition = self._state.definitions.get(tool)
+        limit = timeout_ms if timeout_ms is not None else _limit(args)
+        limit = (definition.timeout_ms if definition else MAX_TIMEOUT_MS) if limit is None else limit
+        seconds = clamp_timeout_ms(limit) / 1_000
+        if definition is not None and definition.declares_timeout:
+            seconds += _OWN_LIMIT_GRACE
+        repeat = definition is not None and definition.may_be_repeated
+        return await self._request(make, seconds, tool, repeat=repeat)
+
+    async def _request(
+        self, make: Callable[[Connection, float], Awaitable[T]], seconds: float, what: str, *, repeat: bool
+    ) -> T:
+        """Make a request on the loop of the link; once more if it was lost and may be repeated."""
+        loop = self._state.loop
+        if loop is not None and not is_running_here(loop) and loop.is_running():
+            return await await_in_loop(loop, lambda: self._request(make, seconds, what, repeat=repeat))
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            connection = await self._connected(deadline, what)
+            try:
+                return await make(connection, max(deadline - connection.lost.get_loop().time(), 0.001))
+            except SidecarLostError:
+                if not repeat:
+                    raise
+                repeat = False
+
+    async def _connected(self, deadline: float, what: str) -> Connection:
+        """The connection; waits while the sidecar is starting."""
+        state = self._state
+        while True:
+            connection = state.connection
+            if connection is not None and not connection.lost.done():
+                return connection
+            if state.status.state not in ("starting", "building", "connected"):
+                raise SidecarError(state.not_running())
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await state.changed.wait()
+            except TimeoutError:
+                raise SidecarTimeoutError(
+                    f"The sidecar {state.name} is being started again ({state.status.reason or 'not ready yet'}) and "
+                    f"was not ready in time for {what}; try again later."
+                ) from None
+
+
+def _limit(args: JsonObject) -> float | None:
+    """The time limit among the arguments. Raises `ToolError` if it is none."""
+    given = args.get("timeout_ms")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ToolError(
+            f"timeout_ms must be a number of milliseconds from {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS:,}, not {given!r}."
+        )
+    return given
+
+
+class _ProgressCallback:
+    """Shows what a tool reports, for the SDK."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        text = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        self._show((visible(message) if message else text) + "\n")

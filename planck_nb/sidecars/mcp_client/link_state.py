@@ -1,0 +1,109 @@
+"""`LinkState`: what is known of one sidecar, shared by the parts of a link, and how changes are announced."""
+
+from __future__ import annotations
+
+import asyncio
+import time as clock
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planck_nb.base.visible import visible
+from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_TOOL
+from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+from planck_nb.sidecars.mcp_client.link_settings import LinkCallbacks
+from planck_nb.sidecars.mcp_client.log_lines import LogLines
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarEventKind, SidecarState, SidecarStatus
+
+if TYPE_CHECKING:
+    from planck_nb.sidecars.mcp_client.connection import Connection
+
+
+class LinkState:
+    """The state of one sidecar. It is changed only on the event loop of its link.
+
+    Args:
+        spec: The sidecar.
+        callbacks: What is called after changes.
+    """
+
+    def __init__(self, spec: SidecarSpec, callbacks: LinkCallbacks) -> None:
+        self.spec = spec
+        self.callbacks = callbacks
+        self.log = LogLines()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the link, None before its first start."""
+        self.connection: Connection | None = None
+        self.definitions: dict[str, ToolDefinition] = {}
+        """What the sidecar offers, by name; it stays while the sidecar is started again."""
+        self.status = SidecarStatus(spec.name, since=clock.time(), transport=spec.transport)
+        self.changed = asyncio.Event()
+        """Set and replaced whenever the state changes."""
+
+    @property
+    def name(self) -> str:
+        """The name of the sidecar."""
+        return self.spec.name
+
+    def enter(self, state: SidecarState, reason: str = "") -> None:
+        """Change the state, and wake everything that waits for a change."""
+        kept = self.status
+        self.status = replace(
+            kept, state=state, reason=reason, since=clock.time(), process=kept.process if state == "connected" else None
+        )
+        if self.connection is not None and state == "connected":
+            self.describe(self.connection)
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    def describe(self, connection: Connection) -> None:
+        """Put what is offered and who the server is into the status."""
+        offered = self.definitions.values()
+        self.status = replace(
+            self.status,
+            tools=sum(item.role == ROLE_TOOL for item in offered),
+            compactors=tuple(
+                item.name.removeprefix(COMPACTOR_PREFIX) for item in offered if item.role == ROLE_COMPACTOR
+            ),
+            server=visible(connection.server[:100]),
+            protocol=connection.protocol,
+        )
+
+    def fail(self, reason: str) -> None:
+        """Enter the state "failed", with a sentence."""
+        self.enter("failed", reason)
+        self.emit("failed", reason)
+        self.announce_tools()
+
+    def emit(self, kind: SidecarEventKind, text: str = "") -> None:
+        """Pass an event on."""
+        if (handler := self.callbacks.on_event) is not None:
+            self._call_back(lambda: handler(SidecarEvent(self.name, kind, text)))
+
+    def announce_tools(self) -> None:
+        """Announce that the tools may have changed."""
+        if self.callbacks.on_tools is not None:
+            self._call_back(self.callbacks.on_tools)
+
+    def show_progress(self, line: str) -> None:
+        """Log a line about the building, and pass it on as an event."""
+        self.log.add(line)
+        self.emit("progress", line)
+
+    def note_process(self, process: int) -> None:
+        """Put the id of the sidecar's process into the status."""
+        self.status = replace(self.status, process=process)
+
+    def not_running(self) -> str:
+        """Return a sentence on why the sidecar cannot be called."""
+        if self.status.state == "failed":
+            return self.status.reason
+        return f"The sidecar {self.name} is not running; start it with `%planck sidecar start {self.name}`."
+
+    def _call_back(self, callback: Callable[[], None]) -> None:
+        """Call a callback, whose failure must not end the supervision."""
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - as it says
+            self.log.add(f"A callback failed: {type(error).__name__}: {error}")

@@ -1,0 +1,496 @@
+"""`Sidecars`: all sidecars of a notebook, by name, and what they offer together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planck_nb.agent.calling.tool import Tool
+from planck_nb.agent.context.compactor import KEEP_RECENT, RATIO, Compactor
+from planck_nb.agent.events import AgentEvent
+from planck_nb.ai.models import Model
+from planck_nb.base.errors import PlanckError, SidecarError, UsageError, did_you_mean
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.visible import visible
+from planck_nb.sidecars.conventions import COMPACTOR_PREFIX, ROLE_COMPACTOR, ROLE_OBSERVER, ROLE_TOOL
+from planck_nb.sidecars.mcp_client.authorization import Authorize
+from planck_nb.sidecars.mcp_client.definitions import ToolDefinition
+from planck_nb.sidecars.mcp_client.environment import SidecarEnvironment
+from planck_nb.sidecars.mcp_client.link_settings import Accept, LinkCallbacks, LinkTiming
+from planck_nb.sidecars.mcp_client.observers import EventQueue
+from planck_nb.sidecars.mcp_client.offered_tools import make_tool, prefixed, problem_with, tool_name
+from planck_nb.sidecars.mcp_client.remote_compactors import remote_compactor, sidecar_compactor
+from planck_nb.sidecars.mcp_client.search import SEARCH_NAME, search_tool
+from planck_nb.sidecars.mcp_client.sidecar_link import SidecarLink
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.status import SidecarEvent, SidecarStatus
+from planck_nb.tools.reserved_names import is_reserved
+
+if TYPE_CHECKING:
+    from planck_nb.sidecars.mcp_client.questions import Ask
+    from planck_nb.sidecars.mcp_client.sampling import Sample
+
+SEARCH_THRESHOLD = 40
+"""With more tools of sidecars than this, agents get a tool that finds them instead of all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTools:
+    """The tools of all sidecars under the names by which models know them.
+
+    Args:
+        tools: The tools by name.
+        owners: The sidecar and its own name of the tool, by name.
+        notes: A sentence for each tool that has another name here than on its sidecar, or is left out.
+    """
+
+    tools: Mapping[str, Tool]
+    owners: Mapping[str, tuple[str, str]]
+    notes: tuple[str, ...] = ()
+
+
+def _no_names() -> Collection[str]:
+    return ()
+
+
+def _no_session() -> str:
+    return ""
+
+
+class Sidecars:
+    """All sidecars of a notebook.
+
+    All callbacks are optional and are called on the event loop of the sidecars. Methods that do not wait can be called
+    from any thread.
+
+    Args:
+        cwd: The folder of the session: the working directory of sidecars whose spec has none.
+        environment: The kernel's environment, from which a few harmless variables are passed on; `os.environ` by
+            default.
+        ask: Shows a question of a sidecar to a person; without it all questions are declined.
+        sample: Has a model reply for a sidecar whose spec allows that, after approval; without it none replies.
+        accept: Called with each new fingerprint of a sidecar and its tools; decides whether it may be used. Without it
+            all may.
+        on_event: Called with each event of any sidecar.
+        on_tools: Called when the tools may have changed, so that running agents can be given them.
+        add_tools: Called with the id of an agent and the tools that it has found; without it there is no search.
+        taken: Returns the names of other tools, which those of sidecars do not get.
+        session_id: Returns the id of the current session, which sidecars are told.
+        timing: Times of the links.
+        search_threshold: With more tools than this, `tools` returns the search tool instead.
+        auth: Returns what signs in to the server of a spec, such as `sign_in(spec, folder)`; without it no sign-in is
+            offered.
+
+    Example:
+        >>> sidecars = Sidecars()
+        >>> sidecars.add(SidecarSpec("files", command="some-server"))
+        >>> [status.state for status in sidecars.status()]
+        ['idle']
+    """
+
+    def __init__(
+        self,
+        *,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        ask: Ask | None = None,
+        sample: Sample | None = None,
+        accept: Accept | None = None,
+        on_event: Callable[[SidecarEvent], None] | None = None,
+        on_tools: Callable[[], None] | None = None,
+        add_tools: Callable[[str, Sequence[Tool]], None] | None = None,
+        taken: Callable[[], Collection[str]] = _no_names,
+        session_id: Callable[[], str] = _no_session,
+        timing: LinkTiming | None = None,
+        search_threshold: int = SEARCH_THRESHOLD,
+        auth: Callable[[SidecarSpec], Authorize | None] | None = None,
+    ) -> None:
+        self._cwd = cwd
+        self._environment = environment
+        self._callbacks = LinkCallbacks(
+            ask=ask, sample=sample, accept=accept, on_event=self._on_event, on_tools=self._refresh
+        )
+        self._event_handler = on_event
+        self._tools_handler = on_tools
+        self._add_tools = add_tools
+        self._taken = taken
+        self._session_id = session_id
+        self._timing = timing
+        self._search_threshold = search_threshold
+        self._auth = auth
+        self._links: dict[str, SidecarLink] = {}
+        self._offered = OfferedTools({}, {})
+        self._events: EventQueue | None = None
+        """Made with the first observer."""
+        self._made: dict[tuple[str, str, str], Tool] = {}
+        """Tools that were made before, so that running agents keep the same ones: by sidecar, definition and name."""
+
+    # The sidecars
+
+    def add(self, spec: SidecarSpec, *, environment: SidecarEnvironment | None = None) -> None:
+        """Add a sidecar without starting it.
+
+        Args:
+            spec: How it is started or reached.
+            environment: What is built before it starts.
+
+        Raises:
+            UsageError: If there is another one of this name.
+        """
+        if spec.name in self._links:
+            if self._links[spec.name].spec == spec:
+                return
+            raise UsageError(f"There is a sidecar {spec.name} already; remove it first, or give this one another name.")
+        self._links[spec.name] = SidecarLink(
+            spec,
+            callbacks=self._callbacks,
+            cwd=self._cwd,
+            environment=self._environment,
+            timing=self._timing,
+            auth=None if self._auth is None else self._auth(spec),
+            build=None if environment is None else environment.build,
+        )
+
+    def add_project(
+        self, folder: Path, name: str = "sidecar", *, sampling: bool = False, roots: bool = False
+    ) -> SidecarSpec:
+        """Add the sidecar of a folder with a pyproject.toml, such as `.planck/sidecar`, without starting it.
+
+        Args:
+            folder: The folder.
+            name: The name of the sidecar.
+            sampling: Whether it may ask for replies of the user's models.
+            roots: Whether it is told the folder of the session.
+
+        Returns:
+            Its spec.
+
+        Raises:
+            UsageError: If there is another sidecar of this name.
+        """
+        environment = SidecarEnvironment(folder, environment=self._environment)
+        spec = replace(environment.spec(name), sampling=sampling, roots=roots)
+        self.add(spec, environment=environment)
+        return spec
+
+    def names(self) -> list[str]:
+        """Return the names of all sidecars, in the order in which they were added."""
+        return list(self._links)
+
+    def specs(self) -> list[SidecarSpec]:
+        """Return the specs of all sidecars, in the order in which they were added."""
+        return [link.spec for link in self._links.values()]
+
+    def link(self, name: str) -> SidecarLink:
+        """Return the link to a sidecar.
+
+        Raises:
+            UsageError: If there is none of this name.
+        """
+        if name not in self._links:
+            hint = did_you_mean(name, self._links) or "Add one with `%planck sidecar add FILE`."
+            raise UsageError(f"There is no sidecar {name}. {hint}")
+        return self._links[name]
+
+    async def start(self, names: Iterable[str] | None = None) -> list[SidecarStatus]:
+        """Start sidecars at the same time, and return when each is connected or has failed.
+
+        Args:
+            names: Which ones, None for all.
+
+        Returns:
+            Their states, in the same order; `reason` says why one failed.
+
+        Raises:
+            UsageError: If there is no sidecar of such a name.
+        """
+        links = self._named(names)
+        results = await asyncio.gather(*(link.start() for link in links), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, SidecarError):
+                raise result
+        return [link.status() for link in links]
+
+    async def stop(self, names: Iterable[str] | None = None) -> None:
+        """Stop sidecars and everything that they started.
+
+        Args:
+            names: Which ones, None for all.
+
+        Raises:
+            UsageError: If there is no sidecar of such a name.
+        """
+        await asyncio.gather(*(link.stop() for link in self._named(names)))
+        self._refresh()
+
+    async def restart(self, names: Iterable[str] | None = None) -> list[SidecarStatus]:
+        """Stop sidecars and start them again, like `stop` and `start`."""
+        chosen = [link.name for link in self._named(names)]
+        await self.stop(chosen)
+        return await self.start(chosen)
+
+    async def remove(self, name: str) -> None:
+        """Stop a sidecar and forget it.
+
+        Raises:
+            UsageError: If there is none of this name.
+        """
+        await self.link(name).stop()
+        self._links.pop(name, None)
+        self._refresh()
+
+    async def aclose(self) -> None:
+        """Stop all sidecars. Events that have not been passed on are dropped."""
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+        await self.stop()
+
+    def status(self, name: str | None = None) -> list[SidecarStatus]:
+        """Return the states of all sidecars, or of one. Never waits, also while one is built or started.
+
+        Raises:
+            UsageError: If there is no sidecar of this name.
+        """
+        return [link.status() for link in (self._links.values() if name is None else [self.link(name)])]
+
+    def logs(self, name: str, count: int | None = None) -> list[str]:
+        """Return the newest lines that a sidecar wrote, without control codes and secrets, the oldest first.
+
+        Args:
+            name: The sidecar.
+            count: How many lines at most, None for all that are kept.
+
+        Raises:
+            UsageError: If there is no sidecar of this name.
+        """
+        return self.link(name).logs(count)
+
+    # What they offer
+
+    def tools(self) -> list[Tool]:
+        """Return the tools for an agent that may use all sidecars: all of them, or the one that finds them."""
+        offered = list(self._offered.tools.values())
+        if len(offered) <= self._search_threshold or self._add_tools is None:
+            return offered
+        return [search_tool(lambda: list(self._offered.tools.values()), self._add_tools)]
+
+    def all_tools(self) -> list[Tool]:
+        """Return all tools of all sidecars, however many, such as for resolving the names in a spec of an agent."""
+        return list(self._offered.tools.values())
+
+    def tools_of(self, name: str) -> list[Tool]:
+        """Return the tools of one sidecar.
+
+        Raises:
+            UsageError: If there is none of this name.
+        """
+        self.link(name)
+        owners = self._offered.owners
+        return [tool for key, tool in self._offered.tools.items() if owners[key][0] == name]
+
+    def owner(self, tool: str) -> tuple[str, str] | None:
+        """Return the sidecar of a tool and its name there, given the name that models see; None if it is of none."""
+        return self._offered.owners.get(tool)
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each tool that has another name here or is left out, and one if there is a search."""
+        found = list(self._offered.notes)
+        count = len(self._offered.tools)
+        if count > self._search_threshold and self._add_tools is not None:
+            found.append(
+                f"The sidecars offer {count} tools, more than {self._search_threshold}; agents get the tool "
+                f"{SEARCH_NAME} instead, which finds and adds them."
+            )
+        return found
+
+    # Compactors and observers
+
+    def compactors(self) -> dict[str, str]:
+        """Return the compactors that can be used now, with the names of their sidecars.
+
+        One whose name another sidecar has too is also there as "SIDECAR/NAME".
+        """
+        found: dict[str, str] = {}
+        for link in self._links.values():
+            for definition in link.definitions():
+                if definition.role == ROLE_COMPACTOR:
+                    name = definition.name.removeprefix(COMPACTOR_PREFIX)
+                    found[f"{link.name}/{name}" if name in found else name] = link.name
+        return found
+
+    def compactor(
+        self,
+        name: str,
+        *,
+        model: Model | str | None = None,
+        ratio: float = RATIO,
+        keep_recent: int = KEEP_RECENT,
+    ) -> Compactor:
+        """Make a compactor that calls one of a sidecar.
+
+        It is looked up at each call, so that the sidecar may be connected later. The built-in compactor, with the same
+        settings, decides when to compact, and is used instead on any failure: if there is no such compactor, its
+        sidecar is not connected, the time is up, or the result is not valid. That is an event "compactor_failed".
+
+        Args:
+            name: Its name, or "SIDECAR/NAME".
+            model: The model with which the built-in one writes its summary; None for the agent's own.
+            ratio: The part of the context window from which the conversation is compacted.
+            keep_recent: About how many of the newest messages the built-in one keeps.
+
+        Returns:
+            The compactor. A session stores it under this name.
+
+        Raises:
+            ConfigError: If `ratio` or `keep_recent` is out of range.
+        """
+        failed = partial(self._compactor_failed, name)
+        return sidecar_compactor(
+            name, self._call_compactor, on_failure=failed, model=model, ratio=ratio, keep_recent=keep_recent
+        )
+
+    def remote_compactor(self, name: str) -> Compactor:
+        """Make a compactor like `compactor` without the built-in one, such as for restoring one from a session."""
+        return remote_compactor(name, self._call_compactor, on_failure=partial(self._compactor_failed, name))
+
+    def has_observers(self) -> bool:
+        """Return whether a sidecar that runs, or is started again, has an observer; else `observe` does nothing."""
+        return any(
+            link.status().state not in ("idle", "failed")
+            and any(definition.role == ROLE_OBSERVER for definition in link.definitions())
+            for link in self._links.values()
+        )
+
+    def observe(self, event: AgentEvent) -> None:
+        """Pass an event of a session on to all observers, in batches. Never waits; can be called from any thread.
+
+        Args:
+            event: The event. Deltas and progress are not passed on.
+        """
+        if self._events is not None:
+            self._events.add(event)
+
+    async def flush(self) -> None:
+        """Wait until the observers have received all events so far."""
+        if self._events is not None:
+            await self._events.flush()
+
+    def _find_compactor(self, name: str) -> tuple[SidecarLink, ToolDefinition] | None:
+        sidecar, _, own = name.rpartition("/")
+        for link in self._links.values():
+            for definition in link.definitions():
+                is_it = definition.role == ROLE_COMPACTOR and definition.name.removeprefix(COMPACTOR_PREFIX) == own
+                if is_it and sidecar in ("", link.name):
+                    return link, definition
+        return None
+
+    async def _call_compactor(self, name: str, arguments: JsonObject) -> Any:  # noqa: ANN401 - an mcp_types.CallToolResult
+        found = self._find_compactor(name)
+        if found is None:
+            hint = did_you_mean(name, self.compactors())
+            raise SidecarError(f"No sidecar that is connected has a compactor {name}. {hint}".rstrip())
+        link, definition = found
+        if (status := link.status()).state != "connected":  # an agent cannot go on before its messages are compacted
+            raise SidecarError(f"The sidecar {link.name} is {status.state}; see `%planck sidecar list`.")
+        return await link.call_raw(definition.name, arguments, session_id=self._session_id())
+
+    def _compactor_failed(self, name: str, reason: str) -> None:
+        found = self._find_compactor(name)
+        self._on_event(SidecarEvent("" if found is None else found[0].name, "compactor_failed", reason))
+
+    async def _deliver(self, events: list[JsonObject]) -> None:
+        """Call every observer of every connected sidecar. A failure is noted in the log of the sidecar."""
+        arguments: JsonObject = {"events": events, "session_id": self._session_id()}
+
+        async def call(link: SidecarLink, definition: ToolDefinition) -> None:
+            try:
+                await link.call(definition.name, arguments, session_id=self._session_id())
+            except PlanckError as error:
+                link.note(f"The observer {definition.name} failed: {error}")
+
+        await asyncio.gather(*(call(link, definition) for link, definition in self._observers()))
+
+    def _observers(self) -> list[tuple[SidecarLink, ToolDefinition]]:
+        return [
+            (link, definition)
+            for link in self._links.values()
+            if link.status().state == "connected"
+            for definition in link.definitions()
+            if definition.role == ROLE_OBSERVER
+        ]
+
+    def _named(self, names: Iterable[str] | None) -> list[SidecarLink]:
+        return list(self._links.values()) if names is None else [self.link(name) for name in names]
+
+    def _on_event(self, event: SidecarEvent) -> None:
+        if self._event_handler is not None:
+            self._event_handler(event)
+
+    def _refresh(self) -> None:
+        """Compute the tools anew, after a sidecar was connected, changed its tools or was stopped."""
+        before = self._offered
+        self._offered = self._collect()
+        if (self._events is None or self._events.is_closed) and self._observers():
+            self._events = EventQueue(self._deliver)
+        if self._tools_handler is not None and dict(before.tools) != dict(self._offered.tools):
+            self._tools_handler()
+
+    def _collect(self) -> OfferedTools:
+        tools: dict[str, Tool] = {}
+        owners: dict[str, tuple[str, str]] = {}
+        notes: list[str] = []
+        taken = {name.lower() for name in self._taken()} | {SEARCH_NAME}
+        used: set[tuple[str, str, str]] = set()
+        running: set[str] = set()
+        for link in self._links.values():
+            if link.status().state in ("idle", "failed"):
+                continue
+            running.add(link.name)
+            for definition in link.definitions():
+                if definition.role != ROLE_TOOL:
+                    continue
+                shown = visible(definition.name[:100])
+                if problem := problem_with(definition):
+                    notes.append(f"The tool {shown} of the sidecar {link.name} is left out, because {problem}.")
+                    continue
+                name = tool_name(definition.name)
+                if is_reserved(name) or name.lower() in taken or name in tools:
+                    name = prefixed(link.name, name)
+                if is_reserved(name) or name.lower() in taken or name in tools:
+                    notes.append(
+                        f"The tool {shown} of the sidecar {link.name} is left out, because there is another {name}."
+                    )
+                    continue
+                if name != definition.name:
+                    notes.append(f"The tool {shown} of the sidecar {link.name} is called {name} here.")
+                key = (link.name, repr(definition), name)
+                used.add(key)
+                tools[name] = self._tool(key, definition)
+                owners[name] = (link.name, definition.name)
+        self._made = {key: tool for key, tool in self._made.items() if key in used or key[0] not in running}
+        return OfferedTools(tools, owners, tuple(notes))
+
+    def _tool(self, key: tuple[str, str, str], definition: ToolDefinition) -> Tool:
+        """The tool, the same object as before if nothing about it has changed."""
+        if key not in self._made:
+            sidecar, _, name = key
+            self._made[key] = make_tool(sidecar, definition, name, _ByName(self, sidecar), self._session_id)
+        return self._made[key]
+
+
+class _ByName:
+    """Makes calls to the sidecar that has a name now, so that tools outlive its link."""
+
+    def __init__(self, sidecars: Sidecars, name: str) -> None:
+        self._sidecars = sidecars
+        self._name = name
+
+    async def call(self, tool: str, args: dict[str, Any], **options: Any) -> Any:  # noqa: ANN401 - as of the link
+        if self._name not in self._sidecars.names():
+            raise SidecarError(f"The sidecar {self._name} was removed, so {tool} cannot be called.")
+        return await self._sidecars.link(self._name).call(tool, args, **options)

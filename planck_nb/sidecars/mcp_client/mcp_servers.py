@@ -1,0 +1,213 @@
+"""Reads sidecars from the `mcpServers` of a JSON file, as many MCP clients have one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planck_nb.base.errors import ConfigError
+from planck_nb.base.text import printable
+from planck_nb.sidecars.mcp_client.sidecar_spec import OAuthClient, SidecarSpec
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
+_TOKEN_FIELDS = ("token_env", "token_variable", "bearer_token_env_var")
+_EDITOR_FOLDERS = (".vscode", ".cursor")
+
+
+@dataclass(frozen=True, slots=True)
+class SpecReport:
+    """What a file says about sidecars.
+
+    Args:
+        specs: The sidecars that can be used.
+        problems: A sentence for each that cannot, which names it.
+        disabled: The names of those that the file disables.
+    """
+
+    specs: tuple[SidecarSpec, ...] = ()
+    problems: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+
+
+def read_mcp_servers(
+    data: object, *, source: Path | None = None, environment: Mapping[str, str] | None = None
+) -> SpecReport:
+    """Read sidecars from the content of a JSON file.
+
+    `mcpServers` is read, or `servers` as in files of VS Code. `${VAR}`, `${VAR:-default}` and `${env:VAR}` in
+    commands, arguments, values of variables, addresses and headers are replaced; `${workspaceFolder}` is the folder of
+    the file and `${userHome}` is `HOME`. Fields that only other clients know are ignored, such as those that approve
+    calls.
+
+    Args:
+        data: The parsed content.
+        source: The file; it is named in problems.
+        environment: The variables, none by default.
+
+    Returns:
+        The sidecars and the problems.
+
+    Example:
+        >>> report = read_mcp_servers({"mcpServers": {"files": {"command": "npx", "args": ["${PACKAGE}"]}}})
+        >>> report.problems
+        ('The sidecar files needs the environment variable PACKAGE, which is not set; set it, or write ${PACKAGE:-…}.',)
+    """
+    where = "" if source is None else f" in {source}"
+    servers = _servers(data)
+    if servers is None:
+        named = "The file" if source is None else str(source)
+        return SpecReport(problems=(f'{named} has no object "mcpServers"; list the sidecars in one, by name.',))
+    specs: list[SidecarSpec] = []
+    problems: list[str] = []
+    disabled: list[str] = []
+    for key, entry in servers.items():
+        name = _clean(str(key))
+        if isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False):
+            disabled.append(name)
+            continue
+        if any(other.name == name for other in specs):
+            problems.append(f"The sidecar {name}{where} is there twice; rename one.")
+            continue
+        try:
+            specs.append(_spec(name, str(key), entry, source, environment or {}))
+        except ConfigError as error:
+            problems.append(str(error).replace(f"The sidecar {name} ", f"The sidecar {name}{where} ", 1))
+    return SpecReport(tuple(specs), tuple(problems), tuple(disabled))
+
+
+def _servers(data: object) -> Mapping[str, Any] | None:
+    if not isinstance(data, Mapping):
+        return None
+    for holder in (data, data.get("mcp")):
+        if isinstance(holder, Mapping):
+            for key in ("mcpServers", "servers"):
+                if isinstance(holder.get(key), Mapping):
+                    return dict(holder[key])
+    return None
+
+
+def _clean(key: str) -> str:
+    """A name for the sidecar; the key may be the name of a package, or several words."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", key.rpartition("/")[2]).strip("-._")[:40] or "unnamed"
+
+
+def _spec(name: str, key: str, entry: object, source: Path | None, environment: Mapping[str, str]) -> SidecarSpec:
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"The sidecar {name} is not an object; give it `command` and `args`, or `url`.")
+    if not name[0].isalnum() or not re.search(r"[A-Za-z0-9]", key):
+        raise ConfigError(f"The sidecar {printable(key)!r} has a name without letters and digits; rename it.")
+    if "envFile" in entry:
+        raise ConfigError(f"The sidecar {name} uses `envFile`, which is not read; write the variables into `env`.")
+    kind = str(entry.get("type", entry.get("transport", ""))).lower()
+    if kind == "sse":
+        raise ConfigError(
+            f"The sidecar {name} uses the transport SSE, which MCP has replaced; give its Streamable HTTP address."
+        )
+    if kind not in ("", "stdio", *_HTTP):
+        raise ConfigError(f"The sidecar {name} has the unknown type {printable(kind)!r}; write 'stdio' or 'http'.")
+    expand = _expander(name, source, environment)
+    url = entry.get("url", entry.get("httpUrl", entry.get("serverUrl", "")))
+    variable = next((str(entry[field]) for field in _TOKEN_FIELDS if field in entry), "")
+    if variable and not environment.get(variable):
+        raise ConfigError(f"The sidecar {name} needs a token in the environment variable {variable}; set it.")
+    cwd = expand(_text(name, "cwd", entry.get("cwd", "")))
+    return SidecarSpec(
+        name=name,
+        command=expand(_text(name, "command", entry.get("command", ""))),
+        args=tuple(expand(item) for item in _texts(name, entry.get("args", ()))),
+        env={key: expand(value) for key, value in _pairs(name, "env", entry.get("env")).items()},
+        cwd=Path(cwd) if cwd else None,
+        url=expand(_text(name, "url", url)),
+        headers={key: expand(value) for key, value in _pairs(name, "headers", entry.get("headers")).items()},
+        token=environment.get(variable, "") if variable else "",
+        token_variable=variable,
+        source=source,
+        sampling=entry.get("sampling") is True,
+        roots=entry.get("roots") is True,
+        oauth=_oauth(name, entry.get("oauth"), expand),
+    )
+
+
+def _oauth(name: str, value: object, expand: Callable[[str], str]) -> OAuthClient:
+    if value is None or value is False or value is True:
+        return OAuthClient()
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"The sidecar {name} has an `oauth` that is not an object; write `clientId` into one.")
+    port = value.get("callbackPort", 0)
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise ConfigError(f"The sidecar {name} has a `callbackPort` that is not a number; write one without quotes.")
+    return OAuthClient(
+        client_id=expand(_text(name, "clientId", value.get("clientId", ""))),
+        client_secret=expand(_text(name, "clientSecret", value.get("clientSecret", ""))),
+        metadata_url=expand(_text(name, "clientMetadataUrl", value.get("clientMetadataUrl", ""))),
+        callback_port=port,
+    )
+
+
+def _text(name: str, field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"The sidecar {name} has a `{field}` that is not a text; write it in quotes.")
+    return value
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ConfigError(f'The sidecar {name} has `args` that are not a list; write them as ["one", "two"].')
+    if any(not isinstance(item, str | int | float) or isinstance(item, bool) for item in value):
+        raise ConfigError(f"The sidecar {name} has an argument that is not a text; write it in quotes.")
+    return tuple(map(str, value))
+
+
+def _pairs(name: str, field: str, value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"The sidecar {name} has an `{field}` that is not an object; write names and values.")
+    found: dict[str, str] = {}
+    for key, item in value.items():
+        if isinstance(item, bool):
+            found[str(key)] = str(item).lower()
+        elif isinstance(item, str | int | float):
+            found[str(key)] = str(item)
+        else:
+            raise ConfigError(
+                f"The sidecar {name} has a value for {printable(key)} in `{field}` that is no text; put it in quotes."
+            )
+    return found
+
+
+def _expander(name: str, source: Path | None, environment: Mapping[str, str]) -> Callable[[str], str]:
+    def value_of(found: re.Match[str]) -> str:
+        inner = found[1]
+        if inner == "workspaceFolder" and source is not None:
+            folder = source.absolute().parent
+            return str(folder.parent if folder.name in _EDITOR_FOLDERS else folder)
+        if inner == "userHome":
+            inner = "HOME"
+        if inner.startswith("input:"):
+            raise ConfigError(
+                f"The sidecar {name} asks for ${{{printable(inner)}}}, which only its editor can ask for; "
+                "write ${VARIABLE} and set that environment variable."
+            )
+        variable, has_default, default = inner.removeprefix("env:").partition(":-")
+        if not _NAME.fullmatch(variable):
+            raise ConfigError(
+                f"The sidecar {name} contains ${{{printable(inner)}}}, which is not known; write ${{VARIABLE}} or "
+                "${VARIABLE:-default}."
+            )
+        value = environment.get(variable)
+        if has_default:
+            return value or default
+        if value is None:
+            raise ConfigError(
+                f"The sidecar {name} needs the environment variable {variable}, which is not set; set it, or write "
+                f"${{{variable}:-…}}."
+            )
+        return value
+
+    return lambda text: _VARIABLE.sub(value_of, text)

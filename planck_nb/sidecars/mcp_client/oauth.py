@@ -1,0 +1,245 @@
+"""Signs in to a server with OAuth, when it asks for that. The SDK speaks the protocol; this asks the person."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl
+
+from planck_nb.base.aio import cancel_and_wait
+from planck_nb.base.errors import SidecarError, SidecarSignInError
+from planck_nb.base.secrets import redact, remember_secret
+from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
+from planck_nb.sidecars.mcp_client.authorization import Person
+from planck_nb.sidecars.mcp_client.questions import Question, QuestionAnswer
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.sign_in_callback import address, free_port, listening, parameters
+from planck_nb.sidecars.mcp_client.token_file import TokenFile
+
+_REASON_CHARACTERS = 300
+_EARLY = 30.0
+"""Seconds before its end at which a token is renewed."""
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "address": {
+            "type": "string",
+            "title": "Address",
+            "description": "Only if the browser runs on another computer: the address at which it ended.",
+        }
+    },
+}
+
+
+class OAuthSignIn(httpx2.Auth):
+    """Signs in to the server of one connection.
+
+    Args:
+        spec: The sidecar.
+        person: Who signs in.
+        folder: Where tokens are kept.
+        seconds: How long the person has.
+    """
+
+    requires_response_body = True
+
+    def __init__(self, spec: SidecarSpec, person: Person, folder: Path, *, seconds: float) -> None:
+        self._spec = spec
+        self._person = person
+        self._seconds = seconds
+        self._file = TokenFile(folder, spec.url)
+        self._port = 0
+        self._visit = ""
+        self._metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(address(1))], client_name="planck_nb")
+        self._provider = OAuthClientProvider(
+            spec.url,
+            self._metadata,
+            storage=self,
+            redirect_handler=self._keep_address,
+            callback_handler=self._sign_in,
+            client_metadata_url=spec.oauth.metadata_url or None,
+        )
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with the token; sign in first if the server asks for that.
+
+        Raises:
+            SidecarSignInError: The sign-in failed.
+        """
+        flow = self._provider.async_auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        except SidecarSignInError as error:
+            self._give_up(error)
+            raise
+        except (OAuthFlowError, ValueError) as error:  # ValueError is pydantic's, about an answer
+            reason = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
+            failure = SidecarSignInError(
+                f"The sidecar {self._spec.name} wants a sign-in, which failed: {reason}. Start it again."
+            )
+            self._give_up(failure)
+            raise failure from error
+        finally:
+            await flow.aclose()
+
+    # What the SDK stores.
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the stored tokens, and let the SDK know where to renew them."""
+        stored = self._file.read()
+        with suppress(ValueError, TypeError):
+            tokens = OAuthToken.model_validate(stored.get("tokens"))
+            if (known := stored.get("authorization_server")) is not None:
+                self._provider.context.oauth_metadata = OAuthMetadata.model_validate(known)
+            if (known := stored.get("resource")) is not None:
+                self._provider.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(known)
+            if float(stored.get("expires") or "inf") <= time.time():
+                tokens.access_token = ""  # so that it is renewed: the SDK would take a loaded token for a valid one
+            self._keep_secret(tokens)
+            return tokens
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store tokens."""
+        self._keep_secret(tokens)
+        context = self._provider.context
+        expires = None if tokens.expires_in is None else time.time() + tokens.expires_in - _EARLY
+        self._file.update(
+            tokens=tokens.model_dump(mode="json", exclude_none=True),
+            expires=expires,
+            authorization_server=_dumped(context.oauth_metadata),
+            resource=_dumped(context.protected_resource_metadata),
+        )
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return how this program is registered with the server, and choose where the browser comes back to."""
+        client = None
+        if self._spec.oauth.client_id:
+            client = self._registered()
+        else:
+            with suppress(ValueError):
+                client = OAuthClientInformationFull.model_validate(self._file.read().get("client"))
+        registered = 0
+        if client is not None and client.redirect_uris:
+            registered = client.redirect_uris[0].port or 0
+        wanted = self._spec.oauth.callback_port
+        self._port = wanted or free_port(registered)
+        if client is not None and not self._spec.oauth.client_id and registered != self._port:
+            client = None  # servers compare the address with the registered one, so it is registered anew
+        self._metadata.redirect_uris = [AnyUrl(address(self._port))]
+        if client is not None and client.client_secret:
+            remember_secret(client.client_secret, f"the client secret of the sidecar {self._spec.name}")
+        return client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Store how this program is registered with the server."""
+        self._file.update(client=client_info.model_dump(mode="json", exclude_none=True))
+
+    def _registered(self) -> OAuthClientInformationFull:
+        """What the spec states about a client that was registered by hand."""
+        given = self._spec.oauth
+        method = "client_secret_basic" if given.client_secret else "none"
+        return OAuthClientInformationFull(
+            client_id=given.client_id, client_secret=given.client_secret or None, token_endpoint_auth_method=method
+        )
+
+    def _give_up(self, error: SidecarSignInError) -> None:
+        """Report it, and forget the registration with which no one could sign in: the server may have forgotten it."""
+        self._person.failed(error)
+        with suppress(SidecarError):
+            if self._file.read().get("client") is not None:
+                self._file.update(client=None, tokens=None)
+
+    def _keep_secret(self, tokens: OAuthToken) -> None:
+        for token in (tokens.access_token, tokens.refresh_token):
+            remember_secret(token, f"a token of the sidecar {self._spec.name}")
+
+    # The person.
+
+    async def _keep_address(self, url: str) -> None:
+        self._visit = url
+
+    async def _sign_in(self) -> AuthorizationCodeResult:
+        """Have the person visit the address, and wait until the browser comes back or its address is pasted."""
+        name, url = self._spec.name, self._visit
+        [state] = parse_qs(urlsplit(url).query).get("state", [""])
+        question = Question(
+            sidecar=name,
+            message=f"The sidecar {name} wants you to sign in at {visible(urlsplit(url).netloc, lookalikes=True)}.",
+            schema=_SCHEMA,
+            url=visible(url, lookalikes=True),
+            seconds=self._seconds,
+        )
+        with self._person.waiting():
+            async with listening(self._port, state) as arrived:
+                asked = asyncio.create_task(_asked(self._person, question))
+                try:
+                    async with asyncio.timeout(self._seconds):
+                        await asyncio.wait((arrived, asked), return_when=asyncio.FIRST_COMPLETED)
+                        found = arrived.result() if arrived.done() else self._pasted(asked.result(), state)
+                        found = found or await arrived
+                except TimeoutError:
+                    raise SidecarSignInError(
+                        f"The sign-in to the sidecar {name} took more than {self._seconds:g} s; start it again."
+                    ) from None
+                finally:
+                    await cancel_and_wait(asked)
+        if "code" not in found:
+            told = " ".join(filter(None, (found.get("error"), found.get("error_description"))))
+            reason = one_line(visible(told), _REASON_CHARACTERS).rstrip(".")
+            raise SidecarSignInError(f"The server of the sidecar {name} refused the sign-in: {reason}. Start it again.")
+        return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
+
+    def _pasted(self, answer: QuestionAnswer | None, state: str) -> Mapping[str, str]:
+        """What the pasted address contains; nothing if the person has none and the browser is waited for."""
+        name = self._spec.name
+        if answer is None:
+            raise SidecarSignInError(
+                f"The sidecar {name} wants a person to sign in, and there is none; start it in a notebook with "
+                f"`%planck sidecar start {name}`."
+            )
+        if answer.action != "accept":
+            raise SidecarSignInError(f"The sign-in to the sidecar {name} was declined; start it again to sign in.")
+        pasted = str(answer.content.get("address") or "").strip()
+        found = parameters(pasted, state) if pasted else {}
+        if found is None:
+            raise SidecarSignInError(
+                f"The address that was pasted does not belong to this sign-in to the sidecar {name}; start it again, "
+                "and paste the whole address at which the browser ends."
+            )
+        return found
+
+
+async def _asked(person: Person, question: Question) -> QuestionAnswer | None:
+    try:
+        return await person.ask(question)
+    except Exception as error:
+        raise SidecarSignInError(
+            f"The sidecar {question.sidecar} wants a sign-in, which cannot be shown: {type(error).__name__}: {error}."
+        ) from error
+
+
+def _dumped(metadata: OAuthMetadata | ProtectedResourceMetadata | None) -> Any:  # noqa: ANN401 - JSON
+    return None if metadata is None else metadata.model_dump(mode="json", exclude_none=True)

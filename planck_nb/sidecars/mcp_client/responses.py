@@ -1,0 +1,99 @@
+"""Waits for the answer to a request, for the loss of the connection or for the time limit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED, URL_ELICITATION_REQUIRED
+
+from planck_nb.base.errors import SidecarError, SidecarLostError, SidecarTimeoutError, ToolError
+from planck_nb.base.secrets import redact
+from planck_nb.base.text import one_line
+from planck_nb.base.visible import visible
+from planck_nb.sidecars.mcp_client.connection import Connection
+
+T = TypeVar("T")
+
+_CANCEL_SECONDS = 1.0
+"""Seconds that the notice of a cancelled call may take to be sent."""
+
+_REASON_CHARACTERS = 500
+_TOO_LARGE = "it sent a message of more than"
+_EVENT_FAILED = "SSE stream failed"
+"""What the SDK reports about an event that is larger than allowed."""
+
+
+async def answer_to(connection: Connection, request: asyncio.Task[T], seconds: float, what: str) -> T:
+    """Wait for a request, for the loss of the connection or for the time limit.
+
+    The request is a task of its own: if the SDK loses the connection it may cancel whatever waits for it, which its
+    user must never see as a cancellation.
+    """
+    request.add_done_callback(_note)
+    try:
+        await connection.first_of(request, connection.lost, seconds=seconds)
+    except asyncio.CancelledError:
+        request.cancel()
+        await asyncio.wait([request], timeout=_CANCEL_SECONDS)  # the notice to the sidecar is sent meanwhile
+        raise
+    if request.done() and not request.cancelled():
+        try:
+            return request.result()
+        except Exception as error:  # noqa: BLE001 - whatever the SDK and the server make of it
+            failure = _failure(connection, error, what)
+        raise failure
+    lost = connection.lost.done() or request.done()
+    request.cancel()
+    if lost:
+        raise _lost(connection, what)
+    await asyncio.wait([request], timeout=_CANCEL_SECONDS)
+    raise SidecarTimeoutError(
+        f"{what} of the sidecar {connection.sidecar} did not answer within {round(seconds, 2):g} s, and the call was "
+        "cancelled; ask for less, or allow more time with timeout_ms."
+    )
+
+
+def _lost(connection: Connection, what: str) -> SidecarLostError:
+    reason = connection.lost.result() if connection.lost.done() else "the connection was closed"
+    return SidecarLostError(
+        f"The sidecar {connection.sidecar} was lost during the call of {what} ({reason}); the call may or may not have "
+        "run, so find out before you repeat it."
+    )
+
+
+def _failure(connection: Connection, error: Exception, what: str) -> Exception:  # noqa: PLR0911 - one a kind
+    """The error for what a request raised."""
+    if isinstance(error, SidecarError | ToolError):
+        return error
+    where = f"{what} of the sidecar {connection.sidecar}"
+    message = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
+    if isinstance(error, MCPError):
+        if _TOO_LARGE in message or _EVENT_FAILED in message:
+            return SidecarError(f"{where} sent a message of more than 10 MB; ask for less at once.")
+        if connection.lost.done() or error.code == CONNECTION_CLOSED:
+            connection.check()  # over HTTP it may have been this call's connection only
+            return _lost(connection, what)
+        if error.code == URL_ELICITATION_REQUIRED:
+            return SidecarError(f"{where} needs the user to visit an address first: {_addresses(error)}.")
+        return SidecarError(f"{where} answered with an error: {message or error.code}.")
+    if isinstance(error, ValueError):  # pydantic's
+        return SidecarError(f"{where} answered with something that is not a result of MCP: {message}.")
+    if isinstance(error, RuntimeError):  # the SDK's own checks, such as that of the output schema
+        return SidecarError(f"{where} answered with a result that cannot be used: {message}.")
+    return SidecarLostError(f"{where} failed: {type(error).__name__}: {message}.")
+
+
+def _addresses(error: MCPError) -> str:
+    """The addresses that a person has to visit before a call, whole."""
+    data = error.error.data
+    listed = data.get("elicitations", ()) if isinstance(data, dict) else ()
+    urls = [str(item.get("url")) for item in listed if isinstance(item, dict)]
+    return " and ".join(visible(url, lookalikes=True) for url in urls) or "it does not say which"
+
+
+def _note(request: asyncio.Task[T]) -> None:
+    """Look at the exception of a request that nobody waits for any more, which Python would print otherwise."""
+    if not request.cancelled():
+        request.exception()

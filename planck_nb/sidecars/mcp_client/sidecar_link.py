@@ -1,0 +1,275 @@
+"""`SidecarLink`: keeps one sidecar running and connected, and makes calls to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planck_nb.agent.calling.tool_output import ToolOutput
+from planck_nb.base.aio import await_in_loop, is_running_here
+from planck_nb.base.errors import SidecarError
+from planck_nb.base.json_types import JsonObject
+from planck_nb.base.secrets import remember_secret
+from planck_nb.sidecars.conventions import AGENT_ID, CALL_ID, SESSION_ID
+from planck_nb.sidecars.mcp_client.authorization import Authorize
+from planck_nb.sidecars.mcp_client.call_origin import CallOrigin
+from planck_nb.sidecars.mcp_client.definitions import PromptDefinition, ResourceDefinition, ToolDefinition
+from planck_nb.sidecars.mcp_client.fingerprint import fingerprint
+from planck_nb.sidecars.mcp_client.link_calls import LinkCalls
+from planck_nb.sidecars.mcp_client.link_settings import Build, LinkCallbacks, LinkTiming
+from planck_nb.sidecars.mcp_client.link_state import LinkState
+from planck_nb.sidecars.mcp_client.results import output_of
+from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
+from planck_nb.sidecars.mcp_client.status import SidecarStatus
+from planck_nb.sidecars.mcp_client.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from planck_nb.ai.messages import ImagePart, TextPart
+
+
+class SidecarLink:
+    """Keeps one sidecar running and connected.
+
+    It belongs to the event loop in which it was started, and can be called from others. If the sidecar is lost, all
+    calls in flight fail at once with `SidecarLostError`, and it is started again after a pause; calls made meanwhile
+    wait for it.
+
+    Args:
+        spec: How to start or reach the sidecar.
+        callbacks: What is called.
+        cwd: The working directory of a process whose spec has none, and the folder that a sidecar with `roots` is told.
+        environment: The kernel's environment, from which a few harmless variables are passed on; `os.environ` by
+            default.
+        timing: Times.
+        auth: Makes what signs in to a server over HTTP, such as `sign_in(spec, folder)`.
+        build: Builds what the sidecar needs, before each start by a user; called with a function that shows a line.
+
+    Example:
+        >>> link = SidecarLink(SidecarSpec("files", command="some-server"))
+        >>> link.status().state
+        'idle'
+    """
+
+    def __init__(
+        self,
+        spec: SidecarSpec,
+        *,
+        callbacks: LinkCallbacks | None = None,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timing: LinkTiming | None = None,
+        auth: Authorize | None = None,
+        build: Build | None = None,
+    ) -> None:
+        self.spec = spec
+        self._state = LinkState(spec, callbacks or LinkCallbacks())
+        self._calls = LinkCalls(self._state)
+        self._supervisor = Supervisor(
+            self._state,
+            cwd=cwd or Path.cwd(),
+            environment=os.environ if environment is None else environment,
+            timing=timing or LinkTiming(),
+            auth=auth,
+            build=build,
+        )
+        for value, what in spec.secrets().items():
+            remember_secret(value, what)
+
+    @property
+    def name(self) -> str:
+        """The name of the sidecar."""
+        return self.spec.name
+
+    def status(self) -> SidecarStatus:
+        """Return the state of the sidecar. Can be called from any thread and never waits."""
+        return self._state.status
+
+    def logs(self, count: int | None = None) -> list[str]:
+        """Return the newest lines that the sidecar wrote to its error output, without control codes and secrets.
+
+        Args:
+            count: How many lines at most, None for all that are kept (500).
+
+        Returns:
+            The lines, the oldest first.
+        """
+        return self._state.log.lines(count)
+
+    def note(self, line: str) -> None:
+        """Add a line to the log."""
+        self._state.log.add(line)
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Return what the sidecar offers: tools, compactors and observers. Empty if it was never connected.
+
+        They stay while it is started again.
+        """
+        return tuple(self._state.definitions.values())
+
+    def fingerprint(self) -> str:
+        """Return the digest of the spec and of the tools, as `fingerprint` computes it."""
+        return fingerprint(self.spec, self.definitions())
+
+    async def start(self) -> None:
+        """Start the sidecar, and return when it is connected. Does nothing if it is.
+
+        Raises:
+            SidecarError: If it cannot be started, or does not speak MCP.
+        """
+        state = self._state
+        if state.loop is not None and not is_running_here(state.loop) and state.loop.is_running():
+            await await_in_loop(state.loop, self.start)
+            return
+        await self._supervisor.start()
+        try:
+            while state.status.state in ("starting", "building"):
+                await state.changed.wait()
+        except asyncio.CancelledError:
+            self._supervisor.stopping.set()
+            raise
+        if state.status.state != "connected":
+            raise SidecarError(state.not_running())
+
+    async def stop(self) -> None:
+        """Stop the sidecar and everything that it started. Calls in flight fail. Does nothing if it is not running."""
+        state = self._state
+        if state.loop is not None and not is_running_here(state.loop) and state.loop.is_running():
+            await await_in_loop(state.loop, self.stop)
+            return
+        await self._supervisor.stop()
+        if state.status.state != "idle":
+            state.enter("idle")
+            state.emit("stopped")
+
+    async def restart(self) -> None:
+        """Stop the sidecar and start it again; its restarts are counted anew, and what it offers is fetched again.
+
+        Raises:
+            SidecarError: If it cannot be started.
+        """
+        await self.stop()
+        await self.start()
+
+    async def call(
+        self,
+        tool: str,
+        args: JsonObject,
+        *,
+        agent_id: str = "",
+        call_id: str = "",
+        session_id: str = "",
+        timeout_ms: int | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> ToolOutput:
+        """Call a tool and return its result. Cancelling this cancels the call in the sidecar.
+
+        A call that was in flight when the sidecar was lost is made again only if the tool declares that it only reads
+        or that it may be repeated.
+
+        Args:
+            tool: The name of the tool on the sidecar.
+            args: Its arguments. `timeout_ms` among them is the time limit, and is passed on only if the tool itself has
+                that argument.
+            agent_id: The agent that calls, passed on.
+            call_id: The call, passed on.
+            session_id: The session, passed on.
+            timeout_ms: The time limit in milliseconds, from 1 to 3,600,000; by default that of the tool.
+            progress: Called with texts while the tool runs.
+
+        Returns:
+            Text and pictures.
+
+        Raises:
+            ToolError: If the tool reports that it failed.
+            SidecarError: If the sidecar does not run, no longer offers the tool, or answers something else.
+            SidecarLostError: If it was lost before it answered.
+            SidecarTimeoutError: If the time was up.
+        """
+        result = await self.call_raw(
+            tool,
+            args,
+            agent_id=agent_id,
+            call_id=call_id,
+            session_id=session_id,
+            timeout_ms=timeout_ms,
+            progress=progress,
+        )
+        return output_of(result)
+
+    async def call_raw(
+        self,
+        tool: str,
+        args: JsonObject,
+        *,
+        agent_id: str = "",
+        call_id: str = "",
+        session_id: str = "",
+        timeout_ms: int | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Any:  # noqa: ANN401 - an mcp_types.CallToolResult, which is loaded with the first sidecar
+        """Call a tool like `call`, and return the result as the MCP library does: an `mcp_types.CallToolResult`."""
+        meta = {AGENT_ID: agent_id, CALL_ID: call_id, SESSION_ID: session_id}
+        return await self._calls.call(
+            tool,
+            args,
+            meta={key: value for key, value in meta.items() if value},
+            origin=CallOrigin(agent_id, call_id),
+            timeout_ms=timeout_ms,
+            progress=progress,
+        )
+
+    async def list_resources(self) -> tuple[ResourceDefinition, ...]:
+        """Return the resources and templates of resources that the sidecar offers.
+
+        Raises:
+            SidecarError: If it does not run or does not answer.
+        """
+        from planck_nb.sidecars.mcp_client import offers  # noqa: PLC0415 - loads mcp
+
+        return await self._calls.read(offers.resources, "the list of its resources")
+
+    async def read_resource(self, uri: str) -> list[TextPart | ImagePart]:
+        """Read a resource.
+
+        Args:
+            uri: Its address, such as "file:///notes.md".
+
+        Returns:
+            Its content as parts of a message.
+
+        Raises:
+            SidecarError: If the sidecar has no such resource, does not run or does not answer.
+        """
+        from planck_nb.sidecars.mcp_client import offers  # noqa: PLC0415 - loads mcp
+
+        return await self._calls.read(lambda client: offers.resource(client, uri), uri)
+
+    async def list_prompts(self) -> tuple[PromptDefinition, ...]:
+        """Return the prompts that the sidecar offers.
+
+        Raises:
+            SidecarError: If it does not run or does not answer.
+        """
+        from planck_nb.sidecars.mcp_client import offers  # noqa: PLC0415 - loads mcp
+
+        return await self._calls.read(offers.prompts, "the list of its prompts")
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> list[TextPart | ImagePart]:
+        """Fetch a prompt, with its arguments filled in.
+
+        Args:
+            name: The name of the prompt.
+            arguments: Its arguments.
+
+        Returns:
+            The content of its messages, as parts of one user message; those of the assistant are marked.
+
+        Raises:
+            SidecarError: If the sidecar has no such prompt, does not run or does not answer.
+        """
+        from planck_nb.sidecars.mcp_client import offers  # noqa: PLC0415 - loads mcp
+
+        return await self._calls.read(lambda client: offers.prompt(client, name, dict(arguments or {})), name)
