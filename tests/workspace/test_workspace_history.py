@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -30,7 +31,6 @@ from planck_nb.base.errors import (
 )
 from planck_nb.sessions import Damage, SessionInfo, query, read_damage
 from planck_nb.sessions.damage import say_once
-from planck_nb.sessions.session import SessionLog
 from planck_nb.testing import Call, Reply, scripted_model
 from planck_nb.workspace import damage_notice as notices
 from planck_nb.workspace.damage_notice import damage_notice
@@ -358,11 +358,11 @@ async def test_a_session_whose_conversation_cannot_be_read_leaves_the_open_one_a
         await bob.prompt("x")
         opened = place.session
 
-        def unreadable(log: SessionLog) -> list[Any]:
-            raise SessionError(f"{log} cannot be read.")
+        def unreadable(session: Session, agent_ids: Iterable[str]) -> None:
+            raise SessionError(f"{session.name} cannot be read: {agent_ids}.")
 
         with monkeypatch.context() as patched:
-            patched.setattr(SessionLog, "messages", unreadable)
+            patched.setattr(Session, "read_ahead", unreadable)
             with pytest.raises(SessionError, match="cannot be read"):
                 await place.resume(other)
         assert place.session is opened
