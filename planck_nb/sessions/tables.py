@@ -14,7 +14,7 @@ import duckdb
 from planck_nb.sessions.screening import Screen
 
 VERSION = 4
-"""The layout of the file; one of another version is rebuilt from its journal."""
+"""The layout of the file; one of any other version than this and `EARLIER` is rebuilt from its journal."""
 
 EARLIER = 2
 """The layout of 0.1.0, without the columns in `COMPUTED`: it is read as it is, and gets them with the next update."""
