@@ -41,7 +41,7 @@ function share(file: string) {
   const views = new Set<Model>();
   let asking: Model | undefined;
   let timer = 0;
-  let pause = 1000;
+  let pause = 2000;
   /** One view requests the file. If it gets no answer for a while, or ends, the next one does. None does if `pause` is 0. */
   const ask = (): void => {
     clearTimeout(timer);
@@ -50,7 +50,10 @@ function share(file: string) {
     views.delete(asking);
     views.add(asking);
     asking.send({ type: 'load', file });
-    timer = setTimeout(ask, (pause *= 2));
+    timer = setTimeout(() => {
+      pause *= 2;
+      ask();
+    }, pause);
   };
   let use!: (url: string) => unknown;
   const loaded = new Promise<never>((resolve) => {

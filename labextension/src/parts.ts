@@ -1,25 +1,41 @@
 /** Parts of the code that few views need, such as a large library. They are loaded as the code itself is. */
 
+import { onKernelEnd } from './kernel-status.ts';
+import type { Widget } from './kernel-status.ts';
 import type { Load, Model } from './loader.ts';
 
-export interface PartModel extends Model {
-  on(event: 'msg:custom', callback: (message: { file?: string }, buffers: DataView<ArrayBuffer>[]) => void): void;
-  on(event: 'comm:close', callback: () => void): void;
-}
+export type PartModel = Model & Widget;
 
 export type { Load };
 
 /** The files of the parts by name, which `build.py` fills in. */
 declare const PARTS: Readonly<Record<string, string>>;
 
-const models = new Map<PartModel, Load>();
-const loading = new Map<string, { readonly part: Promise<unknown>; from(model: PartModel, load: Load): void }>();
+interface Source {
+  readonly model: PartModel;
+  readonly load: Load;
+  /** Requests of parts that this source takes part in, to be given up when its kernel ends. */
+  readonly leave: Set<() => void>;
+}
 
-/** Let parts come from the kernel of this model, too, from now on. */
+/** The newest first: it is asked first, because a kernel that is gone without a word would never answer. */
+const sources: Source[] = [];
+const loading = new Map<string, { readonly part: Promise<unknown>; from(source: Source): void }>();
+
+/** Let parts come from the kernel of this model, too, until it ends. */
 export function partsFrom(load: Load, model: PartModel): void {
-  models.set(model, load);
-  model.on('comm:close', () => models.delete(model));
-  for (const { from } of loading.values()) from(model, load);
+  const source: Source = { model, load, leave: new Set() };
+  sources.unshift(source);
+  const end = (): void => {
+    const at = sources.indexOf(source);
+    if (at >= 0) sources.splice(at, 1);
+    source.leave.forEach((leave) => leave());
+    source.leave.clear();
+  };
+  // Other frontends do not say whether a kernel has ended or is only connected again.
+  if (model.widget_manager?.kernel) onKernelEnd(model, end);
+  else model.on('comm:close', end);
+  for (const { from } of loading.values()) from(source);
 }
 
 /**
@@ -35,11 +51,16 @@ export function loadPart<T>(name: string): Promise<T> {
   const part = new Promise<T>((done) => {
     resolve = done;
   });
-  const from = (model: PartModel, load: Load): void => {
-    void load(file, model)[0].then(resolve);
+  const from = ({ model, load, leave }: Source): void => {
+    const [loaded, end] = load(file, model);
+    leave.add(end);
+    void loaded.then((part) => {
+      leave.delete(end);
+      resolve(part);
+    });
   };
   loading.set(name, { part, from });
-  models.forEach((load, model) => from(model, load));
+  sources.forEach(from);
   void part.then(() => loading.set(name, { part, from: () => {} }));
   return part;
 }
