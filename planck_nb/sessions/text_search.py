@@ -90,13 +90,14 @@ def _statement(words: str, limit: int, agent: str | None, session: str | None) -
         raise QueryError("There is nothing to search for; give one or more words.")
     if limit < 0:
         raise QueryError(f"A search cannot have {limit} results; give a limit of 0 or more.")
-    conditions = [f"contains(lower(text), {term})" for term in literals]
+    conditions = list(map(_contains, terms(words)))
     if agent is not None:
         named = f"select session_id, agent_id from agents where name = {sql_literal(agent)}"  # noqa: S608 - as below
         conditions.append(f"(agent_id = {sql_literal(agent)} or (session_id, agent_id) in ({named}))")
     if session is not None:
         conditions.append(f"{sql_literal(session)} in (session_id, session_name)")
     found = " and ".join(conditions)
+    # Only the times of all matches are read first, then the newest rows: sorting all by time takes half of a scan.
     # As in BM25, each further occurrence counts less, and so does one in a long text.
     score = " + ".join(f"n{number} / (n{number} + 0.3 + length(text) / 600)" for number in range(len(literals)))
     counts = ", ".join(
@@ -104,11 +105,11 @@ def _statement(words: str, limit: int, agent: str | None, session: str | None) -
         for number, term in enumerate(literals)
     )
     return f"""
-        with newest as (
-            select session_id, session_name, id, agent_id, role, ts, text
-            from messages where {found} order by ts desc limit {_RANKED}
+        with newest as (select list_min(max(ts, {_RANKED})) as first_ts from messages where {found}),
+        lowered as (
+            select session_id, session_name, id, agent_id, role, ts, text, lower(text) as lowered
+            from messages where ts >= (select first_ts from newest) and {found}
         ),
-        lowered as (select *, lower(text) as lowered from newest),
         counted as (
             select *, greatest(1, strpos(lowered, {literals[0]}) - {_AROUND})::bigint as start, {counts} from lowered
         ),
@@ -123,3 +124,10 @@ def _statement(words: str, limit: int, agent: str | None, session: str | None) -
                 || if(length(text) >= start + {_EXCERPT}, '…', '') as excerpt
         from best left join names using (session_id, agent_id) order by score desc, ts desc, id desc
     """  # noqa: S608 - the words are literals
+
+
+def _contains(term: str) -> str:
+    """Return SQL for whether a text has a word or phrase in any case. ILIKE takes two thirds of the time of `lower`."""
+    if "%" in term or "_" in term:
+        return f"contains(lower(text), {sql_literal(term)})"
+    return f"text ilike {sql_literal(f'%{term}%')}"
