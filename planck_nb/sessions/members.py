@@ -81,9 +81,7 @@ plausible as (
 ),
 remembered as (
     select list({'id': id, 'agent_id': agent_id, 'data': data}) as rules
-    from store.visible_events
-    where type = 'approval_decision' and contains(data::varchar, 'user') and data->>'$.by' = 'user'
-        and try_cast(data->>'$.allowed' as boolean) and data->>'$.rule' <> ''
+    from store.visible_events where remembers
 )
 select
     agent_id, first_id, started, state, coalesce(removed, false) as removed,

@@ -41,7 +41,7 @@ from planck_nb.sessions.segments import Position, read_rows
 _log = logging.getLogger(__name__)
 
 FOLDER = ".catalogue"
-FORMAT = 3
+FORMAT = 4
 """The layout of the files; one of another layout is replaced."""
 
 MIN_MISSING = 16

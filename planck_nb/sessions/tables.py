@@ -13,7 +13,7 @@ import duckdb
 
 from planck_nb.sessions.screening import Screen
 
-VERSION = 4
+VERSION = 5
 """The layout of the file; one of any other version than this and `EARLIER` is rebuilt from its journal."""
 
 EARLIER = 2
@@ -44,6 +44,7 @@ TABLES = {
         "data": "JSON",
         "call_id": "VARCHAR",
         "spent": "STRUCT(input_tokens DOUBLE, output_tokens DOUBLE, cost DOUBLE, has_usage BOOLEAN, has_cost BOOLEAN)",
+        "remembers": "BOOLEAN",
     },
     "rewinds": _COMMON | {"before_id": "BIGINT"},
     "metadata": _COMMON | {"data": "JSON"},
@@ -85,11 +86,20 @@ _SPENT = """
     )[1] end
 """
 
-COMPUTED = {"messages": {"calls": _CALLS}, "events": {"call_id": _CALL_ID, "spent": _SPENT}}
+_REMEMBERS = """
+    type = 'approval_decision' and contains(data::varchar, '"user"') and data->>'$.by' = 'user'
+        and try_cast(data->>'$.allowed' as boolean) and data->>'$.rule' <> ''
+"""
+
+COMPUTED = {
+    "messages": {"calls": _CALLS},
+    "events": {"call_id": _CALL_ID, "spent": _SPENT, "remembers": _REMEMBERS},
+}
 """SQL for the columns that are computed when lines are loaded, since decoding a million messages takes seconds.
 
 `calls` has the calls in a reply, or those that a message has the results of; `call_id` the call that an event is about,
-and `spent` the tokens and the cost of a request, and whether the event has the sums for its agent so far.
+`spent` the tokens and the cost of a request, and whether the event has the sums for its agent so far, and `remembers`
+whether a person has allowed a call with a rule for later ones.
 """
 
 META = "meta"

@@ -147,7 +147,8 @@ async def test_what_was_taken_back_does_not_count_but_what_it_cost_does(tmp_path
         }
 
 
-async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path) -> None:
+@pytest.mark.parametrize("materialized", [False, True])
+async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path, *, materialized: bool) -> None:
     with Session.create(tmp_path) as session:
         ann = Actor(session, "a1")
         ann.join("ann")
@@ -161,6 +162,8 @@ async def test_rules_are_those_that_the_user_said_to_remember(tmp_path: Path) ->
         ]:
             ann.tell(ev.ApprovalDecision, "c1", "tool", allowed, by, None, rule, "", *scope)
         await session.flush()
+        if materialized:
+            session.materialize()
         assert (await read_members(session)).rules == (
             RememberedRule("agent_id=a1 write:src/**", "agent", 2),
             RememberedRule("bash@execute:git commit -m 'a, b'", "", 7),

@@ -79,7 +79,9 @@ def lines_of(
                 "deadline": at,
             }
             yield event(events.ApprovalRequest, id=call, name=tool, **request)
-        yield event(events.ApprovalDecision, id=call, name=tool, allowed=True, by=by, rule="tool:read")
+        # A person has the rule remembered once, which then decides about later calls.
+        rule = "tool:read" if by == "rule" or turn == 9 else ""
+        yield event(events.ApprovalDecision, id=call, name=tool, allowed=True, by=by, rule=rule)
         yield event(events.ToolStart, id=call, name=tool, args={"path": f"/data/{turn}.csv", "n": turn})
         failed = turn % 20 == 3
         yield event(events.ToolEnd, id=call, name=tool, result=said, error=failed)
