@@ -3,16 +3,20 @@
 import type { AgentEvent, QuestionDisplay } from './events.generated.ts';
 import type { RuleScope } from './agent-state.ts';
 import { cutOffRun, EMPTY, foldAll, runOf } from './run.ts';
-import type { Member, Run } from './run.ts';
+import type { Facts, Member, Run } from './run.ts';
 import { RunRequests } from './run-requests.ts';
 import type { Reply, RunRequest } from './run-requests.ts';
 
-/** Events with their positions in the run; `now` is the kernel's time in seconds since the epoch. */
+/**
+ * Events with their positions in the run; `now` is the kernel's time in seconds since the epoch. `facts` are there if
+ * they have changed.
+ */
 export interface Frame {
   readonly type: 'frame';
   readonly from: number;
   readonly to: number;
   readonly now: number;
+  readonly facts?: Facts;
   readonly events: readonly AgentEvent[];
 }
 
@@ -22,6 +26,7 @@ export interface Snapshot {
   readonly to: number;
   readonly now: number;
   readonly members?: readonly Member[];
+  readonly facts?: Facts;
   readonly events: readonly AgentEvent[];
 }
 
@@ -160,7 +165,7 @@ export class Connection {
     }
     if (message.type === 'snapshot') {
       this.requested = null;
-      this.run = foldAll(runOf(message.members ?? []), message.events);
+      this.run = foldAll(runOf(message.members ?? [], message.facts), message.events);
     } else if (this.requested !== null) {
       if (this.clock() - this.requested > RETRY_MS) this.resync();
       return;
@@ -168,7 +173,8 @@ export class Connection {
       this.resync();
       return;
     } else {
-      this.run = foldAll(this.before ?? this.run, message.events);
+      const before = this.before ?? this.run;
+      this.run = foldAll(message.facts === undefined ? before : { ...before, facts: message.facts }, message.events);
     }
     this.before = null;
     this.position = message.to;

@@ -2,12 +2,13 @@
 
 import type { Command } from './connection.ts';
 import { h, setText, textField, withCode } from './dom.ts';
-import { count, dollars, elapsed } from './format.ts';
+import { elapsed } from './format.ts';
 import { icon } from './icons.ts';
 import type { Announcer } from './announcer.ts';
 import type { QueuedPrompt } from './agent-state.ts';
-import { approvalsOf, isTeam, namesOf, queueOf, returnedOf, spentOf, statusOf, stepOf, timesOf } from './run.ts';
+import { approvalsOf, figuresOf, isTeam, modelNameOf, namesOf, queueOf, returnedOf, statusOf, stepOf, timesOf } from './run.ts';
 import type { Run } from './run.ts';
+import { leaderOf } from './team.ts';
 import { copyButton } from './summary-bar.ts';
 
 type Send = (command: Command) => void;
@@ -27,6 +28,7 @@ export class RunControls {
   private readonly input = h('span', { class: 'pk-num pk-wide' });
   private readonly output = h('span', { class: 'pk-num pk-wide' });
   private readonly cost = h('b', { class: 'pk-num' });
+  private readonly model = h('span', { class: 'pk-model pk-wide' });
   private readonly box: HTMLTextAreaElement;
   private readonly stop = h('span', {}, 'Stop');
   /** How many prompts were put back into the field. */
@@ -52,7 +54,7 @@ export class RunControls {
         { class: 'pk-status' },
         this.mark,
         h('span', { class: 'pk-now' }, this.status, this.step, this.time),
-        h('span', { class: 'pk-figs' }, this.input, this.output, this.cost),
+        h('span', { class: 'pk-figs' }, this.input, this.output, this.cost, this.model),
       ),
       this.unsent,
       clicks ? h('div', { class: 'pk-steer' }, this.box, queue, stop) : h('p', { class: 'pk-facts pk-unheard' }, NO_CLICKS),
@@ -69,7 +71,7 @@ export class RunControls {
     const team = isTeam(run);
     const step = team ? 0 : stepOf(run);
     setText(this.stop, team ? 'Stop all' : 'Stop');
-    const spent = spentOf(run);
+    const { tokens, cost } = figuresOf(run);
     const state = ended ? 'stop' : approvals > 0 ? 'ask' : 'run';
     if (this.mark.dataset['state'] !== state) {
       this.mark.dataset['state'] = state;
@@ -80,9 +82,11 @@ export class RunControls {
     setText(this.status, statusOf(run));
     this.step.classList.toggle('pk-wide', approvals === 0);
     setText(this.step, approvals > 0 ? `${approvals} ${approvals === 1 ? 'approval' : 'approvals'}` : step === 0 ? '' : `step ${step}`);
-    setText(this.input, spent.counted ? `${count(spent.input)} in` : '');
-    setText(this.output, spent.counted ? `${count(spent.output)} out` : '');
-    setText(this.cost, spent.cost === null ? '' : `${spent.estimated ? 'at least ' : ''}${dollars(spent.cost)}`);
+    this.input.classList.toggle('pk-wide', cost !== ''); // a limit is seen at any width, in one of the two
+    setText(this.input, tokens[0] ?? '');
+    setText(this.output, tokens[1] ?? '');
+    setText(this.cost, cost);
+    setText(this.model, team ? '' : modelNameOf(run, leaderOf(run))); // in a team, each row has that of its agent
   }
 
   tick(run: Run, now: number): void {

@@ -2,6 +2,7 @@
 
 import type { AgentEvent, WorkerSpawned } from './events.generated.ts';
 import { cutOff, fold, newAgent } from './agent-state.ts';
+import { count, dollars } from './format.ts';
 import type { AgentState, Item, PendingApproval, QueuedPrompt, Role, Spent } from './agent-state.ts';
 
 /** An agent of the team that the run is of. */
@@ -13,7 +14,20 @@ export interface Member {
   readonly model: string;
 }
 
+type Aliases = Readonly<Record<string, string>>;
+
+/** What no event of the run says. */
+export interface Facts {
+  /** The limits that somebody has set, in tokens and US dollars; null for the usual ones. */
+  readonly limits: { readonly tokens: number | null; readonly cost: number | null };
+  /** What people call models, by "provider:model". */
+  readonly aliases: Aliases;
+  /** What only some agents call them, by the id of the agent. */
+  readonly aliases_of_agents: Readonly<Record<string, Aliases>>;
+}
+
 export interface Run {
+  readonly facts: Facts;
   /** The agents of the team by id, in the order in which they joined; empty if the run is of a single agent. */
   readonly members: ReadonlyMap<string, Member>;
   /** By id, in the order of their first events. */
@@ -22,11 +36,13 @@ export interface Run {
   readonly order: readonly (readonly [agent: string, at: number])[];
 }
 
-export const EMPTY: Run = { members: new Map(), agents: new Map(), order: [] };
+const NO_FACTS: Facts = { limits: { tokens: null, cost: null }, aliases: {}, aliases_of_agents: {} };
+
+export const EMPTY: Run = { facts: NO_FACTS, members: new Map(), agents: new Map(), order: [] };
 
 /** A run of these agents without events. */
-export function runOf(members: readonly Member[]): Run {
-  return { ...EMPTY, members: new Map(members.map((member) => [member.id, member])) };
+export function runOf(members: readonly Member[], facts: Facts = NO_FACTS): Run {
+  return { ...EMPTY, facts, members: new Map(members.map((member) => [member.id, member])) };
 }
 
 /** The run after `events`, each of which changes only its own agent. */
@@ -43,7 +59,7 @@ export function foldAll(run: Run, events: readonly AgentEvent[]): Run {
     for (let at = before.items.length; at < after.items.length; at++) added.push([id, at]);
     if (event.type === 'worker_spawned') members = withWorker(members, event);
   }
-  return { members, agents, order: added.length === 0 ? run.order : [...run.order, ...added] };
+  return { ...run, members, agents, order: added.length === 0 ? run.order : [...run.order, ...added] };
 }
 
 /** The run after `event`. */
@@ -74,6 +90,19 @@ export function isTeam(run: Run): boolean {
 /** The name of an agent: in its team, as it was created, or else its id. */
 export function nameOf(run: Run, id: string): string {
   return run.members.get(id)?.name || run.agents.get(id)?.name || id;
+}
+
+/** What people call the model that answers for an agent; empty if that is not known yet. */
+export function modelNameOf(run: Run, id: string): string {
+  const reference = run.agents.get(id)?.model ?? '';
+  if (reference === '') return run.members.get(id)?.model ?? '';
+  const { aliases, aliases_of_agents: own } = run.facts;
+  return entry(entry(own, id) ?? {}, reference) ?? entry(aliases, reference) ?? reference;
+}
+
+/** An entry of an object that a message contains, whose keys may be names of what every object has. */
+function entry<T>(entries: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.hasOwn(entries, key) ? entries[key] : undefined;
 }
 
 /** The calls that wait for approval, those that were requested first at the beginning. */
@@ -128,6 +157,22 @@ export function spentOf(run: Run): Spent {
     cost: priced ? sum((spent) => spent.cost ?? 0) : null,
     counted: counted.length > 0,
     estimated: counted.some((spent) => spent.estimated),
+  };
+}
+
+/** Tokens and cost of all agents, in words and beside the limits that were set, as the saved output has them. */
+export function figuresOf(run: Run): { readonly tokens: readonly string[]; readonly cost: string } {
+  const { input, output, cost, counted, estimated } = spentOf(run);
+  const { limits } = run.facts;
+  const beside = (limit: number | null, written: (limit: number) => string): string =>
+    limit === null ? '' : ` of ${written(limit)}`;
+  const tokens =
+    limits.tokens === null
+      ? [`${count(input)} in`, `${count(output)} out`]
+      : [`${count(input + output)}${beside(limits.tokens, count)} tokens`];
+  return {
+    tokens: counted ? tokens : [],
+    cost: cost === null ? '' : `${estimated ? 'at least ' : ''}${dollars(cost)}${beside(limits.cost, dollars)}`,
   };
 }
 

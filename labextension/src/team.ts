@@ -4,7 +4,7 @@ import type { AgentState, Item, PendingApproval, Response, Spent, Task } from '.
 import { newAgent } from './agent-state.ts';
 import { intention } from './approval-text.ts';
 import { lastSentence } from './format.ts';
-import { nameOf } from './run.ts';
+import { modelNameOf, nameOf } from './run.ts';
 import type { Member, Run } from './run.ts';
 
 /** `run`: it works. `ask`: a call of it needs approval. `wait`: it waits for other agents. `bad`: its turn failed. */
@@ -68,7 +68,7 @@ export function lanesOf(run: Run): Lane[] {
       name: nameOf(run, id),
       type: member?.type || agent.type,
       role: member?.role || agent.role,
-      model: agent.model || (member?.model ?? ''),
+      model: modelNameOf(run, id),
       leads: id === leader,
       given: task === undefined ? '' : `${task.from}: ${oneLine(task.text)}`,
       spent: agent.spent,

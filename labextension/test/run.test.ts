@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Connection } from '../src/connection.ts';
 import type { Command } from '../src/connection.ts';
 import type { AgentEvent } from '../src/events.generated.ts';
-import { approvalsOf, EMPTY, foldAll, itemsOf, namesOf, queueOf, spentOf, statusOf, stepOf, timesOf } from '../src/run.ts';
+import { approvalsOf, EMPTY, figuresOf, foldAll, itemsOf, modelNameOf, namesOf, queueOf, spentOf, statusOf, stepOf, timesOf } from '../src/run.ts';
 import type { Run } from '../src/run.ts';
 import { event, RUNNING, replied, text, TURN, used } from './events.ts';
 
@@ -62,6 +62,33 @@ test('a single agent is not named; several are, by name or id', () => {
   assert.deepEqual([...namesOf(two)], [['a', 'a'], ['b', 'helper']]);
   assert.deepEqual(approvalsOf(two).map(({ agent, id }) => [agent, id]), [['a', '1'], ['b', '1']]);
   assert.equal(statusOf(two), 'Waiting for you');
+});
+
+test('limits that were set are beside what was used, as in the saved output', () => {
+  const connection = new Connection(() => {});
+  const limited = (tokens: number | null, cost: number | null) => ({ limits: { tokens, cost }, aliases: {}, aliases_of_agents: {} });
+  connection.receive({ type: 'snapshot', to: 1, now: 0, facts: limited(null, 0.2), events: [used(0, 0.0634)] });
+  assert.deepEqual(figuresOf(connection.run), { tokens: ['10 in', '2 out'], cost: '$0.063 of $0.200' });
+  connection.receive({ type: 'frame', from: 1, to: 2, now: 0, events: [used(1, 0.05)] });
+  assert.equal(figuresOf(connection.run).cost, '$0.113 of $0.200');
+  connection.receive({ type: 'frame', from: 2, to: 3, now: 0, facts: limited(5000, null), events: [used(2, null)] });
+  assert.deepEqual(figuresOf(connection.run), { tokens: ['36 of 5.0k tokens'], cost: '' });
+  connection.end();
+  assert.deepEqual(figuresOf(connection.run).tokens, ['36 of 5.0k tokens']);
+  assert.deepEqual(figuresOf(EMPTY), { tokens: [], cost: '' });
+});
+
+test('a model is named by its alias', () => {
+  const start = (agent: string, model: string): AgentEvent => event('turn_start', 0, { index: 0, model }, agent);
+  const member = { id: 'c', name: 'c', type: '', role: 'worker', model: 'cheap' } as const;
+  const events = [start('a', 'openai:gpt-4.1'), start('b', 'toString'), start('e', 'openai:gpt-4.1')];
+  const aliases = { 'openai:gpt-4.1': 'fast' };
+  const own = { e: { 'openai:gpt-4.1': 'deep' } };
+  const facts = { limits: { tokens: null, cost: null }, aliases, aliases_of_agents: own };
+  const connection = new Connection(() => {});
+  connection.receive({ type: 'snapshot', to: 3, now: 0, members: [member], facts, events });
+  const names = ['a', 'b', 'c', 'd', 'e'].map((id) => modelNameOf(connection.run, id));
+  assert.deepEqual(names, ['fast', 'toString', 'cheap', '', 'deep']);
 });
 
 test('a gap requests everything once, and the snapshot replaces the run', () => {

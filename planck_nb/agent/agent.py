@@ -774,6 +774,11 @@ def skills_of(agent: Agent) -> tuple[str, ...] | None:
     return agent._skills  # noqa: SLF001 - as above
 
 
+def fallbacks_of(agent: Agent) -> tuple[Model, ...]:
+    """The models that answer if the agent's own cannot, in order."""
+    return agent._setup.fallbacks  # noqa: SLF001 - as above
+
+
 def participant_of(agent: Agent) -> Participant:
     """The agent, as those see it that wait for it."""
     return agent._runner.participant  # noqa: SLF001 - as above

@@ -8,6 +8,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.state import AgentState
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
+from planck_nb.jupyter.run_facts import aliases_of
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 
@@ -46,7 +47,7 @@ def _row(agent: Agent, teams: dict[str | None, str], names: dict[str, str]) -> d
         "parent": "" if state.parent_id is None else names.get(state.parent_id, state.parent_id),
         "status": state.status,
         "waits_for": _awaited(state),
-        "model": state.model,
+        "model": aliases_of([agent]).name(agent.id, state.model),
         "turns": state.turn + 1,
         "messages": len(state.messages),
         "tokens": state.usage.total_tokens,

@@ -22,6 +22,7 @@ from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView, RunSummary
+from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.terminal.approval_prompt import (
     ApprovalPrompt,
     LineReader,
@@ -166,11 +167,12 @@ class Frontend:
         view = LiveView(
             run.events,
             agent=agent.name,
-            model=str(agent.model),
+            model=model_name(agent.model),
             actions=actions,
             on_connect=self._controller.workspace.attend,
             clicks=clicks,
             members=actions.agents.members,
+            facts=actions.agents.facts,
             marker=marker,
         )
         display(view)

@@ -22,10 +22,12 @@ from planck_nb.jupyter.error_titles import key_variable
 from planck_nb.jupyter.finished_run import FinishedRun
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
 from planck_nb.jupyter.live.run_actions import RunActions
+from planck_nb.jupyter.live.run_agents import RunAgents
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.notebook_answers import AnswerRecord
 from planck_nb.jupyter.parsing.interpretation import VerbLine, interpret
 from planck_nb.jupyter.parsing.options import read_prompt_arguments
+from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript
@@ -257,13 +259,14 @@ class PlanckMagics:
 def _transcript_of(agent: Agent, run: Run, *, prompts: bool, timed: bool) -> Transcript:
     return transcript_of(
         agent.name,
-        agent.model.alias or str(agent.model),
+        model_name(agent.model),
         run.events.since(0),
         prompts=prompts,
         agent_id=agent.id,
         timed=timed,
         structured=is_structured(run),
         limits=agent.limits,
+        aliases=RunAgents(agent, run.events).aliases(),
     )
 
 

@@ -14,6 +14,7 @@ from planck_nb.agent.run import Run
 from planck_nb.agent.state import Entry
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage
 from planck_nb.base.errors import UsageError
+from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.transcript.answer import OUTCOMES, Answer
 from planck_nb.jupyter.transcript.transcript import Transcript
 
@@ -187,5 +188,5 @@ def _answer_in(agent: Agent, part: Sequence[Entry]) -> Answer | None:
     usage = sum(counted, Usage()) if counted else None
     stopped = replies[-1].stop_reason == "aborted"
     outcome = "stopped" if stopped else OUTCOMES[shortcoming(replies[-1])]
-    transcript = Transcript(agent.name, str(agent.model), outcome, tuple(messages), usage, None, None, 0.0)
+    transcript = Transcript(agent.name, model_name(agent.model), outcome, tuple(messages), usage, None, None, 0.0)
     return Answer(transcript, agent=agent)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.team_members import team_of
@@ -9,6 +11,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
+from planck_nb.jupyter.run_facts import Aliases, aliases_of, chosen_limits, model_name
 
 _NAME_CHARACTERS = 200
 
@@ -36,10 +39,24 @@ class RunAgents:
                 "name": one_line(member.name or member.id, _NAME_CHARACTERS),
                 "type": one_line(member.type, _NAME_CHARACTERS),
                 "role": member.role,
-                "model": one_line(str(member.model), _NAME_CHARACTERS),
+                "model": one_line(model_name(member.model), _NAME_CHARACTERS),
             }
             for member in members
         ]
+
+    def aliases(self) -> Aliases:
+        """Return what people call the models of the run."""
+        return aliases_of(self._team() or [self._agent])
+
+    def facts(self) -> JsonObject:
+        """Describe for the browser what no event of the run says: the limits that were set, and aliases of models."""
+        tokens, cost = chosen_limits(self._agent.limits)
+        aliases = self.aliases()
+        return {
+            "limits": {"tokens": tokens, "cost": cost},
+            "aliases": _short(aliases.common),
+            "aliases_of_agents": {agent_id: _short(own) for agent_id, own in aliases.of_agents.items()},
+        }
 
     def find(self, agent_id: str | None) -> Agent:
         """Return the agent with this id.
@@ -70,3 +87,7 @@ class RunAgents:
         team = team_of(self._agent.id) if self._agent.role == "orchestrator" else None
         others = [] if team is None else [member for member in team if member is not self._agent]
         return [] if team is None else [self._agent, *others]
+
+
+def _short(aliases: Mapping[str, str]) -> JsonObject:
+    return {model: one_line(alias, _NAME_CHARACTERS) for model, alias in aliases.items()}

@@ -34,6 +34,9 @@ _COPIED_CHARACTERS = 100_000
 _KEPT_RUNS = 50
 _MAX_PAGES = 1_000
 _PAGE_CHARACTERS = 100
+_CHANGING_FACTS = frozenset({"turn_start", "worker_spawned"})
+"""The types of events with which limits and aliases may be others than before."""
+
 _FIRST_CODE = FirstCode()
 _FINISHED: deque[LiveView] = deque()
 """The views of the last runs that are over, which can be shown again in a page that is loaded again."""
@@ -64,13 +67,15 @@ class LiveView(anywidget.AnyWidget):
     Args:
         log: The events of the run, of one agent or of several.
         agent: The name of the agent of the run.
-        model: Its model as "provider:model".
+        model: What people call its model.
         actions: Carries out what the user does in the view, on the event loop on which the view was created.
         on_connect: Called on that loop when the first browser has connected.
         clicks: Whether messages of the browser arrive while the run goes on. If not, the view sends to a browser that
             it does not hear of, and shows that the run is stopped by interrupting the kernel.
         members: Returns the agents of the team that the run is of as the browser is sent them, none for the run of a
             single agent; called for each snapshot. Workers that join later come as events.
+        facts: Returns what no event of the run says, as `RunAgents.facts` does; called for each snapshot, and when an
+            agent begins a turn, because its limits and model may have changed.
         throttle: Limits how often the view sends; None for the one that all views of the kernel share.
         marker: The class of the HTML that is to be saved for the run, in the same cell. Where that HTML is missing, the
             view stays open when the run ends.
@@ -104,6 +109,7 @@ class LiveView(anywidget.AnyWidget):
         on_connect: Callable[[], None] | None = None,
         clicks: bool = True,
         members: Callable[[], Sequence[JsonObject]] = tuple,
+        facts: Callable[[], JsonObject] = dict,
         throttle: FrameThrottle | None = None,
         marker: str = "",
     ) -> None:
@@ -111,6 +117,8 @@ class LiveView(anywidget.AnyWidget):
         self._actions: Actions | None = actions
         self._on_connect = on_connect
         self._members = members
+        self._facts = facts
+        self._sent_facts: JsonObject = {}
         self._encoder = FrameEncoder()
         self._position = 0
         self._connected_event = asyncio.Event()
@@ -172,13 +180,13 @@ class LiveView(anywidget.AnyWidget):
             _FINISHED.popleft().forget()
         self._actions = self._on_connect = None
         self._requests = requests
-        members = list(self._members())
-        self._members = lambda: members
+        members, facts = list(self._members()), self._facts()
+        self._members, self._facts = lambda: members, lambda: facts
 
     def forget(self) -> None:
         """Forget the events of the run. ipywidgets keeps every widget until the kernel ends."""
         self._log = EventLog()
-        self._members = tuple
+        self._members, self._facts = tuple, dict
         self._requests = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[JsonObject, JsonObject]:  # noqa: ANN401 - IPython's
@@ -316,7 +324,10 @@ class LiveView(anywidget.AnyWidget):
             return None
         self._position = start + len(events)
         encoded = self._encoder.encode(events)
-        return {"type": "frame", "from": start, "to": self._position, "now": _now(), "events": encoded}
+        frame: JsonObject = {"type": "frame", "from": start, "to": self._position, "now": _now(), "events": encoded}
+        if any(event.type in _CHANGING_FACTS for event in events) and (facts := self._facts()) != self._sent_facts:
+            self._sent_facts = frame["facts"] = facts
+        return frame
 
     def _send_frame(self) -> None:
         if (frame := self.next_frame()) is not None:
@@ -333,8 +344,9 @@ class LiveView(anywidget.AnyWidget):
         events = self._encoder.encode(self._log.since(0))
         self._position = self._log.end
         snapshot: JsonObject = {"type": "snapshot", "to": self._position, "now": _now(), "events": events}
-        members = list(self._members())
-        return {**snapshot, "members": members} if members else snapshot
+        self._sent_facts = self._facts()
+        found = {"members": list(self._members()), "facts": self._sent_facts}
+        return {**snapshot, **{name: value for name, value in found.items() if value}}
 
 
 def _now() -> float:

@@ -26,6 +26,7 @@ from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, 
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import count
+from planck_nb.jupyter.run_facts import Aliases
 from planck_nb.jupyter.terminal.plain_output import Tail
 from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_team, names_of, steps_of
@@ -33,6 +34,8 @@ from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures
 
 _PRINTED_CHARACTERS = 3_000
 """So much of the end of a tool's output does not depend on how it was divided into events."""
+
+NO_ALIASES = Aliases()
 
 OUTCOMES: Mapping[Shortcoming, Outcome] = {
     "": "done",
@@ -53,23 +56,25 @@ def transcript_of(
     timed: bool = False,
     structured: bool = False,
     limits: Limits | None = None,
+    aliases: Aliases = NO_ALIASES,
 ) -> Transcript:
     """Build the transcript of a run that is over.
 
     Args:
         agent: The name of the agent.
-        model: Its model as "provider:model".
+        model: What people call its model.
         events: All events of the run, of this agent and of those that it made work.
         prompts: Whether to include the prompts, for runs whose prompt is not the text of the cell.
         agent_id: The id of the agent; by default that of the first event.
         timed: Whether the transcript shows durations, which differ from one execution to the next.
         structured: Whether the answer is structured, so that its text is JSON.
         limits: The limits of the run, which are shown beside what it used.
+        aliases: What people call the models of the other agents.
     """
     leader = agent_id or (events[0].agent_id if events else "")
     own = _of_agent([event for event in events if event.agent_id == leader], prompts=prompts, timed=timed)
     total = _of_agent(events)
-    team = _story(events, leader, agent, own.entries) if is_team(events) else None
+    team = _story(events, leader, agent, own.entries, aliases) if is_team(events) else None
     ending = own.ending
     return Transcript(
         agent,
@@ -120,7 +125,13 @@ def _of_agent(
     return _Course(entries, ending, usage, cost, estimated)
 
 
-def _story(events: Sequence[AgentEvent], leader: str, name: str, own: Sequence[TranscriptEntry]) -> TeamStory:
+def _story(
+    events: Sequence[AgentEvent],
+    leader: str,
+    name: str,
+    own: Sequence[TranscriptEntry],
+    aliases: Aliases,
+) -> TeamStory:
     """The run of a team, apart from what the agent that leads it did."""
     names = {**names_of(events), leader: one_line(encodable(name))}
     steps = steps_of(events, leader, names)
@@ -137,7 +148,10 @@ def _story(events: Sequence[AgentEvent], leader: str, name: str, own: Sequence[T
         known = names.get(agent_id, UNNAMED)
         return first_steps.get(known, len(steps)), known
 
-    agents = [_team_agent(names.get(agent_id, UNNAMED), by_agent[agent_id]) for agent_id in sorted(by_agent, key=place)]
+    agents = [
+        _team_agent(names.get(agent_id, UNNAMED), by_agent[agent_id], aliases)
+        for agent_id in sorted(by_agent, key=place)
+    ]
     shown = {id(entry) for entry in own}
     messages = tuple(
         event.message
@@ -147,11 +161,13 @@ def _story(events: Sequence[AgentEvent], leader: str, name: str, own: Sequence[T
     return TeamStory(steps, tuple(agents), messages)
 
 
-def _team_agent(name: str, events: Sequence[AgentEvent]) -> TeamAgent:
+def _team_agent(name: str, events: Sequence[AgentEvent], aliases: Aliases) -> TeamAgent:
     course = _of_agent(events, everything=True)
     model = next((event.model for event in reversed(events) if event.type in ("turn_start", "fallback")), "")
     ending = course.ending
-    figures = figures_of(ending.outcome, course.usage, course.cost, model, estimated=course.estimated)
+    figures = figures_of(
+        ending.outcome, course.usage, course.cost, aliases.name(events[0].agent_id, model), estimated=course.estimated
+    )
     warnings = (*ending.warnings, *filter(None, [ending.warning]))
     return TeamAgent(name, figures, course.entries, warnings, ending.error, ending.outcome == "stopped")
 

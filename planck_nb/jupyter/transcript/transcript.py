@@ -16,6 +16,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.error_titles import error_title
 from planck_nb.jupyter.formatting import bounded, bounded_text, count, dollars, elapsed
+from planck_nb.jupyter.run_facts import chosen_limits
 from planck_nb.jupyter.terminal.plain_output import for_terminal
 from planck_nb.jupyter.transcript import html
 from planck_nb.jupyter.transcript.blocks import (
@@ -49,7 +50,7 @@ class Transcript:
 
     Args:
         agent: The name of the agent.
-        model: Its model as "provider:model".
+        model: What people call its model.
         outcome: How the run ended.
         entries: Messages, notices and decisions in order.
         usage: Tokens of all replies, None if the provider reported none.
@@ -216,9 +217,7 @@ def figures_of(
 
     Tokens and cost are followed by the most that the run may use, where that is not the usual limit.
     """
-    usual, limits = Limits(), limits or Limits()
-    token_limit = limits.tokens if limits.tokens != usual.tokens else None
-    cost_limit = limits.cost if limits.cost != usual.cost else None
+    token_limit, cost_limit = chosen_limits(limits or Limits())
     time = None if seconds is None else elapsed(seconds)
     many = f"{agents} agents" if agents > 1 else None
     tokens = None if usage is None else f"{count(usage.total_tokens)}{_of(token_limit, count)} tokens"

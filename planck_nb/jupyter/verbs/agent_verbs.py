@@ -17,6 +17,7 @@ from planck_nb.jupyter.controller import DEFAULT_AGENT
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
 from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
+from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.jupyter.verbs.request_text import describe_request
 from planck_nb.workspace import Workspace
@@ -72,9 +73,9 @@ async def model(notebook: Notebook, model: str | None, base_url: str | None) -> 
         workspace.set_default_model(chosen)
         if agent is not None:
             agent.model = chosen
-        return Text(f"{chosen.alias or chosen} answers from now on.")
+        return Text(f"{model_name(chosen)} answers from now on.")
     asked, notice = (agent.model, "") if agent else await workspace.default_model()
-    return Text(f"{asked.alias or asked} answers.\n{notice}".rstrip())
+    return Text(f"{model_name(asked)} answers.\n{notice}".rstrip())
 
 
 def _require_key(workspace: Workspace, model: Model) -> None:
@@ -84,7 +85,7 @@ def _require_key(workspace: Workspace, model: Model) -> None:
     except MissingCredentialError as error:
         variable = error.variable
         raise MissingCredentialError(
-            f"{variable} is not set, so {model.alias or model} cannot be used; the model is as before. Set it where "
+            f"{variable} is not set, so {model_name(model)} cannot be used; the model is as before. Set it where "
             f"Jupyter starts, or in a cell: `import os, getpass; os.environ['{variable}'] = getpass.getpass()`.",
             provider=error.provider,
             variable=variable,

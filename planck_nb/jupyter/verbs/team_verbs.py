@@ -11,6 +11,7 @@ from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import MODEL, TEAM
 from planck_nb.jupyter.parsing.parameters import FILE, WORD, Option, Parameter, choice
+from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.team_prompts import name_of_team, started_text
 from planck_nb.jupyter.verbs.declaration import Text, columns, table, verb
 from planck_nb.teams import INTER_AGENT_TOOLS, Team, TeamTemplate
@@ -172,7 +173,10 @@ def _described_agents(workspace: Workspace, team: Team) -> list[str]:
         names, skills = (tool.name for tool in agent.tools), skills_of(agent) or ()
         parent = next((other.name for other in team.agents if other.id == agent.state.parent_id), "")
         rows += [
-            (full_name(workspace, agent), _facts(agent.role, str(agent.model), parent and f"started by {parent}")),
+            (
+                full_name(workspace, agent),
+                _facts(agent.role, model_name(agent.model), parent and f"started by {parent}"),
+            ),
             *_powers(names, skills, agent.grants.tools, agent.description),
         ]
     return _lines(rows)
