@@ -13,7 +13,6 @@ from support.node import LABEXTENSION, build_script
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook, Window
 
-pytestmark = pytest.mark.timeout(180)
 
 STATES = f"""{test_team_view.SETUP}
 from scripted_run import ScriptedRun, ask_twice, tour, work, MARKDOWN

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(120)
 
 SETUP = "%load_ext planck_nb\n%planck model demo"
 ASK = '%%planck --tools bash\nUse bash for "echo one two".'
@@ -24,7 +22,7 @@ def test_what_is_allowed_runs_and_the_transcript_has_it(lab: Lab, open_notebook:
     notebook.run_all()
     output = notebook.output(1)
     ask = output.get_by_label("Approval: bash")
-    expect(ask.locator(".pk-well")).to_have_text("echo one two", timeout=20_000)
+    expect(ask.locator(".pk-well")).to_have_text("echo one two")
     expect(ask.locator(".pk-meta")).to_contain_text("denied in 4:5")
     notebook.screenshot("approval-real")
     ask.get_by_role("button", name="Allow once").click()
@@ -41,7 +39,7 @@ def test_what_is_edited_runs_as_edited(lab: Lab, open_notebook: Open) -> None:
     notebook.run_all()
     output = notebook.output(1)
     ask = output.get_by_label("Approval: bash")
-    ask.get_by_role("button", name="Edit arguments").click(timeout=20_000)
+    ask.get_by_role("button", name="Edit arguments").click()
     ask.get_by_label("command").fill("echo three")
     ask.get_by_role("button", name="Allow edited once").click()
     expect(output.locator(".pk-bar")).to_contain_text("Done")
@@ -56,7 +54,7 @@ def test_edits_that_do_not_fit_are_refused_and_can_be_made_again(lab: Lab, open_
     notebook.run_all()
     output = notebook.output(1)
     ask = output.get_by_label("Approval: bash")
-    ask.get_by_role("button", name="Edit arguments").click(timeout=20_000)
+    ask.get_by_role("button", name="Edit arguments").click()
     ask.get_by_label("command").fill("")
     ask.get_by_label("command").press("Control+Enter")
     expect(output.locator(".pk-dock .pk-note")).to_contain_text("Invalid arguments for bash")
@@ -72,7 +70,7 @@ def test_what_is_denied_does_not_run_and_is_asked_again(lab: Lab, open_notebook:
     notebook.run_first(1)
     notebook.run_first(2)
     ask = notebook.output(1).get_by_label("Approval: bash")
-    ask.get_by_role("button", name="Deny").click(timeout=20_000)
+    ask.get_by_role("button", name="Deny").click()
     notebook.wait_idle(cells=2)
     assert "".join(notebook.outputs(1)[-1]["data"]["text/plain"]).startswith("[bash echo one two: denied]\n")
     notebook.run_all()
@@ -90,10 +88,10 @@ def test_a_decision_for_all_agents_is_remembered_for_another_agent(lab: Lab, ope
     remember = "Always this session"
     ann = notebook.output(1).get_by_label("Approval: bash")
     options = ann.get_by_label("Always allow for").locator("option")
-    expect(options).to_have_text(["This agent", "All agents"], timeout=20_000)
+    expect(options).to_have_text(["This agent", "All agents"])
     ann.get_by_role("button", name=remember, exact=True).click()
     bob = notebook.output(3).get_by_label("Approval: bash")
-    expect(bob.get_by_role("button", name=remember, exact=True)).to_be_visible(timeout=20_000)
+    expect(bob.get_by_role("button", name=remember, exact=True)).to_be_visible()
     choice = bob.get_by_label("Always allow for")
     bob.get_by_role("button", name=remember).focus()
     choice.page.keyboard.press("Tab")
@@ -111,7 +109,7 @@ def test_nobody_decides_in_time(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("late.ipynb", f"%env PLANCK_NB_APPROVAL_DEADLINE=2\n{SETUP}", ASK))
     notebook.run_all()
     output = notebook.output(1)
-    expect(output.get_by_label("Approval: bash")).to_contain_text("denied in", timeout=20_000)
+    expect(output.get_by_label("Approval: bash")).to_contain_text("denied in")
     expect(output.locator(".pk-bar")).to_contain_text("Done")
     notebook.wait_idle()
     assert "".join(notebook.outputs(1)[-1]["data"]["text/plain"]).startswith("[bash echo one two: denied]\n")
@@ -123,7 +121,7 @@ def test_what_was_queued_in_the_view_is_answered_in_the_same_cell(lab: Lab, open
     notebook.run_all()
     output = notebook.output(1)
     ask = output.get_by_label("Approval: bash")
-    expect(ask).to_be_visible(timeout=20_000)
+    expect(ask).to_be_visible()
     box = output.locator(".pk-dock textarea, .pk-dock input").last
     box.fill("Hello again")
     output.get_by_role("button", name="Queue", exact=True).click()
@@ -146,7 +144,7 @@ def test_stop_takes_the_question_away(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("stopped.ipynb", SETUP, ASK))
     notebook.run_all()
     output = notebook.output(1)
-    expect(output.get_by_label("Approval: bash")).to_be_visible(timeout=20_000)
+    expect(output.get_by_label("Approval: bash")).to_be_visible()
     output.locator(".pk-stop").click()
     expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     notebook.wait_idle()
@@ -186,7 +184,7 @@ def test_a_running_agent_is_steered_and_prompts_wait_for_its_end(lab: Lab, open_
     notebook.run_all()
     output = notebook.output(0)
     box = output.get_by_label("Steer or queue")
-    expect(output.locator(".pk-status strong")).to_have_text("Running wait_for_words", timeout=20_000)
+    expect(output.locator(".pk-status strong")).to_have_text("Running wait_for_words")
     box.fill("Then plot it.")
     box.press("Alt+Enter")
     row = output.locator(".pk-queue li")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(120)
 
 SETUP = """import asyncio
 from planck_nb.agent import events as ev
@@ -70,7 +68,7 @@ def test_long_lines_many_calls_colours_and_broken_markdown(lab: Lab, open_notebo
     page.on("pageerror", lambda error: errors.append(str(error)))
     notebook.run_all()
 
-    expect(notebook.output(1).locator(".pk-folded")).to_be_visible(timeout=60_000)
+    expect(notebook.output(1).locator(".pk-folded")).to_be_visible()
     saved = notebook.outputs(1)
     assert len(str(saved)) < 3_000_000  # the middle is left out, once in each of the types
     assert notebook.output(1).evaluate("output => output.scrollWidth <= output.clientWidth + 1")

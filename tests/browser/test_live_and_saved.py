@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(120)
 
 SETUP = '''import asyncio
 from planck_nb.agent import events as ev

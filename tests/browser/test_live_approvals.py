@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(90)
 
 SETUP = "import asyncio\nfrom scripted_run import ScriptedRun, ask_twice, work, EDIT, SUITE"
 BEGIN = "run = ScriptedRun()\nview = run.view()\ndisplay(view)\n"
@@ -291,7 +290,7 @@ await run.stopped.wait(){END}"""
     notebook.run_all()
     output = notebook.output(1)
     long, command = output.locator(".pk-ask").nth(0), output.locator(".pk-ask").nth(1)
-    expect(command.locator(".pk-well").first).to_contain_text("; rm y", timeout=30_000)
+    expect(command.locator(".pk-well").first).to_contain_text("; rm y")
     expect(command.locator(".pk-always")).to_have_text("Always this session allows t to run exactly this command.")
     rule = "Always this session allows every tool to write everything below ./src (the rule write:./src/**)."
     expect(long.locator(".pk-always")).to_have_text(rule)
@@ -387,7 +386,7 @@ print(len(sizes) - 30 * seconds, max(sizes))"""
     notebook.run_all()
     output = notebook.output(1)
     well = output.locator(".pk-tool .pk-well")
-    expect(well).to_contain_text("line 99999 of", timeout=40_000)
+    expect(well).to_contain_text("line 99999 of")
     assert well.inner_text().splitlines()[0] == "99,990 earlier lines"
     output.locator(".pk-tool .pk-line").click()
     output.locator(".pk-tool .pk-line").click()

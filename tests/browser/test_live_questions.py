@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 from support.asking_sidecar import describe
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(180)
 
 SETUP = """import os
 os.chdir({folder!r})

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(90)
 
 SETUP = "import asyncio\nfrom scripted_run import ScriptedRun, stream, tour, words"
 TOUR = """run = ScriptedRun()
@@ -28,7 +27,7 @@ print("stopped")"""
 
 def forming(notebook: Notebook) -> None:
     """Wait until the tour has come to its end."""
-    expect(notebook.output(1).locator(".pk-tool[data-state=form] .pk-well")).to_contain_text("return", timeout=20_000)
+    expect(notebook.output(1).locator(".pk-tool[data-state=form] .pk-well")).to_contain_text("return")
 
 
 def test_a_run_streams_and_stop_reaches_the_kernel(lab: Lab, open_notebook: Open) -> None:
@@ -169,7 +168,7 @@ def longest_usual_gap(notebook: Notebook) -> float:
         }"""
     )
     output.locator(".pk-stop").click()
-    expect(output.locator(".pk-status strong")).to_have_text("Done", timeout=45_000)
+    expect(output.locator(".pk-status strong")).to_have_text("Done")
     gaps = sorted(notebook.page.evaluate("window.gaps"))
     shown = output.locator(".pk-prose").inner_text()
     assert [int(word) for word in re.findall(r"\d+", shown)] == list(range(50_000))
@@ -268,7 +267,7 @@ asyncio.get_event_loop().run_until_complete(blocked())"""
     notebook.run_all()
     output = notebook.output(1)
     expect(output.locator(".pk-prose")).to_have_text("Said while the kernel was blocked.")
-    expect(output.locator(".pk-bar")).to_contain_text("Done", timeout=10_000)
+    expect(output.locator(".pk-bar")).to_contain_text("Done")
     notebook.wait_idle()
 
 
@@ -304,7 +303,7 @@ def test_when_the_kernel_ends_the_text_stays_and_nothing_runs(lab: Lab, open_not
     output.get_by_label("Steer or queue").fill("Only March")
     notebook.page.evaluate(ENDS[end])
     now = output.locator(".pk-now")
-    expect(now).to_have_text("Kernel stopped. The text so far is kept", use_inner_text=True, timeout=20_000)
+    expect(now).to_have_text("Kernel stopped. The text so far is kept", use_inner_text=True)
     expect(output.locator(".pk-spin, .pk-ask, [data-state=run], .pk-stop:visible, .pk-caret:visible")).to_have_count(0)
     expect(output.locator(".pk-unsent")).to_have_text(["Not sent: Then plot it", "Not sent: Only March"])
     expect(output.locator(".pk-prose")).to_have_text("I run the suite.")
@@ -314,7 +313,7 @@ def test_when_the_kernel_ends_the_text_stays_and_nothing_runs(lab: Lab, open_not
     figures = output.locator(".pk-num").all_text_contents()
     if end == "restarts":
         notebook.run_only(2)
-        expect(notebook.output(2)).to_have_text("again", timeout=20_000)
+        expect(notebook.output(2)).to_have_text("again")
     for look, theme in (("light", "JupyterLab Light"), ("dark", "JupyterLab Dark")):
         notebook.theme(theme)
         notebook.screenshot(f"gone-{end[0]}-{look}")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(300)
 
 WORDS = 40
 LAST = f"w{WORDS - 1}"

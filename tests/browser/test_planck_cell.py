@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(120)
 
 TOOLS = '''def get_weather(city: str, note: str = "") -> str:
     """Weather of a city."""
@@ -125,10 +124,10 @@ def test_the_interrupt_button_and_a_background_agent(lab: Lab, open_notebook: Op
         lab.write("background.ipynb", setup, "%%planck --background ann\nhello", "%%planck bob\nhello", "t = 1")
     )
     notebook.run_all()
-    expect(notebook.output(2).locator(".pk-prose")).to_contain_text("I am", timeout=20_000)
+    expect(notebook.output(2).locator(".pk-prose")).to_contain_text("I am")
     notebook.page.evaluate("window.jupyterapp.commands.execute('notebook:interrupt-kernel'), null")
     expect(notebook.output(2)).to_contain_text("KeyboardInterrupt")
-    expect(notebook.output(1).locator(".pk-bar")).to_contain_text("Done", timeout=20_000)
+    expect(notebook.output(1).locator(".pk-bar")).to_contain_text("Done")
     expect(notebook.output(1)).to_contain_text("for example with")  # ann went on to her last word
 
 
@@ -141,7 +140,7 @@ def test_what_was_steered_into_a_run_that_is_aborted_is_given_back(lab: Lab, ope
     notebook = open_notebook(lab.write("steer.ipynb", setup, slow, background, steer, "%planck abort", "gate.set()"))
     notebook.run_first(5)
     output = notebook.output(2)
-    expect(output.locator(".pk-bar")).to_contain_text("Stopped", timeout=20_000)
+    expect(output.locator(".pk-bar")).to_contain_text("Stopped")
     expect(output).to_contain_text('Not sent: And for "Rome" use @wait_for_sun.')
     notebook.run_only(5)
     notebook.wait_idle()

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(120)
 
 SETUP = """from planck_nb.jupyter.transcript.answer import Answer, transcript_of
 from scripted_run import ScriptedRun, EDIT"""

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(120)
 
 SETUP = """%load_ext planck_nb
 import asyncio

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from browser.conftest import READY, Notebook
 from playwright.sync_api import Page, expect
 from support.asking_sidecar import describe
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Notebook]
 
-pytestmark = pytest.mark.timeout(180)
 
 SETUP = "import asyncio\nfrom scripted_run import ScriptedRun, ask_twice"
 ASK = """run = ScriptedRun()
@@ -40,7 +38,7 @@ def second_tab(lab: Lab, notebook: Notebook) -> Iterator[Page]:
     page = notebook.page.context.new_page()
     page.set_viewport_size({"width": 1000, "height": 1100})
     page.goto(lab.address(notebook.path))
-    page.wait_for_function(READY, timeout=40_000)
+    page.wait_for_function(READY)
     yield page
     page.close()
 
