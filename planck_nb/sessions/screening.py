@@ -16,11 +16,13 @@ from planck_nb.sessions.codec import encode_record, is_readable, parse_line
 
 _ROWS = {"message", "event", "rewind", "metadata"}
 
-# The beginning of nearly every line. Such a line is a row if it is JSON and its data is an object.
-_USUAL = re.compile(
-    rb'\{"v":1,"id":([1-9]\d{0,17}),"kind":"(?:message|event)","agent_id":"[^"\\\x00-\x1f]*","turn":(?:-?\d{1,9}|null),'
+_BEGINNING = (
+    rb'\{"v":1,"id":([1-9]\d{0,17}),"kind":"%b","agent_id":"[^"\\\x00-\x1f]*","turn":(?:-?\d{1,9}|null),'
     rb'"ts":"(?:19|20|21)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z"'
 )
+# The beginning of nearly every line. Such a line is a row if it is JSON and its data is an object.
+_USUAL = re.compile(_BEGINNING % b"(?:message|event)")
+_REWIND = re.compile(_BEGINNING % b"rewind" + rb',"before_id":[1-9]\d{0,17}\}\n')
 _DEEP = 200
 
 
@@ -160,7 +162,7 @@ def in_order(lines: Iterable[bytes], *, after: int = 0) -> Iterator[bytes]:
     """Yield lines. Raises DisorderError unless the ids of their rows ascend, beginning with one higher than `after`."""
     ids = RowIds(after)
     for line in lines:
-        usual = _USUAL.match(line)
+        usual = _USUAL.match(line) or _REWIND.fullmatch(line)
         if usual is not None:
             ids.add(int(usual[1]))
         else:

@@ -85,9 +85,10 @@ def prepare(
         say_once(source.session.path, source.damage)
     files = files.only({source.session.database for source in sources if source.progress is not None})
     _create_sessions(connection, sessions, sources)
-    rewinds = _read_rewinds(connection, files)
+    branches = "branches" in views
+    rewinds = _read_rewinds(connection, files, branches=branches)
     _hide(connection, sources, rewinds)
-    _create_rewinds(connection, catalogued, rewinds, branches="branches" in views)
+    _create_rewinds(connection, catalogued, rewinds, branches=branches)
     # A view opens every file when it is made. The documented ones are made over empty tables of the same columns,
     # which then give way to the real thing.
     for table in ("messages", "events"):
@@ -138,10 +139,18 @@ def _create_sessions(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A session, the position up to which its DuckDB file can be used, None if it cannot, and what is skipped of it."""
+    """A session as a query reads it.
+
+    Args:
+        session: The session.
+        progress: The position up to which its DuckDB file can be used; None if it cannot.
+        has_tail: Whether rows were loaded from its journal.
+        damage: What is skipped of it.
+    """
 
     session: SessionInfo
     progress: MaterializedPosition | None
+    has_tail: bool
     damage: Damage
 
 
@@ -232,7 +241,8 @@ def _load_tails(
         skipped = screen if check is None else check
         known = None if session in disordered else progress
         damage = Damage(session.name, skipped.damaged, skipped.repeated, unreadable=skipped.unreadable)
-        sources.append(_Source(session, known, damage))
+        has_tail = screen.ids.highest > (known.last_id if known is not None else 0)
+        sources.append(_Source(session, known, has_tail, damage))
     return sources
 
 
@@ -328,8 +338,8 @@ class _Rewinds:
     hidden: dict[str, list[tuple[int, int]]] = field(default_factory=dict[str, list[tuple[int, int]]])
 
 
-def _read_rewinds(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) -> _Rewinds:
-    columns = "session_id, session_name, id, ts, before_id"
+def _read_rewinds(connection: duckdb.DuckDBPyConnection, files: _SessionFiles, *, branches: bool) -> _Rewinds:
+    columns = f"session_id, {'session_name, id, ts' if branches else 'null, id, null'}, before_id"
     named = "join store.sessions using (filename)"
     parts = [
         f"select {columns} from {_attached_rows(file, name, 'rewinds')} {named} where id <= materialized_id"  # noqa: S608
@@ -351,7 +361,7 @@ def _read_rewinds(connection: duckdb.DuckDBPyConnection, files: _SessionFiles) -
 def _hide(connection: duckdb.DuckDBPyConnection, sources: Iterable[_Source], rewinds: _Rewinds) -> None:
     """Mark the hidden rows of the journals, and list the hidden ids of sessions with many rewinds."""
     many = [
-        (session_id, first, end)
+        f"{session_id} {first} {end}"
         for session_id, ranges in rewinds.hidden.items()
         for first, end in ranges
         if len(ranges) > _FEW_RANGES
@@ -359,14 +369,15 @@ def _hide(connection: duckdb.DuckDBPyConnection, sources: Iterable[_Source], rew
     # An id is found in a hash table, while a range would be compared with every other one.
     connection.execute("create table store.hidden_ids (session_id varchar, id bigint)")
     if many:
+        # As one text, because converting lists for DuckDB takes longer and blocks all other threads.
         connection.execute(
-            "insert into store.hidden_ids select session_id, unnest(range(first, last)) from ("
-            "select unnest($1::varchar[]) as session_id, unnest($2::bigint[]) as first, unnest($3::bigint[]) as last)",
-            [list(column) for column in zip(*many, strict=True)],
+            "insert into store.hidden_ids select line[1], unnest(range(line[2]::bigint, line[3]::bigint))"
+            " from (select string_split(unnest(string_split($1, chr(10))), ' ') as line)",
+            ["\n".join(many)],
         )
     for source in sources:
         ranges = rewinds.hidden.get(source.session.id)
-        if ranges:
+        if ranges and source.has_tail:
             hidden = _hidden(source.session.id, ranges)
             where = f"filename = {sql_literal(source.session.database)} and {hidden}"
             for table in ("messages", "events"):

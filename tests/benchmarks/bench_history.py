@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 from support.history import write_history, write_long
@@ -32,42 +33,60 @@ from planck_nb.sessions.session_catalogue import update_catalogue
 
 ROUNDS = 5
 REWINDS = 1000
+APPENDS = 300
+CHAPTER = 401
+"""The messages of a hundred turns, and a summary."""
 SCAN = "select sum(length(text)) as n from {}"
 COUNT = "select count(*) from messages"
 FIRST = """
 import sys, time
 from pathlib import Path
 from planck_nb.sessions import query
-start = time.perf_counter()
+start, start_cpu = time.perf_counter(), time.process_time()
 query(Path(sys.argv[1]), "select count(*) from messages")
-print(time.perf_counter() - start)
+print(time.perf_counter() - start, time.process_time() - start_cpu)
 """
 
 
-def took(action: Callable[[], object]) -> float:
-    """Return the seconds that it takes."""
-    start = time.perf_counter()
+class Taken(NamedTuple):
+    """The time of an action in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def took(action: Callable[[], object]) -> Taken:
+    """Return the time that it takes."""
+    start, start_cpu = time.perf_counter(), time.process_time()
     action()
-    return time.perf_counter() - start
+    return Taken(time.perf_counter() - start, time.process_time() - start_cpu)
 
 
-def median(action: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Return the median of the seconds that it takes."""
-    return statistics.median(took(action) for _ in range(rounds))
+def median(action: Callable[[], object], rounds: int = ROUNDS) -> Taken:
+    """Return the medians of the times that it takes, after a first one."""
+    action()
+    taken = [took(action) for _ in range(rounds)]
+    return Taken(*(statistics.median(times) for times in zip(*taken, strict=True)))
 
 
-def ratio(action: Callable[[], object], floor: Callable[[], object]) -> tuple[float, float]:
-    """Return the medians of both, measured in turn."""
-    pairs = [(took(action), took(floor)) for _ in range(ROUNDS)]
-    return statistics.median(first for first, _ in pairs), statistics.median(second for _, second in pairs)
+def compare(
+    name: str, action: Callable[[], object], floor: Callable[[], object], target: float, rounds: int = ROUNDS
+) -> None:
+    """Measure both in turn, and print the median of the ratios of their CPU times, which other work hardly changes."""
+    action(), floor()
+    pairs = [(took(action), took(floor)) for _ in range(rounds)]
+    cpu = statistics.median(first.cpu / second.cpu for first, second in pairs)
+    wall = statistics.median(first.wall / second.wall for first, second in pairs)
+    first, second = (statistics.median(taken.cpu for taken in side) for side in zip(*pairs, strict=True))
+    print(
+        f"{name:35} {cpu:7.2f} x CPU {wall:7.2f} x wall    target {target:g} x ({first:.4f} s, {second:.4f} s CPU)",
+        flush=True,
+    )
 
 
-def show(name: str, seconds: float, target: float, floor: float | None = None) -> None:
-    """Print a figure: seconds, or the ratio to a floor."""
-    if floor is None:
-        print(f"{name:45} {seconds:8.3f} s    target {target:g} s", flush=True)
-    else:
-        print(f"{name:45} {seconds / floor:8.2f} x    target {target:g} x ({seconds:.3f} s, {floor:.3f} s)", flush=True)
+def show(name: str, taken: Taken, target: float) -> None:
+    """Print a figure."""
+    print(f"{name:35} {taken.wall:7.3f} s wall {taken.cpu:7.3f} s CPU    target {target:g} s", flush=True)
 
 
 def memory(field: str) -> float:
@@ -89,24 +108,21 @@ def many(directory: Path) -> None:
     start = time.process_time()
     while update_catalogue(directory):
         pass
-    print(f"{'catalogue, CPU':45} {time.process_time() - start:8.3f} s")
+    print(f"{'catalogue':35} {time.process_time() - start:7.3f} s CPU")
     query(directory, "select 1")
     idle = memory("VmRSS")
     sessions = list_sessions(directory)
     one = sessions[len(sessions) // 2].id
     first = subprocess.run([sys.executable, "-c", FIRST, str(directory)], capture_output=True, text=True, check=True)
-    show("first query of a process", float(first.stdout), 1)
+    show("first query of a process", Taken(*map(float, first.stdout.split())), 1)
     show("count over all, warm", median(lambda: query(directory, COUNT)), 0.1)
     of_one = f"select role, count(*) from messages where session_id = '{one}' group by role"
     show("one session, warm", median(lambda: query(directory, of_one)), 0.1)
     show("list of sessions", median(lambda: listing(directory)), 0.3)
     query(directory, SCAN.format("messages"))
-    print(f"{'memory beside idle':45} {memory('VmHWM') - idle:8.0f} MB   target 200 MB")
+    print(f"{'memory beside idle':35} {memory('VmHWM') - idle:7.0f} MB    target 200 MB")
     files = [session.database for session in sessions]
-    show(
-        "full scan",
-        *reversed_target(ratio(lambda: query(directory, SCAN.format("messages")), partial(plain_scan, files)), 1.5),
-    )
+    compare("full scan", lambda: query(directory, SCAN.format("messages")), partial(plain_scan, files), 1.5)
 
 
 def listing(directory: Path) -> None:
@@ -114,11 +130,6 @@ def listing(directory: Path) -> None:
     query(directory, "select * from sessions order by created")
     for session in list_sessions(directory):
         _ = open_in(session), session.known_damage
-
-
-def reversed_target(measured: tuple[float, float], target: float) -> tuple[float, float, float]:
-    """Return what `show` expects of a ratio."""
-    return measured[0], target, measured[1]
 
 
 def bare_search(database: Path) -> object:
@@ -142,36 +153,56 @@ def long(directory: Path) -> None:
     query(directory, "select 1")
     for view in VIEWS:
         show(f"view {view}", median(partial(query, directory, f"select count(*) from {view}"), 3), 2)
+    show("first rows of tool_calls", median(lambda: query(directory, "select * from tool_calls limit 10"), 3), 2)
     show("resume", median(lambda: asyncio.run(resume(directory)), 3), 1)
-    found = ratio(lambda: search(directory, "numbers wait"), partial(bare_search, session.database))
-    show("search", *reversed_target(found, 1.5))
+    compare("search", lambda: search(directory, "numbers wait"), partial(bare_search, session.database), 1.5)
 
 
-async def with_rewinds(directory: Path, rewinds: int) -> None:
-    """Write a session of two messages for each round, the second of which is taken back if there are rewinds."""
-    with Session.create(directory, name="rewound") as session:
+async def with_turns(directory: Path, rewinds: int) -> None:
+    """Write a session of two messages for each round, the second of which is taken back if there are rewinds.
+
+    Both journals are read in the same way: they are shorter than what is read from the end of a journal.
+    """
+    with Session.create(directory, name="turns") as session:
         for number in range(REWINDS):
-            await session.append("agent", UserMessage(f"{number} {'x' * 300}"))
+            await session.append("agent", UserMessage(f"{number} {'x' * 100}"))
             taken_back = await session.append("agent", UserMessage(f"again {number}"))
             if number < rewinds:
                 await session.truncate_after(taken_back)
 
 
+def chapter(directory: Path, name: str) -> None:
+    """Read the latest chapter of a session."""
+    reader: SessionReader = Session.read(directory, name)
+    reader.messages_from_latest_checkpoint()
+    reader.close()
+
+
 def rewound(directory: Path) -> None:
     """Compare a session with rewinds and one without."""
-    folders = [directory / "none", directory / "rewinds"]
-    for folder, rewinds in zip(folders, (0, REWINDS), strict=True):
+    none, many_ = (directory / "none", directory / "rewinds")
+    for folder, rewinds in ((none, 0), (many_, REWINDS)):
         folder.mkdir()
-        asyncio.run(with_rewinds(folder, rewinds))
-    none, many_ = folders
-    show("count with rewinds", *reversed_target(ratio(lambda: query(many_, COUNT), lambda: query(none, COUNT)), 1.2))
+        asyncio.run(with_turns(folder, rewinds))
+    compare("count with rewinds", lambda: query(many_, COUNT), lambda: query(none, COUNT), 1.2, 25)
+    compare("chapter with rewinds", lambda: chapter(many_, "turns"), lambda: chapter(none, "turns"), 1.2, 25)
 
-    def chapter(folder: Path) -> None:
-        reader: SessionReader = Session.read(folder, "rewound")
-        reader.messages_from_latest_checkpoint()
-        reader.close()
 
-    show("latest chapter", *reversed_target(ratio(partial(chapter, many_), partial(chapter, none)), 1.2))
+def unchanged(directory: Path, small: Path) -> None:
+    """Compare appending to a long session, and reading its latest chapter, with a short one that ends alike."""
+    [messages] = query(directory, COUNT).iloc[0]
+    write_long(small, CHAPTER + int(messages) % CHAPTER)
+
+    def append(session: Session) -> None:
+        async def appends() -> None:
+            for number in range(APPENDS // ROUNDS):
+                await session.append("agent", UserMessage(f"more {number}"))
+
+        asyncio.run(appends())
+
+    compare("latest chapter", lambda: chapter(directory, "long"), lambda: chapter(small, "long"), 1.2, 25)
+    with Session.open(directory, "long") as session, Session.open(small, "long") as other:
+        compare("append", partial(append, session), partial(append, other), 1.2)
 
 
 async def with_agents(directory: Path, agents: int) -> float:
@@ -195,7 +226,7 @@ async def with_agents(directory: Path, agents: int) -> float:
 def agents(directory: Path) -> None:
     """Compare resuming a thousand agents with resuming a quarter of them."""
     few, many_ = (asyncio.run(with_agents(directory / f"agents{number}", number)) for number in (250, 1000))
-    show("resume 1000 agents, CPU, to 250", many_, 5, few)
+    print(f"{'resume 1000 agents, to 250':35} {many_ / few:7.2f} x CPU    target 5 x ({many_:.3f} s)")
 
 
 def main() -> None:
@@ -216,6 +247,7 @@ def main() -> None:
             one = Path(temporary) / "long"
             write_long(one, chosen.messages)
         long(one)
+        unchanged(one, Path(temporary) / "short")
         rewound(Path(temporary))
         agents(Path(temporary))
 
