@@ -12,15 +12,15 @@ export interface MenuItem {
 /** The distance of the menu from its button and from the edges of the window, in pixels. */
 const GAP = 4;
 
-/** Returns the button and its menu, which belong together into the document. */
-export function menuButton(label: string, content: Node, items: readonly MenuItem[]): HTMLElement[] {
+/** Returns the button and its menu, which belong together into the document. `items` is called when it first opens. */
+export function menuButton(label: string, content: Node, items: () => readonly MenuItem[]): HTMLElement[] {
   const button = h('button', { class: 'pk-btn', type: 'button', 'data-kind': 'icon', 'aria-label': label, title: label });
   button.setAttribute('aria-haspopup', 'menu');
   button.setAttribute('aria-expanded', 'false');
   button.append(content);
   const menu = h('div', { class: 'pk-menu', role: 'menu', popover: 'auto', 'aria-label': label });
   const fill = (): void => {
-    for (const item of items) {
+    for (const item of items()) {
       const attributes = { class: `pk-item ${item.className ?? ''}`.trim(), type: 'button', role: 'menuitem', tabindex: '-1' };
       const element = h('button', attributes, item.label);
       element.addEventListener('click', () => {

@@ -6,6 +6,7 @@ import { h, withCode } from './dom.ts';
 import { duration } from './format.ts';
 import { icon } from './icons.ts';
 import { menuButton } from './menu.ts';
+import type { MenuItem } from './menu.ts';
 import type { NotebookCell } from './notebook-cell.ts';
 import type { RunRequests } from './run-requests.ts';
 
@@ -81,7 +82,7 @@ export class SummaryBar {
     if (failed) this.add('Choose model', () => this.insert('%planck models'));
     this.add(FROM_HERE, () => this.editFromHere(), 'pk-wide');
     if (text !== '') this.actions.append(copyButton(text, this.announcer));
-    const items = [
+    const items = (): MenuItem[] => [
       { label: FROM_HERE, className: 'pk-narrow', does: () => this.editFromHere() },
       { label: 'Edit the cell only', does: () => this.tell(this.cell.edit() ? '' : 'Edit the cell and run it again.') },
       { label: 'Copy all as Markdown', does: () => void this.attempt(() => this.copyMarkdown()) },

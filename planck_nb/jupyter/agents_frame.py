@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 from IPython.core.getipython import get_ipython
 
+from planck_nb.jupyter.formatting import dollars
+from planck_nb.jupyter.frontend import is_unattended
+
 FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]
 """The columns that do not change while agents run."""
+
+_NARROWEST = 60
+"""Columns of a terminal, at least."""
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -38,15 +45,34 @@ class AgentsFrame(pd.DataFrame):
         return pd.DataFrame
 
     def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, Any]:
-        """The live table, and for frontends without one the columns that are the same whenever the cell is shown."""
+        """The live table, and for frontends without one the columns that are the same whenever the cell is shown.
+
+        Where a program executes the notebook, the live table would be saved and never seen, so only the columns are
+        left: those that the notebook contains if a person has executed it.
+        """
         live, self._live = self._live, None
         if live is None or self._made_in is None or self._made_in != _execution():
             return {}
-        widget = live()
-        if WIDGET not in widget:
-            return {}
         steady = self[[name for name in FIXED_COLUMNS if name in self.columns]]
-        return {WIDGET: widget[WIDGET], "text/html": steady.to_html(notebook=True), "text/plain": repr(steady)}
+        table = {"text/html": steady.to_html(notebook=True), "text/plain": repr(steady)}
+        shell = get_ipython()
+        widget = {} if shell is None or is_unattended(shell.kernel) else live()
+        return {WIDGET: widget[WIDGET], **table} if WIDGET in widget else table
+
+    def __repr__(self) -> str:
+        """In a terminal, which saves nothing, only columns that say something, in rows that fit if they can."""
+        if _execution() is not None or self.empty:
+            return str(super().__repr__())
+        shown = self.loc[:, [name for name in self.columns if any(_text(value) for value in self[name])]]
+        texts = shown.apply(lambda column: column.map(_text))
+        return str(texts.to_string(index=False, line_width=max(shutil.get_terminal_size().columns, _NARROWEST)))
+
+
+def _text(value: object) -> str:
+    """A value as people read it; empty if there is none."""
+    if value is None or value != value:  # noqa: PLR0124 - NaN, pandas' missing number
+        return ""
+    return dollars(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _execution() -> int | None:

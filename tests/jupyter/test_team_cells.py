@@ -196,6 +196,9 @@ def test_the_table_of_agents_is_live_while_some_run_and_saves_nothing_that_chang
     (text,) = live.data("text/plain")
     assert "bob" in text
     assert "status" not in text
+    program = kernel.finish(kernel.start("%planck agents", attended=False))
+    assert not program.data(widget), "nobody would see it"
+    assert program.data("text/plain") == [text]
     kept = kernel.run("kept = %planck agents")
     assert not kept.outputs
     later = kernel.run("kept")

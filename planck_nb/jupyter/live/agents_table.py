@@ -32,6 +32,8 @@ class AgentsTable(anywidget.AnyWidget):
     """
 
     _esm = Path(__file__).with_name("agents_table.js")
+    layout = traitlets.Any(None).tag(sync=True)
+    """None, as that of `LiveView`."""
     columns = traitlets.List(traitlets.Unicode()).tag(sync=True)
     rows: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     hidden = traitlets.Int(0).tag(sync=True)

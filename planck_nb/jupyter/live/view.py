@@ -82,6 +82,9 @@ class LiveView(anywidget.AnyWidget):
     """
 
     _esm = LOADER
+    layout = traitlets.Any(None).tag(sync=True)
+    """None. A layout is a model and a view of its own in each page, with listeners for forty properties, for as long as
+    the page is open; the style sheet of the view has all that is needed."""
     code = traitlets.Bytes().tag(sync=True)
     """The code of the view in the first one of the kernel, until a browser has connected. Others request it."""
     agent = traitlets.Unicode().tag(sync=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from planck_nb import Config, Workspace
+from planck_nb.ai.models import Pricing
 from planck_nb.jupyter.agents_frame import AgentsFrame
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.live.agents_table import MAX_ROWS, AgentsTable
@@ -106,3 +108,18 @@ async def test_the_value_is_a_data_frame_as_ever(workspace: Workspace) -> None:
     assert type(agents[["agent", "model"]]).__name__ == "DataFrame"
     assert agents._repr_mimebundle_() == {}
     assert dict(zip(agents["agent"], agents["status"], strict=True)) == {"ann": "idle"}
+
+
+async def test_a_terminal_shows_the_columns_that_say_something(workspace: Workspace) -> None:
+    model = replace(scripted_model(["Hello."]), alias="quick", pricing=Pricing(1_000.0, 1_000.0))
+    asked = workspace.add_agent("ann", model=model)
+    workspace.add_agent("bob", model=scripted_model([]))
+    await asked.prompt("Hi. " * 500)
+    agents = await VERBS["agents"].run(Notebook(Controller(workspace)))
+    head, ann, bob = (line.split() for line in repr(agents).splitlines())
+    assert head == ["agent", "model", "status", "turns", "messages", "tokens", "cost_usd"]
+    assert ann[:5] == ["ann", "quick", "idle", "1", "2"]
+    assert ann[6].startswith("$")
+    assert bob == ["bob", "demo:script", "idle", "0", "0", "0"], "an unknown cost is an empty cell"
+    assert isinstance(agents, AgentsFrame)
+    assert agents["cost_usd"].isna().tolist() == [False, True], "the value has the numbers"

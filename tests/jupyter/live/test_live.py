@@ -300,4 +300,5 @@ async def test_the_state_of_a_view_is_small() -> None:
     state = view.get_state()
     assert len(str(state["_esm"])) + len(str(state.get("_css", ""))) <= 1024
     assert not state["code"]
+    assert (state["layout"], state["tooltip"]) == (None, None), "a layout would be a model of its own in the page"
     view.close()
