@@ -54,11 +54,17 @@ class JournalFile:
         self._descriptor = descriptor
         self._padded_size = size
         self._broken = False
+        self._is_new = False
+        """Whether its entry in the directory may not be on disk."""
         _open_files.add(self)
 
     @classmethod
     def create(cls, path: Path, header: Header) -> Self:
-        """Create a journal with its header, on disk. Raises SessionError if it cannot be written."""
+        """Create a journal with its header. Raises SessionError if it cannot be written.
+
+        The header and the entry in the directory are on disk with the first lines that are: the caller's event loop
+        does not wait for the disk.
+        """
         try:
             descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
@@ -66,12 +72,12 @@ class JournalFile:
         lock_file(descriptor, path)
         journal = cls(path, descriptor, segment=header.segment, size=0, last_id=header.last_id)
         try:
-            journal.append(encode_header(header), sync=True)
+            journal.append(encode_header(header), sync=False)
         except SessionError:
             journal.close()
             path.unlink()
             raise
-        sync_directory(path.parent)
+        journal._is_new = True
         return journal
 
     @classmethod
@@ -127,7 +133,7 @@ class JournalFile:
         try:
             self._write_padded(data, end)
             if sync:
-                _sync(self._descriptor)
+                self._sync()
         except OSError as error:
             self._truncate()
             raise _unwritable(self.path, error) from error
@@ -140,6 +146,12 @@ class JournalFile:
             raise
         if sync:
             self.durable = self.size
+
+    def _sync(self) -> None:
+        _sync(self._descriptor)
+        if self._is_new:
+            sync_directory(self.path.parent)
+            self._is_new = False
 
     def close(self) -> None:
         """Close the file."""

@@ -28,12 +28,16 @@ class Disk:
 
     def __init__(self) -> None:
         self.threads: list[int] = []
+        self.threads_of_directories: list[int] = []
         self.free = threading.Event()
         self.free.set()
 
     def sync(self, _descriptor: int) -> None:
         self.threads.append(threading.get_ident())
         self.free.wait()
+
+    def sync_directory(self, _directory: Path) -> None:
+        self.threads_of_directories.append(threading.get_ident())
 
     def syncs(self) -> int:
         """The number of syncs since the last call."""
@@ -55,6 +59,7 @@ class Disk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk()
     monkeypatch.setattr(journal_file, "_sync", disk.sync)
+    monkeypatch.setattr(journal_file, "sync_directory", disk.sync_directory)
     return disk
 
 
@@ -72,20 +77,22 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_no_sync_runs_on_the_event_loop(tmp_path: Path, disk: Disk) -> None:
     with Session.create(tmp_path) as session:
-        disk.syncs()
+        assert disk.syncs() == 0
         await append(session.log("a"), 30)
+        assert len(disk.threads_of_directories) == 1, "the new name is on disk before the first line is acknowledged"
         await session.save_metadata({"key": 1})
         await session.truncate_after(20)
         await session.flush()
         assert len(disk.threads) == 32
-        assert threading.get_ident() not in disk.threads
+        assert len(disk.threads_of_directories) == 1
+        assert threading.get_ident() not in {*disk.threads, *disk.threads_of_directories}
 
 
 async def test_the_event_loop_goes_on_while_the_disk_is_waited_for(tmp_path: Path, disk: Disk) -> None:
     with Session.create(tmp_path) as session:
         with disk.stuck():
             appending = asyncio.create_task(append(session.log("a"), 1))
-            await until(lambda: len(disk.threads) == 2)  # one for the header
+            await until(lambda: len(disk.threads) == 1)
             assert not appending.done()
         await appending
 
@@ -94,7 +101,7 @@ async def test_what_waits_during_a_sync_shares_the_next(tmp_path: Path, disk: Di
     with Session.create(tmp_path) as session:
         with disk.stuck():
             first = asyncio.create_task(append(session.log("a"), 1))
-            await until(lambda: len(disk.threads) == 2)
+            await until(lambda: len(disk.threads) == 1)
             disk.syncs()
             others = [asyncio.create_task(append(session.log(f"agent {number}"), 1)) for number in range(50)]
             await asyncio.sleep(0)
@@ -143,7 +150,7 @@ async def test_a_cancelled_append_is_kept(tmp_path: Path, disk: Disk) -> None:
     with Session.create(tmp_path) as session:
         with disk.stuck():
             appending = asyncio.create_task(session.append("a", UserMessage("x")))
-            await until(lambda: len(disk.threads) == 2)
+            await until(lambda: len(disk.threads) == 1)
             appending.cancel()
             appending.cancel()
             await asyncio.sleep(0)
@@ -158,7 +165,7 @@ async def test_a_stop_while_a_slow_disk_is_waited_for_leaves_the_next_prompt_alo
         with disk.stuck():
             agent = Agent(model=scripted_model(["one", "two"]), session=session)
             first, second = agent.prompt("A"), agent.prompt("B")
-            await until(lambda: len(disk.threads) == 2)
+            await until(lambda: len(disk.threads) == 1)
             first.abort()
         assert (await first).aborted
         assert not (await second).aborted
@@ -183,7 +190,7 @@ def test_a_loop_that_ends_before_its_append_does_no_harm(tmp_path: Path, disk: D
         loop = asyncio.new_event_loop()
         with disk.stuck():
             appending = loop.create_task(append(session.log("a"), 1))
-            loop.run_until_complete(until(lambda: len(disk.threads) == 2))
+            loop.run_until_complete(until(lambda: len(disk.threads) == 1))
             del appending
             loop.close()
         asyncio.run(append(session.log("a"), 1))
