@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,10 +17,21 @@ settings.load_profile("planck")
 
 use_methods_of_locks()
 
+# Hundreds of kernels and servers are started here; without files of bytecode each would compile all modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 _FOLDER = pathlib.Path(__file__).parent
 _LONG = ("browser", "sidecars", "jupyter", "notebooks", "project", "serve", "sessions", "workspace", "teams", "tools")
 """Folders with tests that take long, in the order in which they start."""
 _OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """More processes than cores: much of the time, tests wait for kernels, servers and browsers."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # pytest-xdist reads it
+    return (os.cpu_count() or 2) * 3 // 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
