@@ -484,7 +484,16 @@ def test_the_table_of_settings_has_every_variable(root: Path) -> None:
 def test_a_file_of_models_means_the_same(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANCK_NB_TRUST", "1")
     found = observing.own_models(FIXTURES / f"settings/models.{form}", str(tmp_path))
-    assert list(missing(golden(f"models_{form}"), found)) == []
+    assert list(missing(without_known(golden(f"models_{form}")), without_known(found))) == []
+
+
+def without_known(value: Any) -> Any:
+    """The value with its texts cut before the list of known names, to which new providers and keys are added."""
+    if isinstance(value, str):
+        return value.partition("Known are:")[0]
+    if isinstance(value, dict):
+        return {key: without_known(item) for key, item in value.items()}
+    return [without_known(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @pytest.mark.parametrize(

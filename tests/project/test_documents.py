@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,15 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "planck_nb").glob("*/README.md")),
+    *sorted((ROOT / "planck_nb").rglob("README.md")),
     ROOT / "labextension" / "README.md",
 ]
 REPOSITORY = "https://github.com/planck-nb/planck-nb/blob/main/"
 NOT_SETTINGS = {"PLANCK_NB_COMMAND", "PLANCK_NB_SANDBOX_ALLOW", "PLANCK_NB_SIDECAR_TOKEN", "PLANCK_NB_TRUST"}
+PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:css|ipynb|js|json|jsonl|md|py|sql|toml|ts|txt)))`")
+NOT_OURS = re.compile(r"(AGENTS|SKILL)\.md|(TEAM|TOOL)\.json|\.(planck|catalogue)/.*|.*live-DIGEST\.js")
+"""Paths in the folders of users, and one that stands for many."""
+
 FOR_TESTS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK", "PLANCK_NB_TESTDATA"}
 
 
@@ -64,6 +70,31 @@ def test_the_readme_and_the_help_name_the_same_verbs() -> None:
     assert set(VERBS) - named == {"help"}
 
 
+def unknown_paths(text: str, folder: Path) -> Iterator[str]:
+    """The paths in backticks that are in none of the folders that they may start in.
+
+    A name alone may be that of any file. A path may start in a folder that the same line names, too.
+    """
+    sources = [ROOT / "planck_nb", ROOT / "tests", ROOT / "labextension/src"]
+    names = {path.name for source in sources for path in source.rglob("*")}
+    for line in text.splitlines():
+        starts = [folder, ROOT, ROOT / "planck_nb", *(ROOT / named for named in re.findall(r"`([\w/]+)`", line))]
+        for path in PATH.findall(line):
+            is_name = path in names or NOT_OURS.fullmatch(path)
+            if not is_name and not any((start / path).exists() for start in starts):
+                yield path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_paths_that_a_page_names_are_there(page: Path) -> None:
+    assert list(unknown_paths(page.read_text(), page.parent)) == []
+
+
+def test_paths_that_are_not_there_are_found() -> None:
+    text = "`loop.py`, `lop.py`, `agent/loop.py`, `ai/loop.py` and `TOOL.json`\n| `tests` | `support/`, `suport/` |"
+    assert list(unknown_paths(text, ROOT)) == ["lop.py", "ai/loop.py", "suport/"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_modules_that_a_page_lists_are_there(page: Path) -> None:
     listed = re.findall(r"^\| `([\w/]+\.\w+)`", page.read_text(), re.MULTILINE)
@@ -73,16 +104,27 @@ def test_modules_that_a_page_lists_are_there(page: Path) -> None:
 @pytest.mark.parametrize(
     "folder",
     [
+        "agent",
+        "agent/approval",
+        "agent/calling",
+        "agent/context",
         "ai",
+        "ai/cassettes",
         "base",
+        "config",
         "jupyter",
         "jupyter/parsing",
         "jupyter/prompts",
         "jupyter/terminal",
         "jupyter/verbs",
+        "resources",
+        "serve",
         "sessions",
+        "sidecars",
+        "sidecars/author",
         "sidecars/mcp_client",
         "teams",
+        "tools",
         "workspace",
     ],
 )
@@ -92,3 +134,27 @@ def test_the_page_of_a_folder_names_its_modules(folder: str) -> None:
     text = (own if own.is_file() else own.parents[1] / "README.md").read_text()
     names = [path.name for path in (package / folder).glob("*.py") if path.name not in {"__init__.py", "__main__.py"}]
     assert [name for name in names if name not in text] == []
+
+
+def test_the_page_of_the_live_view_names_its_modules() -> None:
+    folder = ROOT / "labextension"
+    text = (folder / "README.md").read_text()
+    modules = [path.name for path in (folder / "src").glob("*.ts") if not re.search(r"\.(d|generated)\.ts$", path.name)]
+    assert [name for name in modules if f"`src/{name}`" not in text] == []
+
+
+def test_the_first_pages_name_every_folder_of_the_package() -> None:
+    readme, contributing = (ROOT / "README.md").read_text(), (ROOT / "CONTRIBUTING.md").read_text()
+    folders = [path.parent.name for path in (ROOT / "planck_nb").glob("*/__init__.py")]
+    assert [name for name in folders if f"| `planck_nb/{name}` |" not in contributing] == []
+    assert [name for name in folders if f"[{name}]" not in readme and f"`planck_nb/{name}`" not in readme] == []
+
+
+def test_contributors_are_told_the_order_of_layers_that_is_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    checked = [
+        {name.strip().removeprefix("planck_nb.") for name in line.split("|") if "(" not in name}
+        for line in contracts[0]["layers"]
+    ]
+    [told] = re.findall(r"\*\*Imports point downward\*\*: ([^.;]*)\.", (ROOT / "CONTRIBUTING.md").read_text())
+    assert [set(re.findall(r"`(\w+)`", line)) for line in told.split(">")] == [line for line in checked if line]
