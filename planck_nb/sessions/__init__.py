@@ -23,7 +23,7 @@ from planck_nb.sessions.session import Session, SessionLog
 from planck_nb.sessions.signing import Signer
 from planck_nb.sessions.text_search import search, search_async, terms
 from planck_nb.sessions.unanswered import UnansweredPrompt, read_unanswered
-from planck_nb.sessions.vacuum import compact_store
+from planck_nb.sessions.vacuum import compact_store, estimate_compaction
 
 __all__ = [
     "VIEWS",
@@ -44,6 +44,7 @@ __all__ = [
     "UnansweredPrompt",
     "compact_store",
     "delete_session",
+    "estimate_compaction",
     "export_session",
     "find_by_id",
     "find_by_name",

@@ -11,7 +11,15 @@ from typing import NamedTuple
 
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.sessions.screening import Screen
-from planck_nb.sessions.segments import START, Position, journal_end, old_segments, read_before, read_rows
+from planck_nb.sessions.segments import (
+    START,
+    Position,
+    journal_bytes,
+    journal_end,
+    old_segments,
+    read_before,
+    read_rows,
+)
 
 _DIGESTED = 64 * 1024
 
@@ -78,7 +86,7 @@ def check_journal(journal: Path, *, max_bytes: int | None = None) -> JournalChec
     if before is None or not _has_grown(journal, before, files, end):
         before = _Checked()
     known = before.end.offset if before.end.segment == end.segment else 0
-    if max_bytes is not None and sum(status.size for status in files.values()) - known > max_bytes:
+    if max_bytes is not None and journal_bytes(journal) - known > max_bytes:
         return None
     found = _Checked(files, before.end, before.last_line, before.line_bytes, before.screen.copy())
     for lines, position in read_rows(journal, start=before.end, end=end):

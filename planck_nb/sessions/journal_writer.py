@@ -43,9 +43,13 @@ class Writer:
         on_written: Called on the writer's thread after each write, with the number of lines written.
     """
 
+    MAX_SEGMENT = 128 * 1024 * 1024
+    """Bytes after which a new segment is started even if lines are written faster than they are copied into DuckDB."""
+
     def __init__(self, journal: JournalFile, on_written: Callable[[int], None]) -> None:
         self._journal = journal
         self._earlier = KeptSegments(journal.path)
+        self._segment_end = self.MAX_SEGMENT
         self._on_written = on_written
         self._lock = threading.Lock()
         self._wakeups: SimpleQueue[None] = SimpleQueue()
@@ -106,6 +110,9 @@ class Writer:
 
     def _start_segment(self) -> None:
         self._journal = start_segment(self._journal)
+        self._segment_end = (
+            self._journal.size + self.MAX_SEGMENT
+        )  # also if the segment has grown, where files have no links
         self._earlier.add_new()
 
     def _run(self) -> None:
@@ -135,5 +142,9 @@ class Writer:
         for entry in batch:
             if entry.done is not None:
                 entry.done(error)
+        if self._journal.size >= self._segment_end:
+            with suppress(SessionError):  # the next line gets the error
+                self._journal.append(b"", sync=True)
+                self._start_segment()
         if error is None and lines:
             self._on_written(len(lines))

@@ -48,7 +48,11 @@ def _modified(session: SessionInfo) -> float:
 
 
 def _newest_row(session: SessionInfo) -> float:
-    """When the newest row was appended, in seconds since the epoch; 0 if there is none, or it cannot be read."""
+    """When the newest row was appended, in seconds since the epoch.
+
+    Returns 0 if there is none, or it cannot be read, and infinity if it is in a compressed segment: the time of the
+    file, which `compact_store` keeps, shows when that was.
+    """
     with suppress(OSError, SessionError):
         end = journal_end(session.path)
         for size in _SIZES:
@@ -56,8 +60,9 @@ def _newest_row(session: SessionInfo) -> float:
             for line in reversed(lines):
                 row = parse_line(line)
                 with suppress(KeyError, TypeError, ValueError):
-                    if row is not None:
+                    if row is not None and row["kind"] != "session":
                         return datetime.fromisoformat(row["ts"]).timestamp()
             if complete:
-                break
+                return 0.0
+        return inf if end.segment > 1 else 0.0
     return 0.0

@@ -46,7 +46,8 @@ _log = logging.getLogger(__name__)
 
 _BUSY_TIMEOUT = 3.0
 _CHECKED = 64 * 1024 * 1024
-_BLOCK_SIZE = 16 * 1024
+BLOCK_SIZE = 16 * 1024
+"""Bytes of a block of a new DuckDB file."""
 
 
 class _UnusableError(Exception):
@@ -94,7 +95,7 @@ def copy_rows(
     """
     # A file has several hundred kilobytes of half-empty blocks with DuckDB's default of 256 KiB. The size can only be
     # chosen for a new file; giving another one to an existing file is an error.
-    size = "" if session.database.exists() else f" (block_size {_BLOCK_SIZE})"
+    size = "" if session.database.exists() else f" (block_size {BLOCK_SIZE})"
     connection.execute(f"attach {sql_literal(session.database)} as file{size}")
     session.database.chmod(0o600)
     progress = _read_or_create(connection, session, end)

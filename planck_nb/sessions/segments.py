@@ -29,6 +29,8 @@ from planck_nb.sessions.journal_file import (
 
 _SUFFIX = ".jsonl"
 _COMPRESSED = ".gz"
+_LEVEL = 6
+"""A higher level takes twice as long for a fiftieth of the size."""
 
 
 class Position(NamedTuple):
@@ -150,14 +152,25 @@ def missing_segments(journal: Path) -> int:
     return sum(not (path.exists() or _compressed(path).exists()) for path in files)
 
 
+def journal_bytes(journal: Path) -> int:
+    """Return the length of all segments, uncompressed. Raises OSError if one is missing, and SessionFormatError."""
+    newest = decode_header(read_first_line(journal)).segment
+    return journal.stat().st_size + sum(_length(_old(journal, number)) for number in range(1, newest))
+
+
+def is_compressed(segment: Path) -> bool:
+    """Return whether a segment is compressed."""
+    return segment.suffix == _COMPRESSED
+
+
 def compress_segment(segment: Path) -> None:
     """Compress an old segment, which can be read at every moment. Raises OSError."""
-    if segment.suffix == _COMPRESSED:
+    if is_compressed(segment):
         return
     with (
         segment.open("rb") as source,
         replacing(_compressed(segment), mode=0o600) as target,
-        gzip.GzipFile(fileobj=target, mode="wb") as packed,
+        gzip.GzipFile(fileobj=target, mode="wb", compresslevel=_LEVEL) as packed,
     ):
         shutil.copyfileobj(source, packed)
     segment.unlink()
@@ -174,6 +187,16 @@ def _open_old(journal: Path, number: int) -> BinaryIO:
         return path.open("rb")
     except FileNotFoundError:
         return cast("BinaryIO", gzip.open(_compressed(path), "rb"))
+
+
+def _length(segment: Path) -> int:
+    """Return the length of an old segment, which a compressed file has in its last four bytes."""
+    try:
+        return segment.stat().st_size
+    except FileNotFoundError:
+        with _compressed(segment).open("rb") as file:
+            file.seek(-4, os.SEEK_END)
+            return int.from_bytes(file.read(), "little")
 
 
 def _old(journal: Path, number: int) -> Path:

@@ -36,7 +36,7 @@ from planck_nb.sessions.instance import Workbench
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.lock import open_in
 from planck_nb.sessions.screening import Screen
-from planck_nb.sessions.segments import Position, read_rows
+from planck_nb.sessions.segments import Position, journal_bytes, read_rows
 
 _log = logging.getLogger(__name__)
 
@@ -272,14 +272,14 @@ class _Builder:
         return added
 
     def _is_eligible(self, session: SessionInfo) -> bool:
-        if session.segment != 1 or self._statuses[session.id] in _unusable:
+        if self._statuses[session.id] in _unusable:
             return False
         try:
-            status = session.path.stat()
-        except OSError:
+            status, size = session.path.stat(), journal_bytes(session.path)
+        except (OSError, SessionError):
             return False
         quiet = time.time() - max(status.st_mtime, status.st_ctime) > _QUIET_SECONDS
-        return quiet and status.st_size <= MAX_JOURNAL_BYTES and open_in(session) is None
+        return quiet and size <= MAX_JOURNAL_BYTES and open_in(session) is None
 
     def _current(self) -> dict[Path, list[str]]:
         """The files, the newest first, with the sessions that are in them as they are now."""

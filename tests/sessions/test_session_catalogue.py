@@ -13,7 +13,17 @@ from support.history import write_history
 from support.stored import converse
 
 from planck_nb.ai.messages import UserMessage
-from planck_nb.sessions import VIEWS, Session, delete_session, find_session, list_sessions, query, session_catalogue
+from planck_nb.sessions import (
+    VIEWS,
+    Session,
+    compact_store,
+    delete_session,
+    find_session,
+    list_sessions,
+    query,
+    session_catalogue,
+    vacuum,
+)
 from planck_nb.sessions.session_catalogue import FOLDER, update_catalogue
 
 MANY = session_catalogue.MIN_MISSING + 2
@@ -95,6 +105,18 @@ def test_a_damaged_catalogue_does_not_matter(many: Path) -> None:
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
     assert update_catalogue(many) == MANY
     assert copy not in files(many)
+    pd.testing.assert_frame_equal(query(many, COUNTS), before)
+
+
+def test_compressed_sessions_are_added_too(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vacuum, "MIN_PACKED", 1)
+    before = query(many, COUNTS)
+    compact_store(many)
+    assert len(list(many.glob("*.gz"))) == MANY
+    missing = find_session(many, "session-1").path.with_suffix(".1.jsonl.gz")
+    missing.unlink()
+    find_session(many, "session-2").database.unlink()
+    assert update_catalogue(many) == MANY - 1, "that a part is missing is found by reading the session's own files"
     pd.testing.assert_frame_equal(query(many, COUNTS), before)
 
 

@@ -11,14 +11,26 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 from support.stored import converse
 
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, compact_store, list_sessions, query, query_async, read_damage
+from planck_nb.sessions import (
+    Damage,
+    Session,
+    compact_store,
+    estimate_compaction,
+    last_used_first,
+    list_sessions,
+    query,
+    query_async,
+    read_damage,
+)
+from planck_nb.sessions.journal_writer import Writer
 from planck_nb.sessions.materialize import Materializer
-from planck_nb.sessions.segments import Position, journal_end, read_rows
+from planck_nb.sessions.segments import Position, journal_end, old_segments, read_rows
 
 ALL = "select * from messages order by session_id, id"
 TESTS = Path(__file__).parents[1]
@@ -31,6 +43,10 @@ def file_names(session: Session) -> list[str]:
 
 def modes(directory: Path) -> set[int]:
     return {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+
+
+def size_of(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.iterdir() if path.suffix != ".lock")
 
 
 def numbers(session: Session) -> list[int]:
@@ -51,6 +67,23 @@ async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> No
     session.path.with_suffix(".1.jsonl").unlink()
     compact_store(tmp_path)
     assert list(query(tmp_path, ALL).id) == ids
+
+
+async def test_segments_keep_to_their_size_while_nothing_is_materialized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
+    monkeypatch.setattr(Writer, "MAX_SEGMENT", 5000)
+    with Session.create(tmp_path) as session:
+        ids = [await session.append("a1", UserMessage("x" * 700)) for _ in range(40)]
+        assert list(query(tmp_path, ALL).id) == ids
+    sizes = [file.stat().st_size for file in old_segments(session.path)]
+    assert len(sizes) > 5
+    assert 5000 <= min(sizes) <= max(sizes) < 7000
+    with Session.open(tmp_path, session.id) as session:
+        assert numbers(session) == ids
+        assert await session.append("a1", UserMessage("more")) > ids[-1]
+    assert read_damage(session.info) == Damage(session.name)
 
 
 @pytest.mark.usefixtures("short_segments")
@@ -238,6 +271,52 @@ async def test_compacting_compresses_old_segments_and_loses_nothing(tmp_path: Pa
     compact_store(tmp_path)
     assert query(tmp_path, ALL).equals(before)
     assert modes(tmp_path) == {0o600}
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+async def test_a_single_segment_is_compressed_and_the_session_goes_on(tmp_path: Path, *, rebuilt: bool) -> None:
+    with Session.create(tmp_path, name="one") as session:
+        for turn in range(200):
+            await session.append("a1", UserMessage(f"{turn} " + "the same again " * 30), turn=turn)
+    with Session.create(tmp_path, name="later") as later:
+        await converse(later)
+    for used, info in enumerate((session.info, later.info)):
+        os.utime(info.path, (1.7e9 + used, 1.7e9 + used))
+    before, order = query(tmp_path, ALL), [info.name for info in last_used_first(list_sessions(tmp_path))]
+    takes, expected = size_of(tmp_path), estimate_compaction(tmp_path)
+    freed = compact_store(tmp_path)
+    assert freed == takes - size_of(tmp_path)
+    assert 0.8 < freed / expected < 1.25
+    assert file_names(session) == [".duckdb", ".journal.1.jsonl.gz", ".journal.jsonl"]
+    assert ".journal.1.jsonl.gz" not in file_names(later), "a short journal would not become smaller"
+    assert query(tmp_path, ALL).equals(before)
+    assert [info.name for info in last_used_first(list_sessions(tmp_path))] == order == ["later", "one"]
+    assert (compact_store(tmp_path), estimate_compaction(tmp_path)) == (0, 0)
+    if rebuilt:
+        session.info.database.unlink()
+    with Session.open(tmp_path, "one") as session:
+        assert numbers(session) == list(before[before.session_name == "one"].id)
+        assert await session.append("a1", UserMessage("more")) > max(before.id)
+    assert len(query(tmp_path, ALL)) == len(before) + 1
+    assert read_damage(session.info) == Damage("one")
+
+
+async def test_a_duckdb_file_with_much_unused_space_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched, Session.create(tmp_path) as session:
+        patched.setattr(importlib.import_module("planck_nb.sessions.materialize"), "BLOCK_SIZE", 256 * 1024)
+        await converse(session)
+        session.materialize()
+    before, size = query(tmp_path, ALL), session.info.database.stat().st_size
+    expected = estimate_compaction(tmp_path)
+    freed = compact_store(tmp_path)
+    assert freed > size / 2
+    assert freed / 2 < expected < freed * 2
+    assert query(tmp_path, ALL).equals(before)
+    with duckdb.connect(session.info.database, read_only=True) as connection:
+        assert connection.execute("select block_size from pragma_database_size()").fetchone() == (16 * 1024,)
+    written = session.info.database.stat().st_mtime_ns
+    assert compact_store(tmp_path) == 0
+    assert session.info.database.stat().st_mtime_ns == written, "it is not rebuilt again"
 
 
 def test_a_missing_segment_is_reported_and_breaks_no_query_of_others(

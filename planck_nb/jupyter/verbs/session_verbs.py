@@ -19,6 +19,7 @@ from planck_nb.sessions import (
     SessionInfo,
     compact_store,
     delete_session,
+    estimate_compaction,
     export_session,
     find_session,
     import_session,
@@ -230,15 +231,22 @@ def _bytes(session: SessionInfo) -> int:
     return sum(file.stat().st_size for file in session_files(session))
 
 
-@verb("compact-store", SUBJECT, "make the files of sessions smaller; nothing is lost")
+@verb("compact-store", SUBJECT, "compress the files of sessions that are not open; nothing is lost")
 async def compact_store_(notebook: Notebook) -> Text:
-    """Compact the files and say how much that freed."""
+    """Say about how much compacting the files frees, do it, and say how much it has freed."""
     workspace = notebook.workspace
+    expected = await run_in_thread(partial(estimate_compaction, workspace.sessions_dir))
+    if expected > 0:
+        _print(f"This frees about {_size(expected)}.")
     freed = await run_in_thread(partial(compact_store, workspace.sessions_dir))
     in_use = [session.name for session in workspace.sessions() if open_in(session)]
     said = f"Freed {_size(freed)}." if freed > 0 else "There was nothing to free."
     left = f" {', '.join(in_use)} {'is' if len(in_use) == 1 else 'are'} open and stayed as before." if in_use else ""
     return Text(said + left)
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - a line in the cell's output
 
 
 def _current(notebook: Notebook) -> SessionInfo:

@@ -280,7 +280,10 @@ def test_compacting_the_store_says_what_it_freed(kernel: Kernel, store: Path) ->
     (store / f"{find_session(store, 'bob').database.name}.bad").write_bytes(b"x" * 2_500_000)
     kernel.run("%planck hello")
     own = list_sessions(store)[-1]
-    assert kernel.run("%planck compact-store").plain == f"Freed 2.5 MB. {own.name} is open and stayed as before."
+    assert kernel.run("%planck compact-store").plain == (
+        f"This frees about 2.5 MB.\nFreed 2.5 MB. {own.name} is open and stayed as before."
+    )
+    assert kernel.run("%planck compact-store").plain.startswith("There was nothing to free.")
     assert len(query(store, "SELECT * FROM messages WHERE session_name = 'ada'")) == 4
 
 
