@@ -160,17 +160,21 @@ def cancel_late() -> None:
         task.cancel()
 
 
-async def within(seconds: float, awaitable: Awaitable[T]) -> T:
+async def within(limit: float | asyncio.Timeout, awaitable: Awaitable[T]) -> T:
     """Await for at most this long. Raises `TimeoutError`.
 
     A timer is started only if the awaitable has to wait, because it costs as much as reading data that has arrived.
+
+    Args:
+        limit: Seconds, or an `asyncio.timeout` that is not entered yet, which tells afterwards whether it has expired.
+        awaitable: What to await.
     """
     steps = awaitable.__await__()
     try:
         first = next(steps)
     except StopIteration as end:
         return cast("T", end.value)
-    async with asyncio.timeout(seconds):
+    async with limit if isinstance(limit, asyncio.Timeout) else asyncio.timeout(limit):
         return await _Started(steps, first)
 
 

@@ -55,6 +55,18 @@ async def test_what_takes_too_long_is_cancelled() -> None:
     assert ended == [asyncio.CancelledError]
 
 
+async def test_a_limit_tells_afterwards_whether_it_has_expired() -> None:
+    limit = asyncio.timeout(0)
+    with pytest.raises(TimeoutError):
+        await within(limit, never())
+    assert limit.expired()
+    unused = asyncio.timeout(10)
+    with pytest.raises(LookupError):
+        await within(unused, fails())
+    assert not unused.expired()
+    assert await within(asyncio.timeout(None), two_steps()) == "there"
+
+
 async def test_a_cancellation_from_outside_stays_one() -> None:
     ended: list[type[BaseException] | None] = []
     task = asyncio.create_task(within(10, noting(ended, never)))

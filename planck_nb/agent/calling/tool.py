@@ -21,7 +21,7 @@ from planck_nb.agent.effect import Effect
 from planck_nb.agent.tokens import estimate_tool
 from planck_nb.ai.request import ToolSpec
 from planck_nb.ai.server_tools import ServerTool
-from planck_nb.base.aio import run_in_thread
+from planck_nb.base.aio import run_in_thread, within
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
@@ -224,8 +224,7 @@ class Tool:
         stopped = threading.Event()
         limit = asyncio.timeout(self.timeout)
         try:
-            async with limit:
-                return await self._execute(args, context, stopped)
+            return await within(limit, self._execute(args, context, stopped))
         except (ToolError, asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:  # SystemExit or KeyboardInterrupt from a task would end the kernel
@@ -250,6 +249,8 @@ class Tool:
         # Tools of the package are not interrupted: they note what they have changed, and end soon.
         in_thread = partial(run_in_thread, interruptible=self.function is not None)
         value = call() if self._is_async else await in_thread(lambda: _finished(call(), progress, stopped))
+        if isinstance(value, ToolOutput) and not self._is_async:  # converted in the thread
+            return value
         return await _output(value, progress, stopped)
 
     def touched(self, args: JsonObject) -> tuple[Effect, ...]:

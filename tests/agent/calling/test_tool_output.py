@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel
 
-from planck_nb import Agent, ToolOutput
+from planck_nb import Agent, Tool, ToolOutput
 from planck_nb.agent.calling import tool_output
 from planck_nb.agent.calling.images import MAX_IMAGE_BYTES, format_of, size_of
 from planck_nb.agent.calling.tool_output import MAX_IMAGES, MAX_RESULT_CHARACTERS, as_output
@@ -152,6 +152,20 @@ def test_long_texts_keep_their_ends_in_little_memory() -> None:
     assert huge.endswith("\nend")
     assert "characters left out" in huge
     assert len(huge) < 2_200
+
+
+async def test_what_a_tool_returns_is_shortened_once() -> None:
+    def sync() -> str:
+        return "\n".join(map(str, range(5_000)))
+
+    async def later() -> str:
+        return sync()
+
+    for function in (sync, later, lambda: later()):
+        made = Tool(name="lines", description="", execute_fn=lambda _args, run=function: run())
+        text = (await made.run({})).text
+        assert "[… 3,000 lines left out …]" in text
+        assert text.endswith("\n4999")
 
 
 def test_a_data_frame_shows_shape_types_and_both_ends() -> None:
