@@ -78,6 +78,7 @@ class AgentRunner:
             recorder,
             compactor,
             measure=self._measure,
+            count=self._count,
             model=self._current_model,
             ratio=setup.tokens_per_estimate,
             spend=self._spend,
@@ -473,12 +474,17 @@ class AgentRunner:
         """The model that answers now: in a turn perhaps a fallback."""
         return self._turn.model if self._turn else self._setup.model
 
+    def _count(self, messages: Sequence[Message], scale: float, counted: bool) -> int:
+        if cuts_silently(self._current_model()):  # then a wrong estimate is never noticed
+            scale, counted = max(scale, SAFE_SCALE), False
+        return self._setup.estimate_tokens(messages, scale, counted=counted)
+
     def _measure(self, messages: Sequence[Message], scale: float, counted: bool) -> ContextUsage:
         setup = self._setup
         model = self._current_model()
-        if cuts_silently(model):  # then a wrong estimate is never noticed
-            scale, counted = max(scale, SAFE_SCALE), False
-        tokens = setup.estimate_tokens(messages, scale, counted=counted)
+        if cuts_silently(model):
+            scale = max(scale, SAFE_SCALE)  # as `_count` has it
+        tokens = self._count(messages, scale, counted)
         window = setup.client.context_window(model, setup.options)
         spend = self.window.count_compaction
         return ContextUsage(tokens, window, model, setup.client, scale, spend, self._exhausted)

@@ -207,7 +207,7 @@ class TurnRunner:
 
     def _estimate_request(self, messages: Sequence[Message]) -> Usage:
         """The tokens of the next request. What the last one had is probably in the cache if that was used before."""
-        tokens = self._window.usage().tokens
+        tokens = self._window.tokens()
         last = next((each for each in reversed(messages) if each.type == "assistant"), None)
         if last is None or last.usage is None or last.model != self.model.id or last.provider != self.model.provider:
             return Usage(tokens)

@@ -37,6 +37,8 @@ class SendableHistory:
         self._model: Model | None = None
         self._known: list[Message] = []
         self._replaced: dict[int, Message] = {}
+        self._latest: tuple[Sequence[Message], Sequence[Message]] = (), ()
+        """The messages that were prepared last, and what came of it: each request needs them twice."""
 
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
         """The messages as the model can be sent them; the very same ones if it can read all of them.
@@ -44,9 +46,16 @@ class SendableHistory:
         What follows the latest reply is checked for pictures that cannot be decoded only: a prompt that the model does
         not accept is refused with a sentence by its wire format, and only left out of later requests.
         """
+        is_same = model is self._model or model == self._model
+        if is_same and messages is self._latest[0] and isinstance(messages, tuple):  # which cannot have changed
+            return self._latest[1]
+        fitting = self._fit(messages, model, is_same=is_same)
+        self._latest = messages, fitting
+        return fitting
+
+    def _fit(self, messages: Sequence[Message], model: Model, *, is_same: bool) -> Sequence[Message]:
         latest = _latest_reply(messages)
         known = self._known
-        is_same = model is self._model or model == self._model
         if not is_same or len(known) > latest or not all(map(operator.is_, known, messages)):
             self._model, self._known, self._replaced = model, [], {}
         for index in range(len(self._known), latest):

@@ -56,6 +56,7 @@ class ContextWindow:
         measure: Returns how much of which model's window a request with these messages would fill. Its other arguments
             are how many tokens the model counts for an estimated one, and whether the messages are those that it
             counted.
+        count: Returns the tokens of such a request alone, given the same.
         model: Returns the model that answers now.
         ratio: Returns how many tokens the model counted for an estimated one before a reply among the messages.
         spend: Called with the tokens and US dollars that a compaction took.
@@ -68,6 +69,7 @@ class ContextWindow:
         compactor: Compactor | None,
         *,
         measure: Callable[[Sequence[Message], float, bool], ContextUsage],
+        count: Callable[[Sequence[Message], float, bool], int],
         model: Callable[[], Model],
         ratio: Callable[[Sequence[Message], int], float],
         spend: Callable[[Usage, float | None], None],
@@ -77,6 +79,7 @@ class ContextWindow:
         self.compactor = compactor
         """Writes the summaries from the next request on, None for an agent without one."""
         self._measure_messages = measure
+        self._count_messages = count
         self._model = model
         self._ratio = ratio
         self._spend = spend
@@ -108,6 +111,11 @@ class ContextWindow:
         """How much of which model's window the next request would fill, with further messages."""
         messages = self.messages()
         return self._measure([*messages, *added] if added else messages, counted=self._trim_to is None)
+
+    def tokens(self) -> int:
+        """The tokens of the next request: those of `usage`, without a look at the window."""
+        messages, counted = self.messages(), self._trim_to is None
+        return self._count_messages(messages, self._scale(messages if counted else self._whole()), counted)
 
     def start_turn(self) -> None:
         """Note that a turn starts, in which what failed before is tried anew."""
