@@ -22,6 +22,9 @@ CHECKED_CHARACTERS = 400
 
 _NOTHING = Usage()
 
+_IN_ORDER = json.JSONEncoder(sort_keys=True, default=repr)
+"""Writes arguments, so that their order does not matter; `json.dumps` would make such an encoder for each call."""
+
 REPETITIONS = 5
 """How many times `repeated_calls` identical calls end the turn; until then the model is told each time."""
 
@@ -240,8 +243,9 @@ class TurnBudget:
         """How long the turn may go on, None without a limit; 0 or less once the time is up."""
         seconds = self._limits.seconds
         left = None if seconds is None else seconds - (self._clock() - self._started)
-        together = None if self._run_spend is None else self._run_spend.seconds_left
-        return min((each for each in (left, together) if each is not None), default=None)
+        if self._run_spend is None or (together := self._run_spend.seconds_left) is None:
+            return left
+        return together if left is None else min(left, together)
 
     def count_reply(self, reply: AssistantMessage, model: Model) -> None:
         """Count a reply, complete or partial; without usage its tokens are estimated."""
@@ -259,7 +263,7 @@ class TurnBudget:
         bound = self._limits.repeated_calls
         if bound is None:
             return 0
-        args = json.dumps(call.args, sort_keys=True, default=repr) if call.invalid is None else call.invalid
+        args = _IN_ORDER.encode(call.args) if call.invalid is None else call.invalid
         key = call.name, args, (result.text, result.images)
         self._calls[key] += 1
         count = self._calls[key]

@@ -49,8 +49,8 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
             return reply
         reply, complete = await _stream_reply(turn)
         correction = None
-        if reply.tool_calls:
-            await _in_time(turn, run_calls(turn, reply.tool_calls))
+        if calls := reply.tool_calls:
+            await _in_time(turn, run_calls(turn, calls))
         elif complete and not turn.is_steered():
             if reply.error == EMPTY and not asked_again:
                 asked_again = True

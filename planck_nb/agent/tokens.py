@@ -26,6 +26,8 @@ FRAME_TOKENS = 4
 MAX_SCALE = 8.0
 """The most tokens that a model is believed to count for an estimated one."""
 
+_WRITER = json.JSONEncoder(ensure_ascii=False, default=str)
+
 _MIN_CALIBRATING_TOKENS = 64
 """Estimated tokens from which a count says something about the tokenizer."""
 
@@ -213,4 +215,4 @@ def _estimate_part(part: Part) -> int:
 
 
 def _json(data: JsonObject) -> str:
-    return json.dumps(data, ensure_ascii=False, default=str)
+    return _WRITER.encode(data)

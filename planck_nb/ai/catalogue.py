@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -238,14 +238,19 @@ def with_alias(alias: str, own: Iterable[Model] = ()) -> Model | None:
 
 def catalogued(provider_name: str, model_id: str) -> Model:
     """A model at its vendor's own address, with the facts of the snapshot."""
+    return _catalogued(provider_name, model_id, provider(provider_name).api)
+
+
+@lru_cache  # each new agent needs it, to describe its model
+def _catalogued(provider_name: str, model_id: str, api: str) -> Model:
     row = _snapshot().get(provider_name, {}).get(model_id)
     if row is None:
-        return Model(provider_name, model_id, provider(provider_name).api, name=model_id)
+        return Model(provider_name, model_id, api, name=model_id)
     steps = tuple(PriceStep(*step) for step in row.get("steps", ()))
     return Model(
         provider=provider_name,
         id=model_id,
-        api=provider(provider_name).api,
+        api=api,
         name=row["name"],
         context_window=row["context"],
         max_output=row["output"],

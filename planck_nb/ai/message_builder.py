@@ -264,8 +264,10 @@ def parse_arguments(text: str) -> JsonObject | None:
     """
     if not text.strip():
         return {}
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     try:
-        args = from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), allow_inf_nan=False)
+        args = from_json(text, allow_inf_nan=False)
     except ValueError:
         return None
     return args if isinstance(args, dict) and _without_infinities(args) == args else None

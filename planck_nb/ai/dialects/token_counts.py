@@ -40,17 +40,15 @@ class TokenCounts:
             thinking: The part of the output that was spent on thinking.
         """
         wrong: list[object] = []
-        inputs, outputs, details = (
-            [_count(value, wrong) for value in values]
-            for values in (read, written, (cache_read, cache_write, thinking))
-        )
+        inputs, outputs = _sum(read, wrong), _sum(written, wrong)
+        cached, cached_now = _count(cache_read, wrong) or 0, _count(cache_write, wrong) or 0
+        thought = _count(thinking, wrong) or 0
         usage = None
-        if None not in inputs and None not in outputs:
-            cached, cached_now, thought = (count or 0 for count in details)
-            usage = Usage(_sum(inputs), _sum(outputs), cached, cached_now, thought)
-            if cached + cached_now > usage.input_tokens:
+        if inputs is not None and outputs is not None:
+            if cached + cached_now > inputs:
                 wrong.append(cached + cached_now)
-                usage = Usage(usage.input_tokens, usage.output_tokens, thinking_tokens=thought)
+                cached = cached_now = 0
+            usage = Usage(inputs, outputs, cached, cached_now, thought)
         return [*self._warnings(wrong, usage), UsageUpdate(usage or Usage(), is_known=usage is not None)]
 
     def unreadable(self, found: object) -> list[StreamEvent]:
@@ -81,8 +79,14 @@ def _count(value: object, wrong: list[object]) -> int | None:
     return count
 
 
-def _sum(counts: Iterable[int | None]) -> int:
-    return sum(count or 0 for count in counts)
+def _sum(values: Iterable[object], wrong: list[object]) -> int | None:
+    """The sum of counts, None if one of them is none."""
+    total = 0
+    for value in values:
+        if (count := _count(value, wrong)) is None:
+            return None
+        total += count
+    return total
 
 
 def _shown(value: object) -> str:
