@@ -223,7 +223,7 @@ class ReusableTimeout:
             self.close()
             # It looks again when it is too early, so that a later await with a shorter limit does not need another.
             shortest = seconds if self._seconds is None else min(seconds, self._seconds)
-            self._timer = loop.call_at(now + shortest, self._check, loop)
+            self._timer = self._timer_at(now + shortest, loop)
         try:
             return await awaitable
         except BaseException as error:
@@ -240,13 +240,18 @@ class ReusableTimeout:
             self._timer.cancel()
             self._timer = None
 
+    def _timer_at(self, time: float, loop: asyncio.AbstractEventLoop) -> asyncio.TimerHandle:
+        # The loop keeps a cancelled timer until its time, perhaps for an hour, and with it the timer's context: in that
+        # of a turn are its results.
+        return loop.call_at(time, self._check, loop, context=contextvars.Context())
+
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         """Cancel an await that takes too long; look again at the end of the time that a later one has."""
         self._timer = None
         if self._waiting is None:
             return
         if loop.time() < self._deadline:
-            self._timer = loop.call_at(self._deadline, self._check, loop)
+            self._timer = self._timer_at(self._deadline, loop)
         else:
             self._expired = True
             self._waiting.cancel()

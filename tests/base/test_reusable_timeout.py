@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -30,6 +33,30 @@ async def test_many_awaits_take_one_timer(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(timers) == 1
     timer.close()
     assert timers[0].cancelled()
+
+
+class Value:
+    """Something that a context variable holds."""
+
+
+async def test_a_stopped_timer_keeps_nothing_of_the_task_that_started_it() -> None:
+    variable: ContextVar[Value] = ContextVar("variable")
+    known: list[weakref.ref[Value]] = []
+
+    async def turn() -> None:
+        value = Value()
+        known.append(weakref.ref(value))
+        variable.set(value)
+        timer = ReusableTimeout(3_600)
+        await timer.wait(asyncio.sleep(0))
+        timer.close()
+
+    earlier = asyncio.get_running_loop().call_later(60, print)  # else the loop drops the stopped one at once
+    await asyncio.create_task(turn())
+    await asyncio.sleep(0)
+    gc.collect()
+    assert known[0]() is None
+    earlier.cancel()
 
 
 async def test_an_await_that_takes_too_long_is_cancelled() -> None:

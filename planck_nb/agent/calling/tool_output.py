@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from planck_nb.agent.calling.data_frames import table_text
 from planck_nb.agent.calling.image_check import checked, placeholder
 from planck_nb.agent.calling.images import describe, picture_of, too_large
@@ -132,8 +134,6 @@ class _OutputReader:
         return None
 
     def _json(self, value: object) -> str:
-        from pydantic_core import PydanticSerializationError, to_json  # noqa: PLC0415 - loaded with the first result
-
         def inner(item: object) -> object:
             if type(item).__module__ == "numpy" and hasattr(item, "tolist"):
                 return item.tolist()
