@@ -330,12 +330,12 @@ class Client:
                     async with aclosing(reply):
                         attempts.answered(reply.status, reply.headers)
                         await _raise_for_error(reply, pending.wire, model, pending.secrets)
-                        async with aclosing(_decode(reply, pending.wire, model)) as decoded:
-                            async for received in decoded:
-                                paused = received[-1].type == "pause"
-                                events = cast("list[StreamEvent]", received[:-1] if paused else received)
-                                builder.feed(events)
-                                yield events
+                        events_of = _ReplyDecoder(reply, pending.wire, model)
+                        while (received := await events_of.next_batch()) is not None:
+                            paused = received[-1].type == "pause"
+                            events = cast("list[StreamEvent]", received[:-1] if paused else received)
+                            builder.feed(events)
+                            yield events
                         request_info.paused = paused
                 except ProviderError as error:
                     builder.is_sent = builder.has_content or builder.usage is not None
@@ -658,43 +658,62 @@ async def _raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, sec
     )
 
 
-async def _decode(reply: HttpResponse, wire: Dialect, model: Model) -> AsyncGenerator[list[StreamEvent | Pause], None]:
-    """The events of a stream. Those that were decoded before an error are yielded before it is raised."""
-    frames = splitter(wire.framing)
-    decoder = wire.decoder(model)
-    ended = False
-    while not ended:
-        batch: list[StreamEvent | Pause] = []
-        failure: ProviderError | None = None
-        try:
-            chunk = await reply.chunk()
-            if chunk is None:
-                ended = True
-                _feed_last(decoder, frames.end(), batch)
-                batch.extend(decoder.end())
-            else:
-                for data in frames.feed(chunk):
-                    batch.extend(decoder.feed(data))
-        except ProviderError as error:
-            failure = error
-            failure.provider, failure.model = model.provider, model.id
-            failure.request_id = failure.request_id or _request_id(reply)
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-            failure = ProviderProtocolError(
-                f"{model.provider} sent an event that its wire format {model.api!r} does not allow "
-                f"({quoted(repr(error)[:_MAX_REASON_LENGTH])}); "
-                "check that base_url names the right API.",
-                provider=model.provider,
-                model=model.id,
-                request_id=_request_id(reply),
-            )
-        if batch:
-            yield batch
-        if failure is not None:
-            raise failure
-        if batch and batch[-1].type in _ENDS:
-            await reply.read_to_end(_END_TIMEOUT)
-            return
+class _ReplyDecoder:
+    """The events of one stream. Those that were decoded before an error are returned before it is raised.
+
+    No asynchronous generator, which the event loop would have to register and to close for each reply.
+    """
+
+    def __init__(self, reply: HttpResponse, wire: Dialect, model: Model) -> None:
+        self._reply = reply
+        self._model = model
+        self._frames = splitter(wire.framing)
+        self._decoder = wire.decoder(model)
+        self._ended = False
+        self._complete = False
+        """The last event of the message was returned."""
+        self._failure: ProviderError | None = None
+
+    async def next_batch(self) -> list[StreamEvent | Pause] | None:
+        """The events in the next piece of data that has any, None after the last."""
+        while self._failure is None and not self._ended and not self._complete:
+            batch: list[StreamEvent | Pause] = []
+            try:
+                self._decode(await self._reply.chunk(), batch)
+            except ProviderError as error:
+                self._failure = error
+                error.provider, error.model = self._model.provider, self._model.id
+                error.request_id = error.request_id or _request_id(self._reply)
+            except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+                self._failure = self._unreadable(error)
+            if batch:
+                self._complete = batch[-1].type in _ENDS
+                return batch
+        if self._failure is not None:
+            raise self._failure
+        if self._complete:
+            await self._reply.read_to_end(_END_TIMEOUT)
+        return None
+
+    def _decode(self, chunk: bytes | None, batch: list[StreamEvent | Pause]) -> None:
+        """Add the events in a piece of data, or at the end of all data, to the batch, as far as they can be read."""
+        if chunk is None:
+            self._ended = True
+            _feed_last(self._decoder, self._frames.end(), batch)
+            batch.extend(self._decoder.end())
+        else:
+            for data in self._frames.feed(chunk):
+                batch.extend(self._decoder.feed(data))
+
+    def _unreadable(self, error: Exception) -> ProviderProtocolError:
+        return ProviderProtocolError(
+            f"{self._model.provider} sent an event that its wire format {self._model.api!r} does not allow "
+            f"({quoted(repr(error)[:_MAX_REASON_LENGTH])}); "
+            "check that base_url names the right API.",
+            provider=self._model.provider,
+            model=self._model.id,
+            request_id=_request_id(self._reply),
+        )
 
 
 def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent | Pause]) -> None:

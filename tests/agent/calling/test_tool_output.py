@@ -7,6 +7,7 @@ import json
 import re
 import struct
 import zlib
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -161,7 +162,10 @@ async def test_what_a_tool_returns_is_shortened_once() -> None:
     async def later() -> str:
         return sync()
 
-    for function in (sync, later, lambda: later()):
+    def soon() -> Awaitable[str]:
+        return later()
+
+    for function in (sync, later, soon):
         made = Tool(name="lines", description="", execute_fn=lambda _args, run=function: run())
         text = (await made.run({})).text
         assert "[… 3,000 lines left out …]" in text
