@@ -29,6 +29,7 @@ from planck_nb.jupyter.bridge import (
     wait_for,
 )
 from planck_nb.jupyter.compat import idle_loop
+from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
 from planck_nb.jupyter.kernel_tools.steps import running_steps
@@ -37,8 +38,7 @@ from planck_nb.jupyter.kernel_tools.tool_definitions import KernelTools
 from planck_nb.jupyter.magics import STOPPED, PlanckMagics, in_one_line, interrupted
 from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
-from planck_nb.jupyter.parsing.completion import matcher
-from planck_nb.jupyter.terminal.plain_output import for_terminal
+from planck_nb.jupyter.plain_output import for_terminal
 from planck_nb.jupyter.transcript.answer import Answer
 from planck_nb.jupyter.warm_up import WarmUp
 from planck_nb.workspace import Workspace

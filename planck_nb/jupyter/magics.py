@@ -21,11 +21,11 @@ from planck_nb.jupyter.controller import Controller, Started
 from planck_nb.jupyter.error_titles import key_variable
 from planck_nb.jupyter.finished_run import FinishedRun
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
+from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.run_agents import RunAgents
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.notebook_answers import AnswerRecord
-from planck_nb.jupyter.parsing.interpretation import VerbLine, interpret
 from planck_nb.jupyter.parsing.options import read_prompt_arguments
 from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.tool_prints import prints_in_calls

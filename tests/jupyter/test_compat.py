@@ -12,9 +12,9 @@ from IPython.core import async_helpers, completer
 
 from planck_nb.config import Config
 from planck_nb.jupyter.compat import idle_loop
+from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.completion import matcher
 from planck_nb.workspace import Workspace
 
 

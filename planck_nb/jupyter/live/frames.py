@@ -12,7 +12,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 from planck_nb.jupyter.formatting import SHOWN_CHARACTERS
 from planck_nb.jupyter.live.browser_events import ArgumentsDisplay, OutputDisplay, browser_event
-from planck_nb.jupyter.terminal.plain_output import Tail
+from planck_nb.jupyter.plain_output import Tail
 
 Delta: TypeAlias = ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta
 

@@ -26,8 +26,8 @@ from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, 
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.formatting import count
+from planck_nb.jupyter.plain_output import Tail
 from planck_nb.jupyter.run_facts import Aliases
-from planck_nb.jupyter.terminal.plain_output import Tail
 from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_team, names_of, steps_of
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of

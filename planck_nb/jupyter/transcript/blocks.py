@@ -27,7 +27,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 from planck_nb.jupyter.diff_lines import DIFFED_ARGUMENTS, ShownDiff, diff_in
 from planck_nb.jupyter.formatting import bounded, key_argument, shown_arguments
-from planck_nb.jupyter.terminal.plain_output import plain
+from planck_nb.jupyter.plain_output import plain
 
 UNNAMED = "another agent"
 """The sender of a message whose name is not known."""

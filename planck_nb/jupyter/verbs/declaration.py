@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.arguments import Declared, read_arguments
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Option, Parameter
-from planck_nb.jupyter.terminal.plain_output import for_terminal
+from planck_nb.jupyter.plain_output import for_terminal
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from planck_nb.jupyter.formatting import count, dollars
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import INTEGER, Option
-from planck_nb.jupyter.terminal.plain_output import for_terminal
+from planck_nb.jupyter.plain_output import for_terminal
 from planck_nb.jupyter.verbs.declaration import readable, verb
 
 if TYPE_CHECKING:

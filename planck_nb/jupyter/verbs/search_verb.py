@@ -12,7 +12,7 @@ from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.parsing.parameters import INTEGER, WORDS, Option, Parameter
-from planck_nb.jupyter.terminal.plain_output import for_terminal
+from planck_nb.jupyter.plain_output import for_terminal
 from planck_nb.jupyter.verbs.declaration import verb
 from planck_nb.sessions import search_async, terms
 

@@ -10,8 +10,8 @@ import pytest
 from planck_nb import Config, Workspace
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.interpretation import VerbLine, interpret
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.interpretation import VerbLine, interpret
 from planck_nb.jupyter.parsing.options import Prompt
 from planck_nb.jupyter.similar_words import distance
 from planck_nb.jupyter.verbs import VERBS

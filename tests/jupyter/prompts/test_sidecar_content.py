@@ -18,10 +18,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from planck_nb import Config, Workspace
 from planck_nb.ai.messages import ImagePart, UserMessage
 from planck_nb.base.errors import SidecarError, SidecarLostError, UsageError
+from planck_nb.jupyter.completion import suggest
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.magics import PlanckMagics
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.completion import suggest
 from planck_nb.jupyter.parsing.options import read_prompt_arguments
 from planck_nb.jupyter.prompts.resource_mentions import resource_mentions
 from planck_nb.jupyter.verbs import VERBS

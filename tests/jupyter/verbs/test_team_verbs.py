@@ -12,9 +12,9 @@ import pytest
 
 from planck_nb import Config, Workspace
 from planck_nb.base.errors import AgentError, ConfigError, PlanckError, TrustError, UsageError
+from planck_nb.jupyter.completion import suggest
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.completion import suggest
 from planck_nb.jupyter.verbs import VERBS
 
 MEMBERS: list[dict[str, Any]] = [

@@ -9,9 +9,9 @@ import pytest
 from support.kernel import TIMEOUT, Kernel, running_kernel
 
 from planck_nb import Config, Workspace
+from planck_nb.jupyter.completion import suggest
 from planck_nb.jupyter.controller import Controller
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.completion import suggest
 from planck_nb.jupyter.verbs import VERBS
 from planck_nb.sessions import Session
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support.growth import BUILT, REPEATED, check_growth
 
 from planck_nb.jupyter.charts.chart import Chart
-from planck_nb.jupyter.terminal import plain_output as terminal
-from planck_nb.jupyter.terminal.plain_output import LINE_CHARACTERS, TAIL_LINES, Tail, for_terminal, plain
+from planck_nb.jupyter.plain_output import LINE_CHARACTERS, TAIL_LINES, Tail, for_terminal, plain
 from planck_nb.jupyter.verbs.declaration import Text
 
 
@@ -67,7 +66,7 @@ LINES = st.lists(st.text("ab\r\n", max_size=6), max_size=40).map("\n".join)
 def test_what_is_not_looked_at_is_counted(before: str, text: str) -> None:
     whole = shown(before, text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal, "_MAX_EXAMINED", 20)
+        patch.setattr(plain_output, "_MAX_EXAMINED", 20)
         assert shown(before, text) == whole
 
 
