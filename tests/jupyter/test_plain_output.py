@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.growth import BUILT, REPEATED, check_growth
 
+from planck_nb.jupyter import plain_output
 from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.plain_output import LINE_CHARACTERS, TAIL_LINES, Tail, for_terminal, plain
 from planck_nb.jupyter.verbs.declaration import Text
