@@ -50,7 +50,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _FIXED = frozenset({"id", "name", "type", "description", "role", "team_id", "parent_id", "grants", "cwd"})
-"""Attributes that events and rules have told to others."""
+"""Attributes that events and rules refer to."""
 
 _OPTIONS = Options()
 _LIMITS = Limits()
@@ -570,7 +570,7 @@ class Agent:
         return await self._runner.compact()
 
     async def checkpoint(self, summary: str) -> None:
-        """Start a new chapter: from now on the model is sent the summary and what follows it.
+        """Replace the conversation so far by a summary: from now on the model is sent the summary and what follows it.
 
         Args:
             summary: What the model has to know of the conversation so far.

@@ -102,7 +102,7 @@ class AgentSettings:
         return context_tokens(messages, before=self._current_preamble().tokens, scale=scale, counted=counted)
 
     def tokens_per_estimate(self, messages: Sequence[Message], index: int) -> float:
-        """How many tokens the model counted for an estimated one before the reply at `index`."""
+        """The ratio of counted to estimated tokens for what was sent before the reply at `index`."""
         return tokens_per_estimate(messages, index, before=self._current_preamble().tokens)
 
     def _current_preamble(self) -> _Preamble:

@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 from planck_nb.ai.messages import AssistantMessage, Message, UserMessage
 from planck_nb.ai.models import Model
 
-Shortcoming: TypeAlias = Literal["", "cut_off", "refused", "no_answer"]
+ReplyProblem: TypeAlias = Literal["", "cut_off", "refused", "no_answer"]
 """What is wrong with a reply: it ends too early, the model refused, or there is only thinking."""
 
-ENDINGS: Mapping[Shortcoming, str] = {"": "", "cut_off": "cut off", "refused": "refused", "no_answer": "no answer"}
-"""How people call them."""
+ENDINGS: Mapping[ReplyProblem, str] = {"": "", "cut_off": "cut off", "refused": "refused", "no_answer": "no answer"}
+"""Their names for display."""
 
 NEARLY_FULL = 0.98
 """The part of a context window that counts as full: servers keep some tokens for themselves."""
@@ -28,7 +28,7 @@ _GO_ON = {
 """What a model is asked after its own reply, by what was wrong with it."""
 
 
-def shortcoming(reply: Message) -> Shortcoming:
+def problem_of(reply: Message) -> ReplyProblem:
     """What is wrong with a reply, empty if nothing is, or if it is no reply at all."""
     if not isinstance(reply, AssistantMessage):
         return ""
@@ -47,7 +47,7 @@ def warning(reply: AssistantMessage, model: Model) -> str:
         reply: A complete reply.
         model: The model that wrote it.
     """
-    match shortcoming(reply):
+    match problem_of(reply):
         case "cut_off":
             return _cut_off(reply, model)
         case "refused":
@@ -67,7 +67,7 @@ def request_to_continue(conversation: Sequence[Message]) -> UserMessage:
     last = next((message for message in reversed(conversation) if message.content), None)
     if not isinstance(last, AssistantMessage):
         return UserMessage(())
-    wrong = "cut_off" if last.stop_reason in ("aborted", "error") else shortcoming(last)
+    wrong = "cut_off" if last.stop_reason in ("aborted", "error") else problem_of(last)
     return UserMessage(_GO_ON.get(wrong, _GO_ON[""]))
 
 

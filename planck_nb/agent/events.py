@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from planck_nb.agent.answers import Shortcoming
+from planck_nb.agent.answers import ReplyProblem
 from planck_nb.agent.effect import Effect
 from planck_nb.agent.identity import Grants, Role
 from planck_nb.agent.preview_types import HtmlPreview, TablePreview
@@ -346,7 +346,8 @@ class ApprovalRequest(EventBase):
         args: The arguments that the model wrote.
         touches: What the call would read, change, run or connect to.
         reason: One sentence on why approval is needed.
-        deadline: Seconds since the epoch.
+        deadline: The time at which it is denied, in seconds since the epoch; `Approvals.deadline` is the duration
+            until then.
         rule: The rule that is remembered if such calls are always allowed; empty in sessions of version 0.1.0.
         sandboxed: Whether commands of the call would run in a sandbox; None if that is not known.
     """
@@ -499,7 +500,7 @@ class Warned(EventBase):
     """
 
     text: str
-    about: Shortcoming = ""
+    about: ReplyProblem = ""
     type: Literal["warning"] = "warning"
 
 

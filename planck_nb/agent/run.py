@@ -101,8 +101,9 @@ class Run(Generic[T]):
         """The runs that are caused by one prompt together with this one, None for a run of its own."""
         self.whole: RunGroup | None = None
         """The runs that this one stands for, if it is the run of a team."""
+        self._group_key: object = None
         if self.group is not None:
-            self.group.add(self)
+            self._group_key = self.group.add(self.abort, self.loop)
 
     def __await__(self) -> Generator[object, None, RunResult[T]]:
         return self._own().__await__()
@@ -231,7 +232,7 @@ class Run(Generic[T]):
             for follower in self._followers:
                 self._call(follower)
         if self.group is not None:
-            self.group.remove(self)
+            self.group.remove(self._group_key)
 
     def _call(self, follower: Callable[[Run[T]], None]) -> None:
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from planck_nb.agent.events import AgentEvent
 from planck_nb.agent.limits import Limits, RunSpend
@@ -17,22 +17,13 @@ from planck_nb.base.aio import is_running_here
 from planck_nb.base.event_log import EventLog
 
 
-class GroupedRun(Protocol):
-    """A run, as far as its group knows it."""
-
-    loop: asyncio.AbstractEventLoop
-
-    def abort(self) -> None:
-        """Stop it."""
-
-
 @dataclass(frozen=True, slots=True)
 class GroupedTurn:
     """How one turn of a group has ended.
 
     Args:
         agent_id: The agent.
-        result: What came of it, also if it failed.
+        result: Its outcome, also if it failed.
         error: What it failed with, None if it did not.
     """
 
@@ -68,7 +59,8 @@ class RunGroup:
         self.is_over = False
         self._idle = idle
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._open: dict[int, GroupedRun] = {}
+        self._aborts: dict[object, Callable[[], None]] = {}
+        """How each open run is stopped."""
         self._holds: dict[object, None] = {}
 
     @property
@@ -76,21 +68,30 @@ class RunGroup:
         """The logs that get the events of its runs."""
         return (self.events,) if self.outer is None else (self.events, *self.outer.logs)
 
-    @property
-    def open_runs(self) -> tuple[GroupedRun, ...]:
-        """The runs that have not ended."""
-        return tuple(self._open.values())
+    def add(self, abort: Callable[[], None], loop: asyncio.AbstractEventLoop) -> object:
+        """Add a run that was caused by one of the group; it is aborted at once if the group was.
 
-    def add(self, run: GroupedRun) -> None:
-        """Add a run that was caused by one of the group; it is aborted at once if the group was."""
-        self._loop = self._loop or run.loop
-        self._open[id(run)] = run
+        Args:
+            abort: Stops the run; may be called in any thread.
+            loop: The event loop of the run.
+
+        Returns:
+            What identifies the run, for `remove`.
+        """
+        key = object()
+        self._loop = self._loop or loop
+        self._aborts[key] = abort
         if self.is_aborted:
-            run.loop.call_soon_threadsafe(run.abort)
+            loop.call_soon_threadsafe(abort)
+        return key
 
-    def remove(self, run: GroupedRun) -> None:
-        """Note that a run has ended."""
-        self._open.pop(id(run), None)
+    def remove(self, key: object) -> None:
+        """Note that a run has ended.
+
+        Args:
+            key: What `add` has returned.
+        """
+        self._aborts.pop(key, None)
         self._end_if_idle()
 
     def add_turn(self, turn: GroupedTurn) -> None:
@@ -116,11 +117,11 @@ class RunGroup:
             return
         self.is_aborted = True
         with self.held():
-            for run in self.open_runs:
-                run.abort()
+            for abort in tuple(self._aborts.values()):
+                abort()
 
     def _end_if_idle(self) -> None:
-        if self._open or self._holds or self.is_over:
+        if self._aborts or self._holds or self.is_over:
             return
         if self._loop is None:  # not even the first prompt could be sent
             self.is_over = True

@@ -1,4 +1,4 @@
-"""What came of a prompt."""
+"""The outcome of a prompt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
 
-from planck_nb.agent.answers import ENDINGS, shortcoming
+from planck_nb.agent.answers import ENDINGS, problem_of
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage
 from planck_nb.base.text import one_line
 
@@ -70,7 +70,7 @@ class RunResult(Generic[T]):
         return self.text
 
     def __repr__(self) -> str:
-        words = ENDINGS[shortcoming(self.reply)] if self.warning and self.reply else ""
+        words = ENDINGS[problem_of(self.reply)] if self.warning and self.reply else ""
         ended = "aborted " if self.aborted else "limited " if self.limit else f"{words} ".lstrip()
         return f"<RunResult {ended}{one_line(self.text)!r}>"
 

@@ -32,7 +32,7 @@ ENDED = "its orchestrator ended"
 
 
 class Member(Protocol):
-    """An agent, as far as its team knows it."""
+    """An agent, as far as its team knows it. It is a protocol, because `agent.py` imports this module."""
 
     id: str
     name: str

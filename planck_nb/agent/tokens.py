@@ -24,7 +24,7 @@ FRAME_TOKENS = 4
 """The estimate for the markup around each message, tool call and tool result."""
 
 MAX_SCALE = 8.0
-"""The most tokens that a model is believed to count for an estimated one."""
+"""The largest ratio of counted to estimated tokens that is believed."""
 
 _WRITER = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -124,7 +124,7 @@ def context_tokens(
         system: The system prompt.
         tools: The tools.
         before: The estimated tokens of `system` and `tools`, if they are known: these two are then not looked at.
-        scale: How many tokens the model counts for an estimated one.
+        scale: The ratio of counted to estimated tokens.
         counted: Whether these messages are those that were counted, rather than shortened ones.
 
     Returns:

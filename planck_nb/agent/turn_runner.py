@@ -9,7 +9,7 @@ from typing import Any
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
-from planck_nb.agent.answers import Shortcoming, shortcoming, warning
+from planck_nb.agent.answers import ReplyProblem, problem_of, warning
 from planck_nb.agent.approval.gate import Gate
 from planck_nb.agent.calling.approved_call import ApprovedCall
 from planck_nb.agent.calling.tool import Tool
@@ -223,7 +223,7 @@ class TurnRunner:
         self.emit(ev.LimitReached, name, self._limit)
         return True
 
-    def warn(self, sentence: str, about: Shortcoming = "") -> None:
+    def warn(self, sentence: str, about: ReplyProblem = "") -> None:
         """Publish a sentence about the request, or what is wrong with the reply to it."""
         if about:
             self._warning = sentence
@@ -231,7 +231,7 @@ class TurnRunner:
 
     def warn_about(self, reply: AssistantMessage) -> None:
         """Publish what is wrong with a complete reply, if anything is."""
-        about = shortcoming(reply)
+        about = problem_of(reply)
         if about and not self._warning:  # the provider may have said why it refused
             self.warn(warning(reply, self.model), about)
 
@@ -262,7 +262,7 @@ class TurnRunner:
         return await self._gate.approve(tool, call, allowed=allowed)
 
     def waiting_for_call(self) -> AbstractContextManager[WaitScope]:
-        """Run the block as a tool call of this turn: agents that it awaits hold the turn up."""
+        """Run the block as a tool call of this turn: agents that it awaits block the turn."""
         return within(self._participant)
 
     def noting_repetition(self, call: ToolCallPart, result: ToolResultPart) -> ToolResultPart:
@@ -323,7 +323,7 @@ class TurnRunner:
             return UserMessage(correction(str(problems), spec.schema))
         return None
 
-    # What came of it.
+    # The outcome.
 
     def settle(self, status: RunStatus, error: BaseException | None = None) -> None:
         """Give the runs their result, or the error that ended the turn."""

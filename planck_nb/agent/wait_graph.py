@@ -1,7 +1,7 @@
 """Which agents wait for which: an edge while a tool of one agent awaits an answer of another.
 
 A turn ends only when its tools have ended, and an agent answers a prompt only when the turns before it have ended. So
-agents that wait for each other in a circle would wait for ever. The wait that would close the circle raises
+agents that wait for each other in a cycle would wait for ever. The wait that would close the cycle raises
 `DeadlockError` instead; the others then make progress.
 
     with wait_graph.within(agent) as scope:          # in the task of a turn, or of a tool call inside it
@@ -9,7 +9,7 @@ agents that wait for each other in a circle would wait for ever. The wait that w
             await answer
 
 The scope is in a context variable, so it is known in tasks that a tool creates and in threads that it starts with
-`asyncio.to_thread`. Tasks that outlive their scope hold nobody up, and their waits are not edges.
+`asyncio.to_thread`. Tasks that outlive their scope block nothing, and their waits are not edges.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WaitScope:
         return self._over or (self._outer is not None and self._outer.is_over)
 
     def end(self) -> None:
-        """Mark it as ended: what its tasks still await holds nobody up."""
+        """Mark it as ended: what its tasks still await blocks nothing."""
         self._over = True
 
 
@@ -149,9 +149,9 @@ def _path(start: Participant, end: Participant) -> list[Participant]:
     return []
 
 
-def _sentence(circle: list[Participant]) -> str:
-    names = [participant.name for participant in circle]
-    if len(circle) == 2:  # noqa: PLR2004 - the agent and itself
+def _sentence(cycle: list[Participant]) -> str:
+    names = [participant.name for participant in cycle]
+    if len(cycle) == 2:  # noqa: PLR2004 - the agent and itself
         return (
             f"Agent {names[0]} cannot wait for its own answer inside its turn, which ends only after the wait; "
             "send the prompt without awaiting it, or prompt another agent."

@@ -35,7 +35,7 @@ class KnownServers:
         self._limiters: OrderedDict[tuple[object, ...], RateLimiter] = OrderedDict()
 
     def was_reached(self, url: str) -> bool:
-        """Whether the server of this URL has answered before, however it did."""
+        """Whether the server of this URL has ever answered, with any status."""
         return _origin(url) in self._reached
 
     def reached(self, url: str) -> None:

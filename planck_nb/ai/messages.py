@@ -363,7 +363,7 @@ SUMMARY_HEADING = "Summary of the conversation before this point:"
 
 @dataclass(frozen=True, slots=True)
 class SummaryMessage:
-    """A summary of the conversation so far, which starts a new chapter of a stored conversation.
+    """A summary that replaces the conversation so far in what a model is sent; what is stored stays.
 
     Models know no such role: they read it as a user's message, below `SUMMARY_HEADING`.
 

@@ -131,9 +131,9 @@ class Preparation:
 def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = None) -> list[Message]:
     """The messages as they can be sent to `model`.
 
-    What another model or wire format sealed (signatures, reasoning) is left out, replies without content are skipped,
-    and every tool call is followed by exactly one result: results without a call are dropped, missing ones are
-    supplied. Call ids are unique in the whole conversation. A summary becomes a user's message.
+    What another model or wire format signed or encrypted (signatures, reasoning) is left out, replies without content
+    are skipped, and every tool call is followed by exactly one result: results without a call are dropped, missing
+    ones are supplied. Call ids are unique in the whole conversation. A summary becomes a user's message.
 
     `prefix` stands for what is sent before the messages, and in the end for all that is sent. With it, signed thinking
     whose own prefix was edited since it was made is left out.
@@ -147,14 +147,14 @@ def seal(content: Iterable[AssistantPart], prefix: str) -> tuple[AssistantPart, 
     `prefix` is the digest of the request that the reply answers.
     """
     running = Prefix(prefix)
-    sealed: list[AssistantPart] = []
+    signed: list[AssistantPart] = []
     for part in content:
         if isinstance(part, ThinkingPart) and part.provider_state is not None:
-            sealed.append(replace(part, provider_state={**part.provider_state, _SEAL: running.digest}))
+            signed.append(replace(part, provider_state={**part.provider_state, _SEAL: running.digest}))
         else:
-            sealed.append(part)
+            signed.append(part)
         running.add(part)
-    return tuple(sealed)
+    return tuple(signed)
 
 
 def without_signatures(

@@ -63,7 +63,7 @@ def base_url_of(model: Model) -> str:
 
 
 def request_address(model: Model) -> ServerAddress:
-    """`base_url_of` with what each request has besides: the query of the address, and its user and password.
+    """`base_url_of`, plus what every request carries: the query of the address, and its user and password.
 
     Raises `ConfigError`.
     """

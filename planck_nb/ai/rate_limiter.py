@@ -1,4 +1,4 @@
-"""Paces the requests of all agents of the process to a server that has refused some of them for their number."""
+"""Paces the requests of all agents of the process to a server that has refused some of them as too many."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class RateLimiter:
             if rate is None or sent > self._learned:
                 self._refused_in_row += rate is not None
                 self._learned = now
-            if wait is not None and self._refused_in_row > 1:  # it refuses everything, so that no other need try
+            if wait is not None and self._refused_in_row > 1:  # it refuses everything, so no other request needs to try
                 self._blocked = max(self._blocked, now + wait)
 
     def _rate_at(self, now: float) -> float | None:
@@ -181,7 +181,7 @@ class RateLimiter:
         if rate is None:
             return 0.0
         blocked = max(0.0, self._blocked - now)
-        if len(self._active) <= 1:  # a request that is alone waits for itself only
+        if len(self._active) <= 1:  # the only request has no other to wait for
             return blocked
         ahead = sum(other < ticket and now - tried < _STUCK_AFTER for other, tried in self._waiting.items())
         return max(blocked, self._next - now) + ahead / rate

@@ -41,7 +41,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a request is sent again that has produced no content.
+    """When a request that produced no content is retried.
 
     By default time decides. A request that continues a turn, whose work would otherwise be lost, is sent again for up
     to a minute; the first request of a turn, for which a person is waiting, for 10 seconds.

@@ -9,7 +9,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import MIN_LENGTH, find_secret, is_secret_name, process_secrets
 
 LEFT_OUT = "left_out"
-"""The key of the names of the fields of `extra` that were left out, beside the names of the options."""
+"""The key under which stored options have the names of the fields of `extra` that were left out."""
 
 
 def stored_options(options: Options) -> JsonObject:

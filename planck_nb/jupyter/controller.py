@@ -41,7 +41,7 @@ SYSTEM_PROMPT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedRun:
     """A run that was started, and those to show after it. `notice` has the lines to show first; it may be empty."""
 
     agent: Agent
@@ -54,7 +54,7 @@ class LiveTable(Protocol):
     """A table that follows the agents."""
 
     def finish(self) -> None:
-        """Follow them no more."""
+        """Stop following them."""
         ...
 
 
@@ -95,7 +95,7 @@ class Controller:
         namespace: Namespace,
         *,
         parts: Sequence[UserPart] = (),
-    ) -> Started:
+    ) -> StartedRun:
         """Prompt an agent or a team: the one that the options name, else the default agent.
 
         A team that `team` names is started if it is not running; the run is then that of the whole team.
@@ -162,7 +162,7 @@ class Controller:
             run = agent.prompt(whole, output=output, join=not allowed, allow=allowed)
         else:
             run = team.prompt(whole, output=output)
-        return Started(agent, run, "\n".join(filter(None, notices)))
+        return StartedRun(agent, run, "\n".join(filter(None, notices)))
 
     def _remember_rules(self, options: Mapping[str, Any], tools: Iterable[Tool]) -> frozenset[str]:
         """Remember the rules of the options; the tools that only this prompt allows."""
@@ -283,7 +283,7 @@ class Controller:
         return next((run for run in shown if run.whole is not None and run.outcome is None), None)
 
     def replace_live_table(self, table: LiveTable) -> None:
-        """Let the table of agents follow them, and the one before no more."""
+        """Let this table follow the agents, and stop the one before it."""
         if self._live_table is not None:
             self._live_table.finish()
         self._live_table = table

@@ -17,7 +17,7 @@ from planck_nb.ai.providers import base_url_of
 from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
-from planck_nb.jupyter.controller import Controller, Started
+from planck_nb.jupyter.controller import Controller, StartedRun
 from planck_nb.jupyter.error_titles import key_variable
 from planck_nb.jupyter.finished_run import FinishedRun
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
@@ -118,13 +118,13 @@ class PlanckMagics:
         """Run a verb. If it cannot be, the line may have been meant as a prompt."""
         try:
             answer = await verb.run(notebook, argument)
-            return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, Started) else answer
+            return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, StartedRun) else answer
         except (UsageError, AgentError) as error:
             if " " not in argument or " -" in f" {argument}":
                 raise
             raise UsageError(f"{error} To send it as a prompt write `%planck -- {verb.name} {argument}`.") from None
 
-    async def _follow(self, started: Started, options: Mapping[str, Any], *, blocking: bool) -> object:
+    async def _follow(self, started: StartedRun, options: Mapping[str, Any], *, blocking: bool) -> object:
         background = bool(options.get("background"))
         missing = self._controller.answers.notices(self._frontend.client)
         for notice in filter(None, (*missing, started.notice, *self._frontend.notices(background=background))):
@@ -140,7 +140,7 @@ class PlanckMagics:
             print(notice)  # noqa: T201 - a line in the cell's output
         return answer
 
-    async def _show_all(self, started: Started, show: Callable[..., RunDisplay]) -> Answer:
+    async def _show_all(self, started: StartedRun, show: Callable[..., RunDisplay]) -> Answer:
         """Show the run and, below it, the runs of prompts that were sent while it was shown.
 
         Returns the newest answer. Raises the first failure after all runs are shown.
@@ -150,7 +150,7 @@ class PlanckMagics:
         with prints_in_calls():
             return await self._show_each(started, show)
 
-    async def _show_each(self, started: Started, show: Callable[..., RunDisplay]) -> Answer:
+    async def _show_each(self, started: StartedRun, show: Callable[..., RunDisplay]) -> Answer:
         runs, turns = [started.run, *started.later], set[int]()
         answers: list[Answer] = []
         failures: list[PlanckError] = []

@@ -9,7 +9,7 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.answers import shortcoming
+from planck_nb.agent.answers import problem_of
 from planck_nb.agent.run import Run
 from planck_nb.agent.state import Entry
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage
@@ -21,7 +21,7 @@ from planck_nb.jupyter.transcript.transcript import Transcript
 _KEPT = 500
 
 
-class Shown(Protocol):
+class AnswerDisplay(Protocol):
     """What shows a run in the cell of its prompt."""
 
     @property
@@ -50,7 +50,7 @@ class AnswerRecord:
     cell: int
     marker: str
     client: str = ""
-    shown: Shown | None = None
+    shown: AnswerDisplay | None = None
     answer: Answer | None = None
     told: bool = False
 
@@ -187,6 +187,6 @@ def _answer_in(agent: Agent, part: Sequence[Entry]) -> Answer | None:
     counted = [reply.usage for reply in replies if reply.usage is not None]
     usage = sum(counted, Usage()) if counted else None
     stopped = replies[-1].stop_reason == "aborted"
-    outcome = "stopped" if stopped else OUTCOMES[shortcoming(replies[-1])]
+    outcome = "stopped" if stopped else OUTCOMES[problem_of(replies[-1])]
     transcript = Transcript(agent.name, model_name(agent.model), outcome, tuple(messages), usage, None, None, 0.0)
     return Answer(transcript, agent=agent)

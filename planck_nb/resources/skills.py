@@ -69,7 +69,7 @@ class Skill:
         """Return the names of the other files in the folder and below, relative to it and sorted.
 
         Hidden files are left out. A linked folder is named, with a `/` at the end, but not entered, so that links
-        cannot lead in circles or out of the skill.
+        cannot form a cycle or lead out of the skill.
 
         Returns:
             At most 200 names.

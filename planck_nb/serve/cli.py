@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The command line without the program; by default that of this process.
 
     Returns:
-        The exit status: 0, 1 after an unexpected error, 2 after one that the user can mend.
+        The exit status: 0, 1 after an unexpected error, 2 after one that the user can fix.
     """
     options = _parser().parse_args(arguments)
     try:

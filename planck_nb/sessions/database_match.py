@@ -29,7 +29,7 @@ LAST_LINE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class MaterializedPosition:
-    """The end of what a DuckDB file holds: a place in the journal, the id of the last line before it, and that line.
+    """The end of what a DuckDB file holds: a position in the journal, the id of the last line before it, and that line.
 
     The line is known by its size and its digest, which files of version 0.1.0 do not have. `damaged` and `repeated`
     count the lines before it that are not in the file, and `checksum` is that of all lines, if it is known. `computed`
@@ -59,7 +59,7 @@ class MaterializedPosition:
 
 
 def read_meta(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
-    """Read the keys and values of an attached file, of which ours has few. Raises duckdb.Error."""
+    """Read the keys and values of an attached file: a file that this package wrote has few. Raises duckdb.Error."""
     rows = connection.execute(f"select key, value from {database}.{schema.META} limit {_MAX_META_ROWS}")  # noqa: S608
     return dict(rows.fetchall())
 

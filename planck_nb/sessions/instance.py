@@ -24,7 +24,7 @@ _FILE_BUSY_TIMEOUT = 2.0
 
 
 @dataclass(slots=True)
-class Workbench:
+class QueryConnection:
     """The connection of one query, and the names of what it has attached.
 
     Args:
@@ -74,23 +74,23 @@ class Instance:
             self._root.execute(f"set memory_limit = '{memory}B'")
 
     @contextmanager
-    def workbench(self) -> Iterator[Workbench]:
+    def open_connection(self) -> Iterator[QueryConnection]:
         """Open a connection, and detach and close all of it in the end."""
         connection = track_connection(self._root.cursor())
-        bench = Workbench(connection, self, f"query_{next(self._numbers)}")
+        query_connection = QueryConnection(connection, self, f"query_{next(self._numbers)}")
         try:
-            connection.execute(f"attach ':memory:' as {bench.name}")
-            connection.execute(f"use {bench.name}")
-            yield bench
+            connection.execute(f"attach ':memory:' as {query_connection.name}")
+            connection.execute(f"use {query_connection.name}")
+            yield query_connection
         finally:
             connection.close()
             with self._root.cursor() as cleaning:
-                for name in (*bench.attached, bench.name):
+                for name in (*query_connection.attached, query_connection.name):
                     with suppress(duckdb.Error):
                         cleaning.execute(f"detach {name}")
 
     def keep_attached(self, connection: duckdb.DuckDBPyConnection, file: Path, tables: Collection[str]) -> str:
-        """As `Workbench.keep_attached`. Files that were deleted since are detached."""
+        """As `QueryConnection.keep_attached`. Files that were deleted since are detached."""
         with self._lock:
             for gone in [kept for kept in self._kept if not kept.exists()]:
                 with suppress(duckdb.Error):
@@ -145,23 +145,23 @@ call_in_forks(_shared.forget)
 
 
 @contextmanager
-def shared_workbench() -> Iterator[Workbench]:
+def shared_connection() -> Iterator[QueryConnection]:
     """Open a connection to the instance of this process, which is replaced if an error has made it unusable."""
     instance = _shared.get()
     try:
-        with instance.workbench() as bench:
-            yield bench
+        with instance.open_connection() as query_connection:
+            yield query_connection
     except (duckdb.FatalException, duckdb.InternalException):
         _shared.replace(instance)
         raise
 
 
 @contextmanager
-def own_workbench() -> Iterator[Workbench]:
+def own_connection() -> Iterator[QueryConnection]:
     """Open a connection to a new instance, which is closed in the end."""
     instance = Instance()
     try:
-        with instance.workbench() as bench:
-            yield bench
+        with instance.open_connection() as query_connection:
+            yield query_connection
     finally:
         instance.close()

@@ -107,7 +107,7 @@ class _Owner:
         return f"process {self.process}{elsewhere}" + (f" ({self.owner[:200]})" if self.owner else "")
 
     def described(self) -> str:
-        """Describe the process with its computer and when it began, as far as that is known."""
+        """Describe the process: its host and start time, as far as they are known."""
         if not self.process or self.is_this:
             return str(self)
         host = f" on {self.host[:80]}" if self.host else ""

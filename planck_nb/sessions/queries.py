@@ -26,7 +26,7 @@ from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import QueryError, did_you_mean
 from planck_nb.sessions.directory import SessionInfo, list_sessions
 from planck_nb.sessions.duckdb import create_local_time, retry_while_busy, sql_literal
-from planck_nb.sessions.instance import own_workbench, shared_workbench
+from planck_nb.sessions.instance import own_connection, shared_connection
 from planck_nb.sessions.restricted_sql import check_length, check_nodes, restrict
 from planck_nb.sessions.snapshot import prepare
 
@@ -167,9 +167,9 @@ class Query:
     ) -> T:
         # A restricted query changes settings of the whole instance, and another one may need more memory than the
         # instance of the process has.
-        opened = own_workbench if self._restricted or unbounded else shared_workbench
-        with opened() as bench, _keyboard_interrupts():
-            connection = self._connection = bench.connection
+        opened = own_connection if self._restricted or unbounded else shared_connection
+        with opened() as query_connection, _keyboard_interrupts():
+            connection = self._connection = query_connection.connection
             try:
                 # What EXPLAIN describes, and EXPLAIN ANALYZE runs, may only read, too.
                 statement = self._sql if self._restricted else _EXPLAIN.sub("", self._sql)
@@ -180,7 +180,9 @@ class Query:
                 tables = _tables_read(connection, statement, restricted=self._restricted)
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
                 catalogue = self._directory if self._only is None else None
-                read = prepare(bench, sessions, _views_named(self._sql), trust_files=trust_files, catalogue=catalogue)
+                read = prepare(
+                    query_connection, sessions, _views_named(self._sql), trust_files=trust_files, catalogue=catalogue
+                )
                 if "local" in self._sql.lower():
                     create_local_time(connection)
                 if self._session is not None:

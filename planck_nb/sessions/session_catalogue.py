@@ -32,7 +32,7 @@ from planck_nb.sessions.branch import hidden_ranges
 from planck_nb.sessions.database_match import MaterializedPosition, is_made_from, parse_position, read_meta
 from planck_nb.sessions.directory import JournalState, SessionInfo, has_many, list_sessions
 from planck_nb.sessions.duckdb import connect, databases_with, require_tables, sql_literal
-from planck_nb.sessions.instance import Workbench
+from planck_nb.sessions.instance import QueryConnection
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.lock import open_in
 from planck_nb.sessions.screening import Screen
@@ -98,11 +98,13 @@ _sources: dict[Path, dict[str, _Status]] = {}
 """The sessions of files of catalogues, with the states of their journals. The files never change."""
 
 
-def catalogued_rows(bench: Workbench, directory: Path, sessions: Sequence[SessionInfo]) -> list[CataloguedRows]:
+def catalogued_rows(
+    query_connection: QueryConnection, directory: Path, sessions: Sequence[SessionInfo]
+) -> list[CataloguedRows]:
     """Find the sessions whose rows a query can read from the catalogue.
 
     Args:
-        bench: The connection of the query.
+        query_connection: The connection of the query.
         directory: The sessions directory.
         sessions: The sessions that the query reads.
 
@@ -117,9 +119,9 @@ def catalogued_rows(bench: Workbench, directory: Path, sessions: Sequence[Sessio
     taken: set[str] = set()
     for file in files:
         with suppress(duckdb.Error):
-            name = bench.keep_attached(file, _STORED)
+            name = query_connection.keep_attached(file, _STORED)
             if file not in _sources:
-                _sources[file] = _read_sources(bench.connection, name)
+                _sources[file] = _read_sources(query_connection.connection, name)
             stored = _sources[file]
             current = {each for each, status in stored.items() if each not in taken and statuses.get(each) == status}
             others = stored.keys() - current
@@ -129,8 +131,10 @@ def catalogued_rows(bench: Workbench, directory: Path, sessions: Sequence[Sessio
             excluded = ", ".join(map(sql_literal, others))
             if len(others) > _MANY:
                 table = f"excluded_{len(found)}"
-                bench.connection.execute(f"create table {table} as select unnest($1::varchar[]) as id", [list(others)])
-                excluded = f"select id from {bench.name}.{table}"  # noqa: S608 - our own
+                query_connection.connection.execute(
+                    f"create table {table} as select unnest($1::varchar[]) as id", [list(others)]
+                )
+                excluded = f"select id from {query_connection.name}.{table}"  # noqa: S608 - our own
             found.append(CataloguedRows(file, name, frozenset(current), frozenset(others), excluded))
     return found
 
@@ -391,7 +395,7 @@ class _Builder:
         return len(added)
 
     def _attach(self, sessions: Sequence[SessionInfo]) -> dict[SessionInfo, tuple[str, MaterializedPosition]]:
-        """Attach the DuckDB files that have all rows of sound journals: copying them is much cheaper than decoding."""
+        """Attach the DuckDB files that have all rows of undamaged journals: copying these is cheaper than decoding."""
         names: dict[SessionInfo, str] = {}
         for number, session in enumerate(sessions):
             name = f"session_{number}"
@@ -399,10 +403,10 @@ class _Builder:
                 if session.database.exists():
                     self._connection.execute(f"attach {sql_literal(session.database)} as {name} (read_only)")
                     names[session] = name
-        sound = databases_with(self._connection, (schema.META, *_TABLES))
+        complete = databases_with(self._connection, (schema.META, *_TABLES))
         found: dict[SessionInfo, tuple[str, MaterializedPosition]] = {}
         for session, name in names.items():
-            progress = self._whole(session, name) if name in sound else None
+            progress = self._whole(session, name) if name in complete else None
             if progress is None:
                 self._connection.execute(f"detach {name}")
             else:
@@ -418,7 +422,7 @@ class _Builder:
         return None
 
     def _stage(self, sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
-        """Decode the journals of sessions into the table `line`, and return those that are sound."""
+        """Decode the journals of sessions into the table `line`, and return those that are undamaged."""
         if not sessions:
             return []
         lines: dict[str, list[bytes]] = {}
@@ -426,7 +430,7 @@ class _Builder:
             with suppress(OSError, SessionError):
                 lines[session.id] = [line for some, _ in read_rows(session.path) for line in some]
         screens = schema.stage_lines(self._connection, lines, {session: Screen() for session in lines}) if lines else {}
-        sound = []
+        undamaged = []
         for session in sessions:
             screen = screens.get(session.id)
             if screen is None:
@@ -434,8 +438,8 @@ class _Builder:
             if screen.damaged or screen.repeated or screen.unreadable or not screen.ids.ascending:
                 _unusable.add(self._statuses[session.id])
             else:
-                sound.append(session)
-        return sound
+                undamaged.append(session)
+        return undamaged
 
     def _hide(self, rewinds: Mapping[SessionInfo, str]) -> dict[SessionInfo, str]:
         """Return SQL for whether a row is hidden, for the sessions that have rewinds."""
@@ -520,7 +524,7 @@ class _CatalogueUpdates:
         self.forget()
 
     def forget(self) -> None:
-        """Begin without updates, as in a forked process, where the threads do not exist."""
+        """Reset: no updates are running, as in a forked process, where the threads do not exist."""
         self._lock = threading.Lock()
         self._running: dict[Path, threading.Thread] = {}
         self._connections: dict[Path, duckdb.DuckDBPyConnection] = {}

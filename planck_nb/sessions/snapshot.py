@@ -25,7 +25,7 @@ from planck_nb.sessions.damage import Damage, say_once
 from planck_nb.sessions.database_match import MaterializedPosition, is_made_from, parse_position, times_sql
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import databases_with, retry_while_busy, sql_literal
-from planck_nb.sessions.instance import Workbench
+from planck_nb.sessions.instance import QueryConnection
 from planck_nb.sessions.journal_check import JournalCheck, check_journal, known_check
 from planck_nb.sessions.journal_file import CHUNK
 from planck_nb.sessions.screening import Screen
@@ -46,12 +46,17 @@ _FEW_RANGES = 16
 
 
 def prepare(
-    bench: Workbench, sessions: Sequence[SessionInfo], views: str, *, trust_files: bool, catalogue: Path | None
+    query_connection: QueryConnection,
+    sessions: Sequence[SessionInfo],
+    views: str,
+    *,
+    trust_files: bool,
+    catalogue: Path | None,
 ) -> list[Path]:
     """Create the views over the sessions as they are at this moment.
 
     Args:
-        bench: The connection of the query.
+        query_connection: The connection of the query.
         sessions: The sessions.
         views: SQL that creates the views.
         trust_files: Whether DuckDB files may be read; otherwise everything is read from the journals.
@@ -60,13 +65,13 @@ def prepare(
     Returns:
         The files that the views read.
     """
-    connection = bench.connection
-    catalogued = catalogued_rows(bench, catalogue, sessions) if catalogue is not None and trust_files else []
+    connection = query_connection.connection
+    catalogued = catalogued_rows(query_connection, catalogue, sessions) if catalogue is not None and trust_files else []
     known = {session_id for rows in catalogued for session_id in rows.sessions}
     others = [session for session in sessions if session.id not in known]
     if catalogue is not None and len(others) >= MIN_MISSING:
         start_update(catalogue)
-    files = _attach([s.database for s in others if s.database.exists()] if trust_files else [], bench)
+    files = _attach([s.database for s in others if s.database.exists()] if trust_files else [], query_connection)
     progress = _read_progress(connection, files)
     checks = _check(others)
     for session in others:
@@ -303,7 +308,7 @@ class _SessionFiles:
         return _SessionFiles(attached, [file for file in self.others if file in files])
 
 
-def _attach(files: Iterable[Path], bench: Workbench) -> _SessionFiles:
+def _attach(files: Iterable[Path], query_connection: QueryConnection) -> _SessionFiles:
     """Attach large and recently written files, leaving out those that cannot be attached for now."""
     found = _SessionFiles({}, [])
     now = time.time()
@@ -320,11 +325,11 @@ def _attach(files: Iterable[Path], bench: Workbench) -> _SessionFiles:
             found.others.append(file)
             continue
         with suppress(duckdb.Error):
-            found.attached[file] = bench.attach(file)
+            found.attached[file] = query_connection.attach(file)
     if found.attached:
-        sound = databases_with(bench.connection, schema.STORED)
+        complete = databases_with(query_connection.connection, schema.STORED)
         for file, name in list(found.attached.items()):
-            if name not in sound:
+            if name not in complete:
                 del found.attached[file]
     return found
 

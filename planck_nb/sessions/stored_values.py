@@ -1,4 +1,4 @@
-"""Reads values of stored JSON data, which may be of any type in a session of another hand."""
+"""Reads values of stored JSON data, which may be of any type in a session not signed by this user."""
 
 from __future__ import annotations
 

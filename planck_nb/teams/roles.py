@@ -19,7 +19,7 @@ RoleRule: TypeAlias = Literal["role", "spawn_agent", "type", "first"]
 """What decides who orchestrates: the field `role`, the tool `spawn_agent`, the type "orchestrator", or the order."""
 
 
-class Described(Protocol):
+class RoleSource(Protocol):
     """What a role is decided from."""
 
     @property
@@ -44,7 +44,7 @@ class RoleDecision(NamedTuple):
         return self.roles.index("orchestrator")
 
 
-def decide_roles(members: Sequence[Described], *, first: bool = False) -> RoleDecision:
+def decide_roles(members: Sequence[RoleSource], *, first: bool = False) -> RoleDecision:
     """Decide who orchestrates a team; all others are workers.
 
     The first of these rules that applies to a member decides: its `role` is "orchestrator"; it has no `role`, and
@@ -79,7 +79,7 @@ def decide_roles(members: Sequence[Described], *, first: bool = False) -> RoleDe
     )
 
 
-def role_alone(member: Described) -> Role:
+def role_alone(member: RoleSource) -> Role:
     """The role that a member has by its own description; empty if that has none."""
     if member.role:
         return member.role
@@ -88,7 +88,7 @@ def role_alone(member: Described) -> Role:
 
 _SHOWN = 5
 
-_RULES: tuple[tuple[RoleRule, Callable[[Described], bool]], ...] = (
+_RULES: tuple[tuple[RoleRule, Callable[[RoleSource], bool]], ...] = (
     ("role", lambda member: member.role == "orchestrator"),
     ("spawn_agent", lambda member: not member.role and SPAWN_AGENT in member.tools),
     ("type", lambda member: not member.role and member.type == "orchestrator"),

@@ -37,17 +37,17 @@ class Task:
         id: Its id, which is that of the prompt.
         kind: Whether the one that gave it waits.
         team: The team of both.
-        giver: The agent that gave it.
+        delegator: The agent that gave it.
         worker: The agent that works on it.
         text: The task.
-        outer: The task that the giver works on itself, None if it works for a person or a program.
-        group: The runs that belong together with the giver's.
+        outer: The task that the delegator works on itself, None if it works for a person or a program.
+        group: The runs that belong together with the delegator's.
     """
 
     id: str
     kind: ev.TaskKind
     team: TeamMembers[Agent]
-    giver: Agent
+    delegator: Agent
     worker: Agent
     text: str
     outer: Task | None
@@ -59,7 +59,7 @@ class Task:
     open_runs: int = 0
     """Runs of the worker that work on it."""
     outcome: RunResult[Any] | BaseException | None = None
-    """What came of the last of these runs."""
+    """The outcome of the last of these runs."""
     turn: int | None = None
     """The index of the worker's newest turn for it."""
     is_over: bool = False
@@ -68,7 +68,7 @@ class Task:
     @property
     def is_wanted(self) -> bool:
         """Whether the agent that gave the task is still there for a response."""
-        return self.team.get(self.giver.id) is self.giver and not is_stopped(self.giver)
+        return self.team.get(self.delegator.id) is self.delegator and not is_stopped(self.delegator)
 
     @property
     def is_dropped(self) -> bool:
@@ -76,7 +76,7 @@ class Task:
         return self.group is not None and self.group.is_aborted
 
     def give_up(self) -> None:
-        """End the task without a result, because its worker goes on with it no more."""
+        """End the task without a result, because its worker has stopped working on it."""
         if self.kind == "delegate":
             _finish(self, None)
 
@@ -86,7 +86,7 @@ _current: ContextVar[Task | None] = ContextVar("planck_nb_task", default=None)
 
 async def ask(
     team: TeamMembers[Agent],
-    asker: Agent,
+    delegator: Agent,
     other: Agent,
     question: str,
     *,
@@ -98,7 +98,7 @@ async def ask(
 
     Args:
         team: The team of both.
-        asker: The agent that asks.
+        delegator: The agent that asks and waits.
         other: The agent that answers.
         question: The question.
         call_id: The id of the tool call.
@@ -109,9 +109,9 @@ async def ask(
         The answer.
 
     Raises:
-        ToolError: There is no answer: the other one failed, was stopped, or waits for the asker itself.
+        ToolError: There is no answer: the other one failed, was stopped, or waits for the delegator itself.
     """
-    task = _new_task("ask", team, asker, other, question)
+    task = _new_task("ask", team, delegator, other, question)
     _publish(task, call_id)
     answer, error = "", STOPPED.format(title(other))
     try:
@@ -130,8 +130,8 @@ async def _answer(task: Task, *, output: JsonObject | None, fresh: bool) -> tupl
     try:
         run = _start(task, "question", output=output, fresh=fresh)
         result = await run
-    except DeadlockError as circle:
-        return "", f"Deadlock detected: {circle} Use delegate_task, which does not wait, or answer without it."
+    except DeadlockError as cycle:
+        return "", f"Deadlock detected: {cycle} Use delegate_task, which does not wait, or answer without it."
     except AgentStoppedError:
         return "", f"Agent terminated: {name} was stopped."
     except PlanckError as failure:
@@ -141,13 +141,13 @@ async def _answer(task: Task, *, output: JsonObject | None, fresh: bool) -> tupl
 
 
 def delegate(
-    team: TeamMembers[Agent], giver: Agent, worker: Agent, text: str, *, call_id: str, fresh: bool = False
+    team: TeamMembers[Agent], delegator: Agent, worker: Agent, text: str, *, call_id: str, fresh: bool = False
 ) -> None:
     """Give another agent a task, without waiting for the response.
 
     Args:
         team: The team of both.
-        giver: The agent that gives the task.
+        delegator: The agent that gives the task.
         worker: The agent that gets it.
         text: The task.
         call_id: The id of the tool call.
@@ -156,7 +156,7 @@ def delegate(
     Raises:
         ToolError: The worker was stopped.
     """
-    task = _new_task("delegate", team, giver, worker, text)
+    task = _new_task("delegate", team, delegator, worker, text)
     _publish(task, call_id)
     try:
         run = _start(task, "task", fresh=fresh)
@@ -200,11 +200,11 @@ def respond(agent: Agent, text: str) -> None:
         _deliver(task, text, error=False, automatic=False)
 
 
-def _new_task(kind: ev.TaskKind, team: TeamMembers[Agent], giver: Agent, worker: Agent, text: str) -> Task:
+def _new_task(kind: ev.TaskKind, team: TeamMembers[Agent], delegator: Agent, worker: Agent, text: str) -> Task:
     outer = _current.get()
-    if outer is not None and outer.worker is not giver:
+    if outer is not None and outer.worker is not delegator:
         outer = None
-    task = Task(new_id(), kind, team, giver, worker, text, outer, current_group())
+    task = Task(new_id(), kind, team, delegator, worker, text, outer, current_group())
     if task.is_dropped:
         raise ToolError("The run was stopped.")
     return task
@@ -212,7 +212,7 @@ def _new_task(kind: ev.TaskKind, team: TeamMembers[Agent], giver: Agent, worker:
 
 def _publish(task: Task, call_id: str) -> None:
     worker = task.worker
-    emit_for(task.giver, ev.Delegated, task.id, task.kind, worker.id, title(worker), task.text, call_id)
+    emit_for(task.delegator, ev.Delegated, task.id, task.kind, worker.id, title(worker), task.text, call_id)
 
 
 def _start(task: Task, purpose: Purpose, *, output: JsonObject | None = None, fresh: bool = False) -> Run[Any]:
@@ -220,7 +220,9 @@ def _start(task: Task, purpose: Purpose, *, output: JsonObject | None = None, fr
     return _in_context(
         task,
         task.group,
-        lambda: prompt_from(task.giver, task.worker, task.text, purpose, prompt_id=task.id, output=output, fresh=fresh),
+        lambda: prompt_from(
+            task.delegator, task.worker, task.text, purpose, prompt_id=task.id, output=output, fresh=fresh
+        ),
     )
 
 
@@ -251,7 +253,7 @@ def _worked(task: Task, run: Run[Any]) -> None:
 def _finish_if_done(task: Task) -> None:
     """Finish a delegated task if the worker has nothing more to do for it."""
     outcome = task.outcome
-    if task.kind == "ask" or outcome is None:  # the asker has its answer already; or the first turn has not ended
+    if task.kind == "ask" or outcome is None:  # the delegator has its answer already; or the first turn has not ended
         return
     result = outcome if isinstance(outcome, RunResult) and not (outcome.aborted or task.is_dropped) else None
     # A worker that waits for responses itself goes on when they have come.
@@ -294,7 +296,7 @@ def _deliver(task: Task, text: str, *, error: bool, automatic: bool) -> None:
     said = f"Error: {text}" if error else text
     with suppress(AgentError):  # it was stopped meanwhile, or its event loop is closed
         run = _in_context(
-            outer, task.group, lambda: prompt_from(task.worker, task.giver, said, "response", batch=outer)
+            outer, task.group, lambda: prompt_from(task.worker, task.delegator, said, "response", batch=outer)
         )
         if outer is not None:
             _work(outer, run)
@@ -305,9 +307,9 @@ def _responded(task: Task, text: str, *, error: bool, automatic: bool) -> None:
         return
     worker = task.worker
     turn = task.turn if task.turn is not None else _turn_of(task)
-    with within_group(task.group):  # the giver may be idle: its own turn is not what this belongs to
+    with within_group(task.group):  # the delegator may be idle: its own turn is not what this belongs to
         emit_for(
-            task.giver,
+            task.delegator,
             ev.Responded,
             task.id,
             task.kind,

@@ -31,7 +31,7 @@ class TeamResult(RunResult[T]):
 
     Args:
         final: The orchestrator's last reply, None if it made none.
-        turns: What came of each turn: the id of the agent and the result, in the order in which they ended.
+        turns: The outcome of each turn: the id of the agent and the result, in the order in which they ended.
     """
 
     final: AssistantMessage | None = None

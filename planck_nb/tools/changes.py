@@ -121,7 +121,7 @@ class Changes:
             content = self._archive.content(change)
             write_file(path, content)
         except OSError as error:
-            raise ToolError(f"{path} cannot be restored: {error.strerror or error}; mend that first.") from error
+            raise ToolError(f"{path} cannot be restored: {error.strerror or error}; fix that first.") from error
 
     def _record(
         self, path: Path, before: bytes | None, after: bytes, who: tuple[str, str, str], lines: tuple[int, int]
@@ -163,4 +163,4 @@ class Changes:
             yield
         except OSError as error:
             reason = error.strerror or error
-            raise ToolError(f"Changes cannot be kept in {self._where}: {reason}; mend that first.") from error
+            raise ToolError(f"Changes cannot be kept in {self._where}: {reason}; fix that first.") from error

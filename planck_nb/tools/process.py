@@ -65,7 +65,7 @@ Ending: TypeAlias = Literal["exited", "timeout", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CommandResult:
     """How a command ended. `status` is its exit status, or minus the number of the signal that ended it."""
 
     ending: Ending
@@ -91,7 +91,7 @@ def run_command(
     cancelled: threading.Event,
     progress: Callable[[str], None],
     sandbox: Sequence[str] = (),
-) -> Finished:
+) -> CommandResult:
     """Run `command` with /bin/sh and give what it wrote; `timeout` in seconds. Raises `ToolError` if it cannot start.
 
     `sandbox` are the words that go before a command to run it in a sandbox, if there is one. Ends within about
@@ -162,7 +162,7 @@ class _Command:
         self._selector = selectors.DefaultSelector()
         self._captures = [Capture(1 - _STDERR_SHARE), Capture(_STDERR_SHARE)]
 
-    def run(self, deadline: float, cancelled: threading.Event) -> Finished:
+    def run(self, deadline: float, cancelled: threading.Event) -> CommandResult:
         with self._process, self._selector:
             for pipe, capture in zip((self._process.stdout, self._process.stderr), self._captures, strict=True):
                 self._watch(pipe, capture)
@@ -179,7 +179,7 @@ class _Command:
             finally:
                 for capture in self._captures:
                     capture.close()
-            return Finished(ending, self._status(), output)
+            return CommandResult(ending, self._status(), output)
 
     def _status(self) -> int:
         status = self._process.wait()

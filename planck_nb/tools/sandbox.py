@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from planck_nb.base.errors import ToolError
-from planck_nb.tools.grants import VARIABLE, CommandGrants
+from planck_nb.tools.sandbox_access import VARIABLE, SandboxAccess
 from planck_nb.tools.sandbox_mounts import mounts
 
 SandboxMode: TypeAlias = Literal["auto", "off", "required"]
@@ -68,7 +68,7 @@ class Sandbox:
         self,
         cwd: Path,
         writable: Path,
-        grants: CommandGrants,
+        access: SandboxAccess,
         environment: Mapping[str, str],
         *,
         readable: Sequence[Path] = (),
@@ -78,13 +78,13 @@ class Sandbox:
         Args:
             cwd: The folder in which the command runs.
             writable: The folder that it may change.
-            grants: What was granted to this command.
+            access: What this command may reach beyond the sandbox.
             environment: Its environment.
             readable: Paths that it may read although they are in a folder that is empty in the sandbox.
         """
-        network = () if grants.network else ("--unshare-net",)
+        network = () if access.network else ("--unshare-net",)
         begin = [self.program, "--ro-bind", "/", "/", "--dev", "/dev", *self.options, *network]
-        return [*begin, *mounts(writable.resolve(), grants, environment, readable), "--chdir", str(cwd.resolve()), "--"]
+        return [*begin, *mounts(writable.resolve(), access, environment, readable), "--chdir", str(cwd.resolve()), "--"]
 
 
 def find_sandbox() -> Sandbox | None:
@@ -116,12 +116,12 @@ def why_none() -> str:
     )
 
 
-def denial(output: str, writable: Path, grants: CommandGrants) -> str:
+def denial(output: str, writable: Path, access: SandboxAccess) -> str:
     """Return a sentence for the output of a failed command if the sandbox may be the reason, else ""."""
-    files, network = _DENIED_FILES.search(output), not grants.network and _DENIED_NETWORK.search(output)
+    files, network = _DENIED_FILES.search(output), not access.network and _DENIED_NETWORK.search(output)
     if not files and not network:
         return ""
-    limits = f"writes only below {writable} and in its own /tmp" + ("" if grants.network else ", and has no network")
+    limits = f"writes only below {writable} and in its own /tmp" + ("" if access.network else ", and has no network")
     more = "write:/absolute/folder" if files else "network"
     request = f"begin the command with {VARIABLE}={more} to request more"
     return f"This may be due to the sandbox: a command in it {limits}; {request}."
@@ -144,7 +144,7 @@ def _tried(program: str, user: int) -> Sandbox | None:
 
 
 def _works(sandbox: Sandbox) -> bool:
-    words = sandbox.arguments(Path("/"), Path("/tmp"), CommandGrants(), {})  # noqa: S108 - it writes nothing
+    words = sandbox.arguments(Path("/"), Path("/tmp"), SandboxAccess(), {})  # noqa: S108 - it writes nothing
     try:
         done = subprocess.run(  # noqa: S603 - the program was found in PATH
             [*words, "/bin/sh", "-c", ":"],

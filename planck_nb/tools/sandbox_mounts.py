@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from planck_nb.tools.grants import CommandGrants
 from planck_nb.tools.hidden_paths import hidden_paths
+from planck_nb.tools.sandbox_access import SandboxAccess
 
 _TEMPORARY = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - each is replaced by an empty folder
 """Folders that are empty in the sandbox. /run has the sockets of services."""
@@ -27,13 +27,13 @@ _OWN = ".planck"
 
 
 def mounts(
-    writable: Path, grants: CommandGrants, environment: Mapping[str, str], readable: Sequence[Path]
+    writable: Path, access: SandboxAccess, environment: Mapping[str, str], readable: Sequence[Path]
 ) -> list[str]:
     """Return the options for all mounts over a read-only root.
 
     A mount covers what was mounted below it before, so the deepest come last. If two are for the same path, the later
     of these replaces the other: empty folders, what is readable in them, caches, the writable folder, hidden paths,
-    grants.
+    what was approved for the command.
     """
     home = _folder(environment.get("HOME"))
     empty = list(_empty(environment))
@@ -49,8 +49,8 @@ def mounts(
     if own.is_dir() and not own.is_symlink():
         found[own] = _bind("--ro-bind", own)
     found |= _hidden(home, environment, writable)
-    found |= {path: _bind("--ro-bind", path) for path in grants.read}
-    found |= {path: _bind("--bind", path) for path in grants.write}
+    found |= {path: _bind("--ro-bind", path) for path in access.read}
+    found |= {path: _bind("--bind", path) for path in access.write}
     # Without a folder for caches, programs would try to create one in the read-only home folder.
     variable = [] if caches else ["--setenv", "XDG_CACHE_HOME", "/tmp/.cache"]  # noqa: S108 - the private one
     devices = [word for path in _devices() for word in ("--dev-bind", str(path), str(path))]

@@ -16,10 +16,10 @@ from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
 from planck_nb.tools.file_access import resolve
-from planck_nb.tools.grants import CommandGrants, grants_of
 from planck_nb.tools.output_capture import spill_folder
-from planck_nb.tools.process import Finished, child_environment, run_command
+from planck_nb.tools.process import CommandResult, child_environment, run_command
 from planck_nb.tools.sandbox import Sandbox, SandboxMode, denial, find_sandbox, require_sandbox, why_none
+from planck_nb.tools.sandbox_access import SandboxAccess, sandbox_access_of
 
 DEFAULT_TIMEOUT = 30_000
 """Milliseconds that a command may take unless the call says otherwise."""
@@ -68,14 +68,15 @@ async def run_shell(
         approved = {touch.target for touch in context.touches if touch.kind == "execute"}
         if _in_folder(command, folder, writable) not in approved:
             raise ToolError(f"The working directory leads to {folder} now; make the call again.")
-    grants = grants_of(command) if context.touches is None else grants_of(command).limited_to(context.touches)
+    requested = sandbox_access_of(command)
+    access = requested if context.touches is None else requested.limited_to(context.touches)
     hint = ""
 
-    def run() -> Finished:
+    def run() -> CommandResult:
         nonlocal hint
         environment = child_environment(os.environ, allow_env)
         found = _sandbox(sandbox, context.progress)
-        around = _around(found, folder, writable, grants, environment)
+        around = _around(found, folder, writable, access, environment)
         finished = run_command(
             command,
             cwd=folder,
@@ -86,7 +87,7 @@ async def run_shell(
             sandbox=around,
         )
         if found is not None and finished.status:
-            hint = denial(finished.output, writable, grants)
+            hint = denial(finished.output, writable, access)
         return finished
 
     finished = await _run_until_cancelled(run, cancelled)
@@ -103,7 +104,7 @@ def command_effects(command: str, cwd: Path | None, within: str | None, sandbox:
     Raises:
         OSError: The folder cannot be resolved.
     """
-    beyond = [] if sandbox == "off" else grants_of(command).effects()
+    beyond = [] if sandbox == "off" else sandbox_access_of(command).effects()
     return [Effect("execute", with_folder(command, cwd, within)), *beyond]
 
 
@@ -142,16 +143,16 @@ def _sandbox(mode: SandboxMode, progress: Callable[[str], None]) -> Sandbox | No
 
 
 def _around(
-    sandbox: Sandbox | None, folder: Path, writable: Path, grants: CommandGrants, environment: Mapping[str, str]
+    sandbox: Sandbox | None, folder: Path, writable: Path, access: SandboxAccess, environment: Mapping[str, str]
 ) -> list[str]:
     """The words before the command; none without a sandbox, and in a folder that does not exist, which is reported."""
     outputs = spill_folder()  # the first one also removes those that killed processes left
     if sandbox is None or not folder.is_dir():
         return []
-    return sandbox.arguments(folder, writable, grants, environment, readable=[outputs, folder.resolve()])
+    return sandbox.arguments(folder, writable, access, environment, readable=[outputs, folder.resolve()])
 
 
-async def _run_until_cancelled(run: Callable[[], Finished], cancelled: threading.Event) -> Finished:
+async def _run_until_cancelled(run: Callable[[], CommandResult], cancelled: threading.Event) -> CommandResult:
     task = spawn(run_in_thread(run), name="planck-command")
     try:
         return await asyncio.shield(task)

@@ -187,7 +187,7 @@ class _TemplateReader:
             self._note_value(match[0])
             return match.end()
         if not dollar or not self._lone_dollar(quotes, at + 1):
-            self._unclear = "in or after an involved expansion"
+            self._unclear = "in or after a complex expansion"
         self._keep(self._command[at])
         if self._command.startswith("${", at):
             self._note_value(self._command[at:].partition("}")[0])
@@ -209,7 +209,7 @@ class _TemplateReader:
 
     def _place(self, name: str) -> None:
         if self._unclear:
-            raise ConfigError(f"{{{{{name}}}}} stands {self._unclear}, where no value is safe; {_ADVICE}.")
+            raise ConfigError(f"{{{{{name}}}}} is {self._unclear}, where no value can be escaped safely; {_ADVICE}.")
         self._flush()
         self._filled = name
         self._parts.append(Placeholder(name, self._quotes))
@@ -217,7 +217,7 @@ class _TemplateReader:
 
     def _refuse_next(self, at: int, where: str) -> None:
         if match := PLACEHOLDER.match(self._command, at):
-            raise ConfigError(f"{{{{{match[1]}}}}} stands {where}, where no value is safe; {_ADVICE}.")
+            raise ConfigError(f"{{{{{match[1]}}}}} is {where}, where no value can be escaped safely; {_ADVICE}.")
 
     def _keep(self, text: str) -> None:
         self._literal.append(text)
@@ -253,7 +253,9 @@ class _TemplateReader:
             self._literal.clear()
 
 
-_ADVICE = "use it bare or in plain quotes, or put the code in a script file and give it the value as an argument"
+_ADVICE = (
+    "leave it unquoted, put it in simple quotes, or put the code in a script file and give it the value as an argument"
+)
 
 
 class _RunsValue(ConfigError):
@@ -261,8 +263,8 @@ class _RunsValue(ConfigError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{{{{{name}}}}} stands in a variable, file or argument that is run as code later, where no value is safe; "
-            f"{_ADVICE}."
+            f"{{{{{name}}}}} is in a variable, file or argument that is run as code later, where no value can be "
+            f"escaped safely; {_ADVICE}."
         )
 
 
@@ -280,7 +282,8 @@ def _refuse_nested_code(words: list[str], *, fed: bool) -> None:
         program = awk and not option and before not in _AWK_VALUES
         if filled and (code_follows or everything or program or (interpreter and _CODE_IN_FLAG.match(word))):
             raise ConfigError(
-                f"{{{{{filled[1]}}}}} stands inside code that another program runs, where no value is safe; {_ADVICE}."
+                f"{{{{{filled[1]}}}}} is inside code that another program runs, where no value can be escaped safely; "
+                f"{_ADVICE}."
             )
         if interpreter and not option and not before.startswith(("-", "+")) and _SCRIPT_FILE.fullmatch(word):
             interpreter, script = False, word  # what follows belongs to the script

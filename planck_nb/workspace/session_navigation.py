@@ -30,8 +30,13 @@ from planck_nb.workspace.current_session import CurrentSession
 from planck_nb.workspace.damage_notice import damage_notice
 from planck_nb.workspace.default_model import paced
 from planck_nb.workspace.interrupted_tasks import close_tasks
+from planck_nb.workspace.restorable_settings import (
+    WAITING,
+    RestorableSettings,
+    left_out_sentence,
+    read_restorable_settings,
+)
 from planck_nb.workspace.stored_agents import AgentFinder, FoundAgent, LiveAgent
-from planck_nb.workspace.stored_power import WAITING, StoredPower, left_out_sentence, read_power
 from planck_nb.workspace.trusted_config import TrustedConfig
 from planck_nb.workspace.workspace_sessions import WorkspaceSessions
 from planck_nb.workspace.workspace_teams import WorkspaceTeams
@@ -141,11 +146,11 @@ class SessionNavigation:
         """Replace the open session by `session`, and restore its agents. If that fails, nothing changes."""
         current = self._current
         try:
-            power = await self._read_power(session, trusted=trusted)
-            members = power.members
+            restorable = await self._read_restorable(session, trusted=trusted)
+            members = restorable.members
             unanswered = await read_unanswered(session)
             open_tasks = await read_open_tasks(session) if _has_teams(members) else ()
-            finder = await self._finder(session, power, live or {}, model)
+            finder = await self._finder(session, restorable, live or {}, model)
             found = await self._with_reported_windows(finder.find(_staying(members), strict=strict))
             await self._read_ahead(session, found)  # if that fails, the open session stays
             await current.leave()
@@ -156,12 +161,12 @@ class SessionNavigation:
         spent = sum((member.usage.total_tokens for member in members.members), 0)
         spend = SessionSpend(spent, sum(member.cost or 0.0 for member in members.members))
         self.teams.forget()
-        current.open(session, spend, power.signed_settings, trusted=trusted)
+        current.open(session, spend, restorable.signed_settings, trusted=trusted)
         current.registry.former.update(member.identity.id for member in members.members)
         current.former = dict(live or {})
-        current.readable_names.update({reader: set(names) for reader, names in power.settings.readable.items()})
+        current.readable_names.update({reader: set(names) for reader, names in restorable.settings.readable.items()})
         current.unanswered.replace(unanswered)
-        current.approvals.policy = current.approvals.policy.with_rules(power.rules)
+        current.approvals.policy = current.approvals.policy.with_rules(restorable.rules)
         problems = await restore_agents(found, current.factory, current.toolbox, find, self.teams)
         self.teams.adopt(find)
         problems += await close_tasks(open_tasks, current.unanswered.take_of_agents(), current.registry)
@@ -169,9 +174,9 @@ class SessionNavigation:
             problems += current.unanswered.offers()
         else:  # what waited at that point of the past
             current.unanswered.forget()
-        if power.left_out:
-            problems.insert(0, left_out_sentence(session.name, power.left_out, self._store.key_problem))
-            await session.save_metadata({WAITING: power.waiting})
+        if restorable.left_out:
+            problems.insert(0, left_out_sentence(session.name, restorable.left_out, self._store.key_problem))
+            await session.save_metadata({WAITING: restorable.waiting})
         if not live and (damage := await damage_notice(session.info)):  # a fork was written a moment ago
             problems.insert(0, damage)
         # Rules of version 0.1.0 are for the agents that it recorded, and for no later one.
@@ -185,13 +190,13 @@ class SessionNavigation:
         """
         current, session = self._current, self._session
         before = list(current.registry)  # an agent that is added from now on belongs to the session as it is now
-        power = await self._read_power(session, trusted=current.trusted)
-        staying = {member.identity.id: member for member in _staying(power.members)}
+        restorable = await self._read_restorable(session, trusted=current.trusted)
+        staying = {member.identity.id: member for member in _staying(restorable.members)}
         gone = [agent for agent in before if agent.id not in staying and agent.id in current.registry]
         for agent in gone:
             await current.remove(agent)
         problems = [f"{agent.name} does not belong to this conversation and was stopped." for agent in gone]
-        finder = await self._finder(session, power, current.former, None)
+        finder = await self._finder(session, restorable, current.former, None)
         missing = [member for agent_id, member in staying.items() if agent_id not in current.registry]
         found = await self._with_reported_windows(finder.find(missing))
         await self._read_ahead(session, found)
@@ -211,24 +216,24 @@ class SessionNavigation:
         known = dict(zip(unique, models, strict=True))
         return [replace(each, model=known[id(each.model)]) for each in found]
 
-    async def _read_power(self, session: Session, *, trusted: bool) -> StoredPower:
+    async def _read_restorable(self, session: Session, *, trusted: bool) -> RestorableSettings:
         """Read what the session may give its agents."""
         known = self._current.toolbox.tools()
         members = await read_members(session)
-        return read_power(
+        return read_restorable_settings(
             session, members, trusted=trusted, is_workspace_tool=lambda name: name in known or name in INTER_AGENT_TOOLS
         )
 
     async def _finder(
-        self, session: Session, power: StoredPower, live: Mapping[str, LiveAgent], model: Model | None
+        self, session: Session, restorable: RestorableSettings, live: Mapping[str, LiveAgent], model: Model | None
     ) -> AgentFinder:
-        old = any(not member.model_source for member in power.members.members)
+        old = any(not member.model_source for member in restorable.members.members)
         return AgentFinder(
             session.name,
             tuple(self._config.config.models),
             finish=lambda found: paced(found, self._config.config),
             require_key=self._require_key,
-            base_urls=power.base_urls,
+            base_urls=restorable.base_urls,
             replies=await read_last_replies(session) if old else {},
             live=live,
             model=model,

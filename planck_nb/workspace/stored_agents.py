@@ -278,7 +278,7 @@ class AgentFinder:
 
 
 def _without_place(source: JsonObject) -> JsonObject:
-    """The source to store for an agent of another hand: an address must not be signed with the agent's new start."""
+    """The source to store for an agent not signed by this user: its new start must not sign an address."""
     return {WAITS: True} if ("base_url" in source or "identifier" in source) and "alias" not in source else source
 
 

@@ -1,4 +1,4 @@
-"""What else a turn may meet: another model, nothing new to say, a new chapter, an empty reply."""
+"""What else a turn may meet: another model, nothing new to say, a summary, an empty reply."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from support.agents import Hold, Listening, calling, kinds, said
 from support.wire import chat_chunk, client, replying, sse
 
 from planck_nb import Agent, Session, ai
-from planck_nb.agent.answers import request_to_continue, shortcoming, warning
+from planck_nb.agent.answers import problem_of, request_to_continue, warning
 from planck_nb.agent.events import Warned, decode_event, encode_event
 from planck_nb.agent.limits import Limits
 from planck_nb.ai.messages import (
@@ -271,4 +271,4 @@ async def test_every_way_in_which_a_vendor_cuts_off_or_refuses_is_said(
 
 
 def test_a_message_that_is_no_reply_lacks_nothing() -> None:
-    assert [shortcoming(message) for message in (GO, RESULT, SummaryMessage("x"))] == ["", "", ""]
+    assert [problem_of(message) for message in (GO, RESULT, SummaryMessage("x"))] == ["", "", ""]

@@ -1,4 +1,4 @@
-"""Tools that the model's server runs: sent beside the agent's own, shown, stored, and sent back in the next turn."""
+"""Tools that the model's server runs: sent besides the agent's own, shown, stored, and sent back in the next turn."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class World:
             self.agent.remove_queued(queue[number % len(queue)].id)
 
     async def do_checkpoint(self, _number: int) -> None:
-        await self.agent.checkpoint("A new chapter.")
+        await self.agent.checkpoint("A summary.")
 
     async def do_compact(self, _number: int) -> None:
         await self.agent.compact()

@@ -268,7 +268,7 @@ async def test_the_graph_alone() -> None:
         await waits(three, three)
     second.cancel()
     await asyncio.wait([second])
-    third = run(waits(three, one))  # the circle is open now
+    third = run(waits(three, one))  # the cycle is open now
     await asyncio.sleep(0)
     assert not third.done()
     for task in (first, third):

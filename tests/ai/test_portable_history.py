@@ -40,7 +40,7 @@ def results(*names: str) -> ai.ToolResultMessage:
 # From one model, and from one wire format, to another
 
 
-def test_what_another_model_sealed_is_left_out_and_what_it_said_stays() -> None:
+def test_what_another_model_signed_is_left_out_and_what_it_said_stays() -> None:
     opaque = ai.TextPart("", {"type": "server_tool_use"})
     message = said(SIGNED, opaque, ai.TextPart("So.", {"citations": [1]}), call("a"), model=WRITER)
     prepared = prepare([HI, message, results("a")], READER)
@@ -145,7 +145,7 @@ def test_every_call_is_answered_once_right_after_it_by_an_id_that_everybody_take
 
 
 def grown(turns: list[list[ai.AssistantPart]]) -> list[ai.Message]:
-    """A conversation of these replies, each sealed for what stands before it."""
+    """A conversation of these replies, each signed for what comes before it."""
     history: list[ai.Message] = []
     for number, reply in enumerate(turns):
         history.append(ai.UserMessage(f"question {number}"))

@@ -1,4 +1,4 @@
-"""What an agent costs beside the floor: the same work with bare httpx over aiohttp and the standard library's json.
+"""What an agent costs compared with the floor: the same work with bare httpx over aiohttp and json.
 
     python tests/benchmarks/bench_agent.py [--rounds 9]
 
@@ -189,7 +189,7 @@ def memory(make: Callable[[], Ours]) -> None:
 
 
 def importing(rounds: int) -> None:
-    """Seconds that importing takes in a fresh interpreter, beside httpx alone."""
+    """Seconds that importing takes in a fresh interpreter, compared with httpx alone."""
     code = "import time; began = time.perf_counter(); {}; print(time.perf_counter() - began)"
     for statement in ("import httpx", "import planck_nb", "from planck_nb import Agent, ai, tool"):
         command = [sys.executable, "-c", code.format(statement)]

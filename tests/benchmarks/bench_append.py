@@ -1,4 +1,4 @@
-"""The time of a durable append beside aiosqlite's, with the event loop free during both.
+"""The time of a durable append compared with aiosqlite's, with the event loop free during both.
 
     python tests/benchmarks/bench_append.py [appends per round]
 

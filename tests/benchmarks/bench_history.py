@@ -120,7 +120,7 @@ def many(directory: Path) -> None:
     show("one session, warm", median(lambda: query(directory, of_one)), 0.1)
     show("list of sessions", median(lambda: listing(directory)), 0.3)
     query(directory, SCAN.format("messages"))
-    print(f"{'memory beside idle':35} {memory('VmHWM') - idle:7.0f} MB    target 200 MB")
+    print(f"{'memory above idle':35} {memory('VmHWM') - idle:7.0f} MB    target 200 MB")
     files = [session.database for session in sessions]
     compare("full scan", lambda: query(directory, SCAN.format("messages")), partial(plain_scan, files), 1.5)
 

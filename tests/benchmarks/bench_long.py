@@ -1,4 +1,4 @@
-"""One more turn of a long conversation beside bare httpx, which encodes and sends the same messages.
+"""One more turn of a long conversation, compared with bare httpx, which encodes and sends the same messages.
 
     python tests/benchmarks/bench_long.py [--messages 5000] [--rounds 15]
 
@@ -31,7 +31,7 @@ from planck_nb.ai.request import HistoryCache
 
 TEXT = "the quick brown fox jumps over the lazy dog and reads a file of numbers " * 2
 GOAL = 1.3
-"""12 ms beside the floor's 9 ms."""
+"""12 ms on top of the floor's 9 ms."""
 
 
 class Stored:
@@ -97,7 +97,7 @@ async def run(url: str, count: int, rounds: int) -> None:
     dialect(model).request(model, ai.Context(messages=messages, cache=cache), ai.Options(), None)
     kept = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    print(f"kept for the next request: {kept / count:.0f} bytes a message beside its text")
+    print(f"kept for the next request: {kept / count:.0f} bytes a message besides its text")
 
 
 if __name__ == "__main__":

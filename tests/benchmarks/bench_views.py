@@ -262,7 +262,7 @@ def test_notebook_of_many_cells(lab: Lab, open_notebook: Open) -> None:
         for mime, content in bundles[0].items():
             kinds[mime].append(size(content))
         beside.append(size(cell) - size(cell.source) - size(bundles[0]))
-    held("a cell beside its bundle, at most", max(beside), 1_000, "bytes")
+    held("a cell without its bundle, at most", max(beside), 1_000, "bytes")
     for mime, sizes in kinds.items():
         hello, called = statistics.mean(sizes[::2]), statistics.mean(sizes[1::2])
         print(f"  {mime:<38} {hello:10,.0f} bytes of an answer, {called:,.0f} with one call", flush=True)

@@ -1,4 +1,4 @@
-"""What a provider's stream costs from bytes to neutral events, beside the floor on the same bytes.
+"""What a provider's stream costs from bytes to stream events, compared with the floor on the same bytes.
 
     python tests/benchmarks/bench_wire.py [--rounds 5]
 

@@ -50,7 +50,7 @@ def test_what_is_edited_runs_as_edited(lab: Lab, open_notebook: Open) -> None:
 
 
 def test_edits_that_do_not_fit_are_refused_and_can_be_made_again(lab: Lab, open_notebook: Open) -> None:
-    notebook = open_notebook(lab.write("misfit.ipynb", SETUP, ASK))
+    notebook = open_notebook(lab.write("refused_edits.ipynb", SETUP, ASK))
     notebook.run_all()
     output = notebook.output(1)
     ask = output.get_by_label("Approval: bash")

@@ -25,7 +25,7 @@ ENVIRONMENTS = {
     "ipykernel-7": "ipykernel==7.1.0 ipython==8.37.0",
     "newest": "--upgrade --upgrade-strategy eager ipython ipykernel ipywidgets anywidget",
 }
-"""What pip installs beside the package, by the name of the environment."""
+"""What pip installs besides the package, by the name of the environment."""
 
 NEEDED = "pytest pytest-asyncio pytest-timeout hypothesis psutil nbclient"
 

@@ -1,4 +1,4 @@
-"""What the cell shows of calls beside their result: prints, durations, diffs."""
+"""What the cell shows of calls besides their result: prints, durations, diffs."""
 
 from __future__ import annotations
 

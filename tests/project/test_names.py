@@ -21,7 +21,7 @@ SAME_CLASSES: dict[str, str] = {}
 """Classes that share a name because they share a meaning, each with the reason."""
 
 AGENT_NAMES = 26
-"""Names that a handle of an agent has at most, beside its data attributes."""
+"""Names that a handle of an agent has at most, besides its data attributes."""
 
 
 def duplicates(names: list[tuple[str, str]]) -> dict[str, list[str]]:

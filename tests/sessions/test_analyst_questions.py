@@ -1,4 +1,4 @@
-"""Questions of an analyst, each one short statement, beside the same computed from the lines of the journals."""
+"""Questions of an analyst, each one short statement, compared with the same computed from the lines of the journals."""
 
 from __future__ import annotations
 

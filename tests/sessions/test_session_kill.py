@@ -111,7 +111,7 @@ def test_a_kill_inside_a_step_leaves_a_session_that_is_whole(tmp_path: Path, ste
         writer.send_signal(signal.SIGKILL)
         assert writer.stdout.read() == ""
     assert (writer.returncode, len(printed)) == (-signal.SIGKILL, 13)
-    for _ in range(2):  # what is mended stays mended
+    for _ in range(2):  # what is repaired stays repaired
         storm.check(tmp_path, "halted", printed)
 
 

@@ -185,7 +185,7 @@ async def test_other_sessions_and_the_loop_are_left_alone(tmp_path: Path) -> Non
         assert [member.identity.name for member in (await waiting).members] == ["ann"]
 
 
-async def test_a_session_of_nobody_has_an_empty_roster(tmp_path: Path) -> None:
+async def test_a_session_of_nobody_has_no_members(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         found = await read_members(session)
     assert (found.members, found.rules) == ((), ())

@@ -1,4 +1,4 @@
-"""What each wire format makes of the same neutral reply. A new format joins the contract by one entry in `WIRES`.
+"""What each wire format makes of the same reply. A new format joins the contract by one entry in `WIRES`.
 
 An entry writes its format from the vendor's documentation; it shares no code with the decoder that reads it.
 """

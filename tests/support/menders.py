@@ -1,4 +1,4 @@
-"""A team that mends a small project, whose members are scripted llama.cpp servers."""
+"""A team that fixes a small project, whose members are scripted llama.cpp servers."""
 
 from __future__ import annotations
 

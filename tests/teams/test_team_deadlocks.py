@@ -28,8 +28,8 @@ def deadlocks(*agents: Agent) -> list[str]:
 async def test_a_circle_of_questions_ends_for_the_last_one_and_the_others_go_on(names: list[str]) -> None:
     team = HandMade()
     lead = team.lead([ask("ann"), "{result} All done."])
-    circle = [*names[1:], "lead"]
-    workers = [team.worker(name, [ask(other), f"{name} answers."]) for name, other in zip(names, circle, strict=True)]
+    cycle = [*names[1:], "lead"]
+    workers = [team.worker(name, [ask(other), f"{name} answers."]) for name, other in zip(names, cycle, strict=True)]
     async with asyncio.timeout(SOON):
         result = await lead.prompt("go")
     assert result.text == "ann answers. All done."
@@ -119,7 +119,7 @@ async def test_a_circle_of_delegations_is_none() -> None:
 
 
 async def test_an_agent_that_waits_for_responses_can_be_asked() -> None:
-    """A delegation holds nobody up, so the worker may ask the one that gave it."""
+    """A delegation blocks nothing, so the worker may ask the one that gave it."""
     team = HandMade()
     lead = team.lead([call("delegate_task", agent_id="ann", task="t"), "waiting", "blue", "done"])
     ann = team.worker("ann", [ask("lead"), "I painted it {result}."])

@@ -216,7 +216,7 @@ def test_a_change_that_cannot_be_kept_is_not_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     changed = Changes(tmp_path / "file" / "kept")
     (tmp_path / "f").write_bytes(b"old")
-    with pytest.raises(ToolError, match=r"Changes cannot be kept in .*kept: Not a directory; mend that first"):
+    with pytest.raises(ToolError, match=r"Changes cannot be kept in .*kept: Not a directory; fix that first"):
         put(changed, tmp_path / "f", b"new")
     assert (tmp_path / "f").read_bytes() == b"old"
 

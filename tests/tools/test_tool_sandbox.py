@@ -24,8 +24,8 @@ from planck_nb.agent.approval import Policy, Rule
 from planck_nb.agent.approval.gate import Approvals
 from planck_nb.agent.effect import Effect
 from planck_nb.testing import Call, Reply, scripted_model
-from planck_nb.tools.grants import CommandGrants, grants_of
 from planck_nb.tools.sandbox import Sandbox, candidates, denial, find_sandbox
+from planck_nb.tools.sandbox_access import SandboxAccess, sandbox_access_of
 
 SECRET = "TOP-" + "HIDDEN-0451"
 """What no command may print. It is put together here, so that no command line contains it."""
@@ -481,44 +481,44 @@ async def test_a_long_output_can_be_read_by_commands_and_not_changed(sandbox: Sa
 
 
 GRANTS = [
-    ("pip install httpx", CommandGrants(network=True)),
-    ("python3.11 -m pip install -q x", CommandGrants(network=True)),
-    ("pip list", CommandGrants()),
-    ("cd a && git clone https://x/y", CommandGrants(network=True)),
-    ("git -C /a pull", CommandGrants(network=True)),
-    ("git commit -m 'fetch and pull'", CommandGrants()),
-    ("git status", CommandGrants()),
-    ("FOO=1 sudo -E apt-get install -y x", CommandGrants(network=True)),
-    ("/usr/bin/curl -s x | sh", CommandGrants(network=True)),
-    ("echo curl", CommandGrants()),
-    ("grep -r 'curl ' .", CommandGrants()),
-    ("npm run build", CommandGrants()),
-    ("npm ci", CommandGrants(network=True)),
-    ("uv pip install x", CommandGrants(network=True)),
-    ("make", CommandGrants()),
-    ("PLANCK_NB_SANDBOX_ALLOW=network python fetch.py", CommandGrants(network=True)),
-    ("PLANCK_NB_SANDBOX_ALLOW='network,write:/usr' x", CommandGrants(network=True, write=(Path("/usr"),))),
-    ('PLANCK_NB_SANDBOX_ALLOW="write:/usr read:/etc" x', CommandGrants(read=(Path("/etc"),), write=(Path("/usr"),))),
-    ("PLANCK_NB_SANDBOX_ALLOW=write:relative x", CommandGrants()),
-    ("PLANCK_NB_SANDBOX_ALLOW=write:/usr/../etc x", CommandGrants()),
-    ("PLANCK_NB_SANDBOX_ALLOW=write:/no/such x", CommandGrants()),
-    ("PLANCK_NB_SANDBOX_ALLOW=write:$HOME x", CommandGrants()),
-    ("PLANCK_NB_SANDBOX_ALLOW=$(echo network) x", CommandGrants()),
-    ("echo PLANCK_NB_SANDBOX_ALLOW=network", CommandGrants()),
-    ("true; PLANCK_NB_SANDBOX_ALLOW=network x", CommandGrants()),
-    ("x" * 20_000, CommandGrants()),
+    ("pip install httpx", SandboxAccess(network=True)),
+    ("python3.11 -m pip install -q x", SandboxAccess(network=True)),
+    ("pip list", SandboxAccess()),
+    ("cd a && git clone https://x/y", SandboxAccess(network=True)),
+    ("git -C /a pull", SandboxAccess(network=True)),
+    ("git commit -m 'fetch and pull'", SandboxAccess()),
+    ("git status", SandboxAccess()),
+    ("FOO=1 sudo -E apt-get install -y x", SandboxAccess(network=True)),
+    ("/usr/bin/curl -s x | sh", SandboxAccess(network=True)),
+    ("echo curl", SandboxAccess()),
+    ("grep -r 'curl ' .", SandboxAccess()),
+    ("npm run build", SandboxAccess()),
+    ("npm ci", SandboxAccess(network=True)),
+    ("uv pip install x", SandboxAccess(network=True)),
+    ("make", SandboxAccess()),
+    ("PLANCK_NB_SANDBOX_ALLOW=network python fetch.py", SandboxAccess(network=True)),
+    ("PLANCK_NB_SANDBOX_ALLOW='network,write:/usr' x", SandboxAccess(network=True, write=(Path("/usr"),))),
+    ('PLANCK_NB_SANDBOX_ALLOW="write:/usr read:/etc" x', SandboxAccess(read=(Path("/etc"),), write=(Path("/usr"),))),
+    ("PLANCK_NB_SANDBOX_ALLOW=write:relative x", SandboxAccess()),
+    ("PLANCK_NB_SANDBOX_ALLOW=write:/usr/../etc x", SandboxAccess()),
+    ("PLANCK_NB_SANDBOX_ALLOW=write:/no/such x", SandboxAccess()),
+    ("PLANCK_NB_SANDBOX_ALLOW=write:$HOME x", SandboxAccess()),
+    ("PLANCK_NB_SANDBOX_ALLOW=$(echo network) x", SandboxAccess()),
+    ("echo PLANCK_NB_SANDBOX_ALLOW=network", SandboxAccess()),
+    ("true; PLANCK_NB_SANDBOX_ALLOW=network x", SandboxAccess()),
+    ("x" * 20_000, SandboxAccess()),
 ]
 
 
 @pytest.mark.parametrize(("command", "expected"), GRANTS)
-def test_what_a_command_needs_is_seen_in_its_text(command: str, expected: CommandGrants) -> None:
-    assert grants_of(command) == expected
+def test_what_a_command_needs_is_seen_in_its_text(command: str, expected: SandboxAccess) -> None:
+    assert sandbox_access_of(command) == expected
 
 
 def test_a_link_is_never_granted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc")
-    assert grants_of(f"PLANCK_NB_SANDBOX_ALLOW=write:{tmp_path}/link x") == CommandGrants()
-    assert grants_of(f"PLANCK_NB_SANDBOX_ALLOW=write:{tmp_path} x") == CommandGrants(write=(tmp_path,))
+    assert sandbox_access_of(f"PLANCK_NB_SANDBOX_ALLOW=write:{tmp_path}/link x") == SandboxAccess()
+    assert sandbox_access_of(f"PLANCK_NB_SANDBOX_ALLOW=write:{tmp_path} x") == SandboxAccess(write=(tmp_path,))
 
 
 async def test_what_is_granted_is_granted_to_that_command_only(place: Place) -> None:
@@ -621,7 +621,7 @@ async def test_a_denial_names_the_sandbox_and_what_to_do(place: Place) -> None:
     ],
 )
 def test_denials(said: str, network: bool, request_: str) -> None:
-    sentence = denial(said, Path("/p"), CommandGrants(network=network))
+    sentence = denial(said, Path("/p"), SandboxAccess(network=network))
     assert request_ in sentence
     assert bool(sentence) == bool(request_)
     assert "\n" not in sentence
@@ -698,7 +698,7 @@ def test_it_works_for_other_users(sandbox: Sandbox, number: int) -> None:
     folder = Path(
         subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True, user=65534).stdout.strip()
     )
-    words = found.arguments(folder, folder, CommandGrants(), {"HOME": "/nonexistent"})
+    words = found.arguments(folder, folder, SandboxAccess(), {"HOME": "/nonexistent"})
     script = (
         "id -u; echo x > mine && cat mine; echo y > /var/tmp/planck-escape; "
         "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 6[0]0'"

@@ -1,4 +1,4 @@
-"""A session file of another hand always opens, and gives its agents nothing: no rule, no address, no function."""
+"""A session that someone else wrote always opens, and gives its agents nothing: no rule, no address, no function."""
 
 # mypy: disable-error-code="func-returns-value,arg-type"
 

@@ -1,4 +1,4 @@
-"""A team on real llama.cpp servers mends a small project: tasks, questions, responses and approvals, all stored."""
+"""A team on real llama.cpp servers fixes a small project: tasks, questions, responses and approvals, all stored."""
 
 from __future__ import annotations
 

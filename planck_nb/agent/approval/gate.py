@@ -40,8 +40,10 @@ class Approvals:
 
     Args:
         policy: The rules; a person decides about calls that need approval.
-        deadline: Seconds that a person has to decide.
-        attendance: Set once a frontend is connected; None if a person can always be asked.
+        deadline: Seconds that a person has to decide. The `deadline` of an `ApprovalRequest` is the time at which these
+            end.
+        attendance: Set while a frontend is connected, so that a person sees requests; None if a person can always be
+            asked.
         patience: Seconds to wait for a frontend before a call is denied.
     """
 
@@ -72,7 +74,7 @@ class Approvals:
             gate.review()
 
     def attend(self) -> None:
-        """Note that a frontend is connected, so that a person can be asked."""
+        """Note that a frontend is connected: from now on, calls that need approval wait for a person to decide."""
         if self.attendance is not None:
             self.attendance.set()
 
@@ -277,22 +279,22 @@ class Gate:
     async def _ask(
         self, tool: Tool, call: ToolCallPart, touches: tuple[Effect, ...], reason: str, sandboxed: bool | None
     ) -> _Decision:
-        seconds = self._approvals.deadline
+        timeout = self._approvals.deadline
         answer: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
         rule = None if tool.unrestricted else self._policy.remembering(tool.name, touches)
         self._waiting[call.id] = _Waiting(tool, _asked(call.args, touches), rule, answer)
         shown = tuple(Effect(touch.kind, str(touch.target)) for touch in touches)
-        deadline = time.time() + seconds
+        deadline = time.time() + timeout
         self._recorder.emit(
             ev.ApprovalRequest, call.id, call.name, call.args, shown, reason, deadline, str(rule or ""), sandboxed
         )
         try:
             if not await self._approvals.attended(answer) and not answer.done():
                 return _Decision(False, "nobody", reason=_nobody(call.name))
-            await asyncio.wait([answer], timeout=seconds)
+            await asyncio.wait([answer], timeout=timeout)
             if answer.done():
                 return answer.result()
-            late = f"Nobody approved {call.name} within {seconds:g} s; go on without it, or ask the user."
+            late = f"Nobody approved {call.name} within {timeout:g} s; go on without it, or ask the user."
             return _Decision(False, "deadline", reason=late)
         except asyncio.CancelledError:
             stopped = "The turn was stopped before anybody decided."

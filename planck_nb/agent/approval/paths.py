@@ -96,7 +96,7 @@ def check_path_pattern(text: str) -> None:
         raise UsageError(f"The pattern {text!r} has '..' after a wildcard; write '..' at the start, or a whole path.")
     for name in glob:
         if "**" in name and name != "**":
-            raise UsageError(f"The pattern {text!r} has '**' beside other characters; write it between slashes.")
+            raise UsageError(f"The pattern {text!r} has '**' next to other characters; write it between slashes.")
         if "[" in _CLASS.sub("", name):
             raise UsageError(
                 f"The pattern {text!r} has a '[' that nothing closes; write '[[]' for the character itself."

@@ -72,7 +72,7 @@ class ContextUsage:
         window: The tokens of the model's context window, None if it is unknown.
         model: The agent's model.
         client: Sends requests to models.
-        scale: How many tokens the model counts for one that was estimated.
+        scale: The ratio of counted to estimated tokens.
         spend: To be called with the tokens and US dollars of each request to a model that the compactor sends, so that
             limits hold even if it fails. If it is never called, those of the `Compact` count.
         exhausted: Returns a sentence if a limit is reached, so that no more requests may be sent, else an empty text.

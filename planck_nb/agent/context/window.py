@@ -21,7 +21,7 @@ from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, ContextOverflowError, PlanckError, PromptTooLongError
 
 FULL = 0.95
-"""The part of the window from which a turn waits for a compaction in the background."""
+"""The fraction of the window above which a turn waits for a compaction in the background."""
 
 TRIMMED_PART = 0.5
 """The part of a refused conversation that is sent instead, if the refusal does not name the sizes."""
@@ -33,11 +33,11 @@ MARGIN = 0.9
 """The part of a limit that is used, because the size of what is sent instead is an estimate."""
 
 TOO_LONG_PART = 0.25
-"""The part of the context window from which a prompt counts as too long, rather than the system prompt and tools."""
+"""The fraction of the context window above which the prompt counts as too long, and not the system prompt and tools."""
 
 
 CALIBRATING_REPLIES = 3
-"""How many of the newest replies show how many tokens the model counts for an estimated one."""
+"""How many of the newest replies the ratio of counted to estimated tokens is taken from."""
 
 TOO_LITTLE = (
     "No summary would make it short enough; the longest texts are cut in what is sent, and stay in the history."
@@ -54,11 +54,10 @@ class ContextWindow:
         recorder: The agent's conversation and events.
         compactor: Writes the summaries, None for an agent without one.
         measure: Returns how much of which model's window a request with these messages would fill. Its other arguments
-            are how many tokens the model counts for an estimated one, and whether the messages are those that it
-            counted.
+            are the ratio of counted to estimated tokens, and whether the messages are those that the model counted.
         count: Returns the tokens of such a request alone, given the same.
         model: Returns the model that answers now.
-        ratio: Returns how many tokens the model counted for an estimated one before a reply among the messages.
+        ratio: Returns the ratio of counted to estimated tokens for what was sent before a reply among the messages.
         spend: Called with the tokens and US dollars that a compaction took.
         seconds_left: Returns the seconds that a compaction may take, None without a limit.
     """
@@ -311,7 +310,7 @@ class ContextWindow:
         return self._measure_messages(messages, self._scale(messages if counted else self._whole()), counted)
 
     def _scale(self, messages: Sequence[Message]) -> float:
-        """How many tokens the model counts for an estimated one, by its newest counts and refusals."""
+        """The ratio of counted to estimated tokens, by the newest counts and refusals of the model."""
         scale, seen = self._refused_scale, 0
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]

@@ -33,7 +33,7 @@ EXTENSION = "planck_nb.exchange"
 
 @dataclass(slots=True)
 class CassetteRequest:
-    """What a cassette needs to know about a request beside its bytes, and what it reports back to the client.
+    """What a cassette needs to know about a request besides its bytes, and what it reports back to the client.
 
     `missing` is raised if the request has to be sent; a replayed one needs no key. The client sets `paused` after it
     decoded an answer that is to be continued; the cassette sets `replayed` if the answer is a recorded one, and

@@ -229,12 +229,12 @@ def _last_results(messages: Sequence[Message]) -> Sequence[ToolResultPart]:
 
 def _last_prompt(messages: Sequence[Message]) -> str:
     """The newest prompt; responses of other agents are none."""
-    texts = (_Said.of(message) for message in reversed(messages) if isinstance(message, UserMessage))
+    texts = (_Received.of(message) for message in reversed(messages) if isinstance(message, UserMessage))
     return next((said.text for said in texts if said.kind != "Response"), "")
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Received:
     """A message, apart from the line that introduces one of another agent."""
 
     kind: str
@@ -242,23 +242,23 @@ class _Said:
     text: str
 
     @classmethod
-    def of(cls, message: UserMessage) -> _Said:
+    def of(cls, message: UserMessage) -> _Received:
         found = _INTRODUCTION.match(message.text)
         if found is None:
             return cls("", "", message.text)
         return cls(found["kind"], found["sender"], message.text[found.end() :])
 
 
-def _since_prompt(messages: Sequence[Message]) -> tuple[list[_Said], int]:
+def _since_prompt(messages: Sequence[Message]) -> tuple[list[_Received], int]:
     """The responses of other agents since the newest prompt, and how many tasks were delegated for it."""
-    responses: list[_Said] = []
+    responses: list[_Received] = []
     delegated = 0
     for message in reversed(messages):
         if isinstance(message, UserMessage):
-            said = _Said.of(message)
-            if said.kind != "Response":
+            received = _Received.of(message)
+            if received.kind != "Response":
                 break
-            responses.insert(0, said)
+            responses.insert(0, received)
         elif message.type == "assistant":
             delegated += sum(call.name == _DELEGATE for call in message.tool_calls)
     return responses, delegated
@@ -269,9 +269,9 @@ def _told(messages: Sequence[Message]) -> str:
     told: list[str] = []
     for message in reversed(messages):
         if isinstance(message, UserMessage):
-            said = _Said.of(message)
-            if said.kind == "Response":
-                told.insert(0, said.text)
+            received = _Received.of(message)
+            if received.kind == "Response":
+                told.insert(0, received.text)
             elif told:
                 break
         elif isinstance(message, ToolResultMessage):

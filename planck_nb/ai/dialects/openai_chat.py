@@ -230,7 +230,7 @@ class ChatDecoder:
         choice = choices[0]
         if choice.get("index"):
             return ()  # an alternative answer
-        # Some servers send the whole message instead of its deltas; beside them it only repeats them.
+        # Some servers send the whole message instead of its deltas; in addition to them it only repeats them.
         delta = choice.get("delta") or (not self._parts and choice.get("message")) or {}
         text = delta.get("content")
         # The hot path: a chunk that contains only text, or text and the role.

@@ -1,4 +1,4 @@
-"""The tools in a request beside the agent's own: those of the server, and those of the caller's own fields."""
+"""The tools in a request besides the agent's own: those of the server, and those of the caller's own fields."""
 
 from __future__ import annotations
 

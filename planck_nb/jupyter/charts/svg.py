@@ -42,10 +42,10 @@ def element(name: str, *children: str, **attributes: object) -> str:
 
 
 def text(
-    x: float, y: float, content: str, *, bold: bool = False, anchor: str | None = None, room: float | None = None
+    x: float, y: float, content: str, *, bold: bool = False, anchor: str | None = None, max_width: float | None = None
 ) -> str:
-    """Return a line of text whose baseline starts at (x, y), cut to `room` pixels; in a muted colour unless bold."""
-    fitting = plain(content) if room is None else cut(content, room)
+    """Return a line of text whose baseline starts at (x, y), cut to `max_width` pixels; muted unless bold."""
+    fitting = plain(content) if max_width is None else cut(content, max_width)
     weight = {"font_weight": 600} if bold else {"class_": "pk-soft"}
     return element("text", escape(fitting), x=x, y=y, text_anchor=anchor, fill="currentColor", **weight)
 
@@ -92,14 +92,14 @@ def plain(content: str) -> str:
     return "".join(c if c == _JOINER or unicodedata.category(c)[0] != "C" else "\ufffd" for c in flat)
 
 
-def cut(content: str, room: float, *, bold: bool = True) -> str:
-    """Return the text, cut with an ellipsis if it is wider than `room` pixels."""
+def cut(content: str, max_width: float, *, bold: bool = True) -> str:
+    """Return the text, cut with an ellipsis if it is wider than `max_width` pixels."""
     content = plain(content)
-    if width_of(content, bold=bold) <= room:
+    if width_of(content, bold=bold) <= max_width:
         return content
-    room -= width_of("…", bold=bold)
+    max_width -= width_of("…", bold=bold)
     kept = 0
-    while kept < len(content) and (room := room - width_of(content[kept], bold=bold)) >= 0:
+    while kept < len(content) and (max_width := max_width - width_of(content[kept], bold=bold)) >= 0:
         kept += 1
     return content[:kept].rstrip() + "…"
 

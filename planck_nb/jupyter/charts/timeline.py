@@ -236,7 +236,7 @@ def _arrow(x: float, start: float, end: float, *, opacity: float, dashes: str | 
 def _agent(spans: Sequence[Span], scale: TimeScale, top: float) -> tuple[str, float]:
     """The lanes of one agent, and their height."""
     lanes = _lanes([span for span in spans if span.kind != "turn"])
-    parts = [svg.text(0, top + _BAR, spans[0].agent, bold=True, room=_LEFT - 12)]
+    parts = [svg.text(0, top + _BAR, spans[0].agent, bold=True, max_width=_LEFT - 12)]
     for number, lane in enumerate(lanes):
         parts += _lane(lane, scale, top + number * _LANE)
     parts.append(_ends([span for span in spans if span.kind == "turn"], scale, top))
@@ -324,10 +324,10 @@ def _labels(spans: Sequence[Span], scale: TimeScale, base: float) -> str:
         if x < free or (span.turn, span.call) in named:
             continue
         following = min((scale.x(other.begin) for other in wide if other.begin > span.begin), default=svg.WIDTH)
-        room = max(following - x - 8, svg.width_of(span.name, bold=False))
-        if x + room > svg.WIDTH:
-            room = svg.WIDTH - x
-        label = svg.cut(label, room, bold=False)
+        max_width = max(following - x - 8, svg.width_of(span.name, bold=False))
+        if x + max_width > svg.WIDTH:
+            max_width = svg.WIDTH - x
+        label = svg.cut(label, max_width, bold=False)
         parts.append(svg.text(x, base, label))
         free = x + svg.width_of(label, bold=False) + 8
         named.add((span.turn, span.call))

@@ -227,8 +227,8 @@ def _legend() -> list[str]:
 def _row(figure: _Figure, top: float, widest: int) -> list[str]:
     """The line of text and numbers, and the bar below it."""
     right, base = float(svg.WIDTH), top + 14
-    room = right - _FIGURES
-    label = svg.cut(figure.label, room * 0.6)
+    max_width = right - _FIGURES
+    label = svg.cut(figure.label, max_width * 0.6)
     note_x = svg.width_of(label) + 10
     parts = [
         svg.text(0, base, label, bold=bool(figure.bar) or figure.label == "Total"),
@@ -236,7 +236,7 @@ def _row(figure: _Figure, top: float, widest: int) -> list[str]:
         svg.text(right, base, _cost(figure, _UNKNOWN), bold=True, anchor="end"),
     ]
     if figure.note:
-        parts.append(svg.text(note_x, base, figure.note, room=room - note_x))
+        parts.append(svg.text(note_x, base, figure.note, max_width=max_width - note_x))
     x = 0.0
     for tokens, opacity in ((figure.cached, svg.LIGHT), (figure.fresh, svg.MEDIUM), (figure.output, svg.STRONG)):
         width = tokens / widest * right if widest else 0.0

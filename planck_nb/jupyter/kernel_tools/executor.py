@@ -33,8 +33,8 @@ _PARTS = ("display_pub", "display_formatter", "displayhook", "compile", "payload
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
-    """What a call came to.
+class CellResult:
+    """The result of a call.
 
     Args:
         text: What it printed and displayed, with the value of the last expression.
@@ -78,7 +78,7 @@ class Executor:
         seconds: float,
         progress: Callable[[str], None],
         on_interrupt: Callable[[], None],
-    ) -> Executed:
+    ) -> CellResult:
         """Run code. Calls that are made at the same time run in the order in which they were made.
 
         Code that a call runs, such as that of an agent which it prompts, may make calls itself; these do not wait.
@@ -90,7 +90,7 @@ class Executor:
             on_interrupt: Called in the signal handler when the user interrupts the code.
 
         Returns:
-            What it came to.
+            The result.
 
         Raises:
             RuntimeError: This is not the main thread, which runs the notebook.
@@ -104,7 +104,7 @@ class Executor:
 
     async def _run(
         self, code: str, seconds: float, progress: Callable[[str], None], on_interrupt: Callable[[], None]
-    ) -> Executed:
+    ) -> CellResult:
         output = CapturedOutput(progress)
         names = NameTracker(self._shell.user_ns)
         stop = StopSignal(on_interrupt)
@@ -131,7 +131,7 @@ class Executor:
                 stop.end()
                 steps.active = False
                 output.closed = True
-        return Executed(
+        return CellResult(
             output.text,
             output.pictures,
             output.previews,

@@ -22,7 +22,7 @@ _UserCoroutine = Coroutine[Any, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What one step came to: what it returned, or what the code awaits; or what it raised."""
+    """The result of one step: what it returned, or what the code awaits; or what it raised."""
 
     value: Any = None
     error: BaseException | None = None

@@ -18,7 +18,7 @@ from planck_nb.base.aio import run_in_thread, spawn
 from planck_nb.base.errors import ToolError, did_you_mean
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.secrets import is_secret_name, redact
-from planck_nb.jupyter.kernel_tools.executor import Executed, Executor
+from planck_nb.jupyter.kernel_tools.executor import CellResult, Executor
 from planck_nb.jupyter.kernel_tools.failed_cell import failed_cell
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import (
     GROUP,
@@ -226,7 +226,7 @@ def _later(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> Non
     loop.call_soon_threadsafe(function)
 
 
-def _failure(reason: str, done: Executed, notes: list[str]) -> str:
+def _failure(reason: str, done: CellResult, notes: list[str]) -> str:
     output = f"Output before that:\n{done.text}" if done.text else ""
     drawn = len(done.pictures)
     figures = f"[{drawn} {'picture' if drawn == 1 else 'pictures'} drawn before that, not shown]" if drawn else ""

@@ -46,7 +46,7 @@ class AgentsTable(anywidget.AnyWidget):
         self._follower = spawn(self._follow(workspace), name="planck agents table")
 
     def finish(self) -> None:
-        """Follow no more; what is shown stays."""
+        """Stop following the agents; what is shown stays."""
         self._follower.cancel()
         self._workspace = None
 

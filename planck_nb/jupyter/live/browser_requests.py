@@ -17,7 +17,7 @@ _REASON_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class RewindResult:
-    """What came of going back to before a prompt.
+    """The outcome of going back to before a prompt.
 
     Args:
         prompt: The text of the prompt.

@@ -25,7 +25,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class ArgumentSpec:
     """What a verb declares of its arguments. `command` is how it is called, as `%planck export`."""
 
     command: str
@@ -91,7 +91,7 @@ def parse_options(line: str, known: Sequence[Option], *, of: str, lenient: bool 
     return Parsed(options, rest)
 
 
-def read_arguments(declared: Declared, line: str, cell: str | None, notebook: Notebook) -> dict[str, Any]:
+def read_arguments(declared: ArgumentSpec, line: str, cell: str | None, notebook: Notebook) -> dict[str, Any]:
     """Read what follows a verb.
 
     Options can stand between words, but not inside or after a text, which is kept as it was written.
@@ -141,7 +141,7 @@ def next_word(text: str, *, quotes: str = "'\"", escape: str = "\\") -> tuple[st
 
 
 def _split(
-    declared: Declared, positional: Sequence[Parameter], known: Sequence[Option], line: str, notebook: Notebook
+    declared: ArgumentSpec, positional: Sequence[Parameter], known: Sequence[Option], line: str, notebook: Notebook
 ) -> tuple[list[str], str, dict[str, Any]]:
     """The words of the line in order, the text that follows them if the verb has one, and the options."""
     has_text = declared.text_parameter is not None
@@ -189,7 +189,9 @@ def _joined_words(text: str) -> Iterator[tuple[str, str]]:
         yield " ".join(words), text
 
 
-def _assign(declared: Declared, positional: Sequence[Parameter], words: list[str]) -> Iterator[tuple[Parameter, Any]]:
+def _assign(
+    declared: ArgumentSpec, positional: Sequence[Parameter], words: list[str]
+) -> Iterator[tuple[Parameter, Any]]:
     """Each parameter with what was written for it, or None. Raises `UsageError` for too few words or too many."""
     before = len(positional) - 1
     extent = positional[-1].kind.extent if positional else Extent.WORD
@@ -213,7 +215,7 @@ def _assign(declared: Declared, positional: Sequence[Parameter], words: list[str
         yield parameter, value
 
 
-def _value(declared: Declared, parameter: Parameter, written: Any, notebook: Notebook) -> Any:  # noqa: ANN401
+def _value(declared: ArgumentSpec, parameter: Parameter, written: Any, notebook: Notebook) -> Any:  # noqa: ANN401
     """What the verb gets for this parameter."""
     kind = parameter.kind
     if kind.extent is Extent.WORDS:
@@ -229,15 +231,15 @@ def _value(declared: Declared, parameter: Parameter, written: Any, notebook: Not
     return kind.resolve(notebook, value) if kind.resolve else value
 
 
-def _missing(declared: Declared, parameter: Parameter) -> UsageError:
+def _missing(declared: ArgumentSpec, parameter: Parameter) -> UsageError:
     return UsageError(f"`{declared.command}` needs {parameter.kind.placeholder}; write `{declared.usage}`.")
 
 
-def _refused(declared: Declared, written: str) -> UsageError:
+def _refused(declared: ArgumentSpec, written: str) -> UsageError:
     return UsageError(f"`{declared.command}` does not accept {written!r}; write `{declared.usage}`.")
 
 
-def _refuse_late_options(declared: Declared, text: str) -> None:
+def _refuse_late_options(declared: ArgumentSpec, text: str) -> None:
     """Raise `UsageError` for an option of the verb inside its text, where it would have no effect."""
     late = {flag for flag in flags(declared.options) if flag.startswith("--")}
     placeholder = declared.parameters[-1].kind.placeholder

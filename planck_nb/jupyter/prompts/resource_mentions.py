@@ -21,7 +21,7 @@ _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOver:
+class MentionedResources:
     """The resources of a prompt.
 
     Args:
@@ -62,7 +62,7 @@ def without_resources(prompt: str, resources: Collection[tuple[str, str]]) -> st
     return prompt
 
 
-async def read_resources(resources: Collection[tuple[str, str]], offers: SidecarOffers) -> HandedOver:
+async def read_resources(resources: Collection[tuple[str, str]], offers: SidecarOffers) -> MentionedResources:
     """Read resources.
 
     Args:
@@ -87,7 +87,7 @@ async def read_resources(resources: Collection[tuple[str, str]], offers: Sidecar
         images += found.images
         pictures = f", {_count(len(found.images), 'picture')}" if found.images else ""
         sizes.append(f"{shown} ({_count(len(text), 'character')}{pictures})")
-    return HandedOver(tuple(texts), tuple(images), f"With: {', '.join(sizes)}" if sizes else "")
+    return MentionedResources(tuple(texts), tuple(images), f"With: {', '.join(sizes)}" if sizes else "")
 
 
 def _without_end(uri: str) -> str:

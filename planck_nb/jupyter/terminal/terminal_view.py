@@ -1,4 +1,4 @@
-"""The live view of a run in a terminal: its text as it comes, and a line for all that happens besides."""
+"""The live view of a run in a terminal: its text as it comes, and one line for every other event."""
 
 from __future__ import annotations
 

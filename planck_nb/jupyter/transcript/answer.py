@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.answers import Shortcoming, shortcoming
+from planck_nb.agent.answers import ReplyProblem, problem_of
 from planck_nb.agent.events import (
     AgentEvent,
     Compacted,
@@ -37,7 +37,7 @@ _PRINTED_CHARACTERS = 3_000
 
 NO_ALIASES = Aliases()
 
-OUTCOMES: Mapping[Shortcoming, Outcome] = {
+OUTCOMES: Mapping[ReplyProblem, Outcome] = {
     "": "done",
     "cut_off": "cut off",
     "refused": "refused",
@@ -195,7 +195,7 @@ class _Ending:
             case "warning":
                 self.warnings.append(event.text)
             case "turn_end":
-                self.outcome = OUTCOMES[shortcoming(event.message)]
+                self.outcome = OUTCOMES[problem_of(event.message)]
                 self.error = None  # an earlier turn of a run of a team may have failed
             case "aborted":
                 self.outcome = "stopped"

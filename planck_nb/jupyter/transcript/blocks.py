@@ -54,7 +54,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What is known of the execution of the call `id` beside its result.
+    """What is known of the execution of the call `id` besides its result.
 
     Args:
         id: The call.
@@ -219,7 +219,7 @@ _Outcomes: TypeAlias = tuple[Mapping[str, ToolResultPart], Mapping[str, Decision
 
 
 def _outcomes(following: Sequence[TranscriptEntry]) -> _Outcomes:
-    """What came of the calls of the reply before these entries. Later replies may reuse ids."""
+    """The outcome of the calls of the reply before these entries. Later replies may reuse ids."""
     decisions: dict[str, Decision] = {}
     executions: dict[str, Execution] = {}
     for entry in following:

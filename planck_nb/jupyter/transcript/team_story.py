@@ -1,4 +1,4 @@
-"""What the agents of a team gave each other to do in a run, what came of it, and what each of them did."""
+"""What the agents of a team gave each other to do in a run, the outcome, and what each of them did."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planck_nb.jupyter.notebook import Notebook
-from planck_nb.jupyter.parsing.arguments import Declared, read_arguments
+from planck_nb.jupyter.parsing.arguments import ArgumentSpec, read_arguments
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Option, Parameter
 from planck_nb.jupyter.plain_output import for_terminal
 
@@ -49,9 +49,9 @@ class Verb:
     names_only: bool = False
 
     @cached_property
-    def declared(self) -> Declared:
+    def declared(self) -> ArgumentSpec:
         """What parsing needs to know."""
-        return Declared(f"%planck {self.name}", self.parameters, self.options)
+        return ArgumentSpec(f"%planck {self.name}", self.parameters, self.options)
 
     @property
     def help(self) -> str:

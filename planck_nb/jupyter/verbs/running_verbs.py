@@ -10,7 +10,7 @@ from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.approval_text import pending_text, rule_sentence
-from planck_nb.jupyter.controller import Started
+from planck_nb.jupyter.controller import StartedRun
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT, CALL, waiting_calls
 from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Option, Parameter, choice
@@ -99,7 +99,7 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
             f"{', '.join(waiting)} have unanswered prompts; write `%planck queue {waiting[0]} --send` for each agent."
         )
     first, *later = workspace.send_unanswered(*chosen)
-    return Started(agents[waiting[0]], first, "", tuple(later))
+    return StartedRun(agents[waiting[0]], first, "", tuple(later))
 
 
 @verb(
@@ -138,13 +138,13 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="continue analyst",
 )
-async def continue_(notebook: Notebook, agent: Agent | None) -> Started:
+async def continue_(notebook: Notebook, agent: Agent | None) -> StartedRun:
     """Let the agent go on, and show it."""
     agent = agent or notebook.controller.agent()
     run = agent.continue_()
     if run is None:
         raise AgentError(f"{agent.name} is running; wait until it has ended, or steer it.")
-    return Started(agent, run, "")
+    return StartedRun(agent, run, "")
 
 
 @verb(

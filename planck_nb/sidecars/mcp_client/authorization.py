@@ -25,7 +25,7 @@ class Person(Protocol):
         ...
 
     def failed(self, error: SidecarSignInError) -> None:
-        """Learn that the person did not sign in, which ends the connection."""
+        """Called when the user did not sign in, which ends the connection."""
         ...
 
 

@@ -340,7 +340,7 @@ class Sidecars:
         Args:
             name: Its name, or "SIDECAR/NAME".
             model: The model with which the built-in one writes its summary; None for the agent's own.
-            ratio: The part of the context window from which the conversation is compacted.
+            ratio: The fraction of the context window above which the conversation is compacted.
             keep_recent: About how many of the newest messages the built-in one keeps.
 
         Returns:

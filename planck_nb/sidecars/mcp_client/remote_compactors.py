@@ -41,7 +41,7 @@ def sidecar_compactor(
         call: Calls it, wherever it is by then.
         on_failure: Called with a sentence when the built-in compactor is used instead.
         model: The model that then writes the summary; None for the agent's own.
-        ratio: The part of the context window from which the conversation is compacted, by either.
+        ratio: The fraction of the context window above which the conversation is compacted, by either.
         keep_recent: About how many of the newest messages the built-in one keeps.
 
     Returns:

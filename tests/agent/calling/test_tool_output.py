@@ -133,9 +133,9 @@ def test_values_become_text(value: object, text: str) -> None:
 
 
 def test_what_holds_itself_is_shown_all_the_same() -> None:
-    circle: list[object] = []
-    circle.append(circle)
-    assert as_output(circle).text == "[list] [[...]]"
+    cycle: list[object] = []
+    cycle.append(cycle)
+    assert as_output(cycle).text == "[list] [[...]]"
     deep: object = 0
     for _ in range(100_000):
         deep = [deep]

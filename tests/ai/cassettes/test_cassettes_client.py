@@ -462,7 +462,7 @@ async def test_a_secret_in_the_answer_is_refused(pieces: list[bytes], tmp_path: 
     assert "The answer holds the API key" in (live.cassette.problem or "")
 
 
-async def test_what_a_recording_sealed_is_never_sent(tmp_path: Path) -> None:
+async def test_what_was_signed_in_a_recording_is_never_sent(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     reply = await recorder(path, replying(MESSAGES_TOOLS)).complete(MESSAGES, ask())
     replayed = await player(path).complete(MESSAGES, ask())

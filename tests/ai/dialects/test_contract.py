@@ -1,4 +1,4 @@
-"""What holds for every wire format: the same neutral reply, written in each, is read as the same message."""
+"""What holds for every wire format: the same reply, written in each, is read as the same message."""
 
 from __future__ import annotations
 

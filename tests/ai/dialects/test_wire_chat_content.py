@@ -1,4 +1,4 @@
-"""What Chat Completions carries beside text: pictures, documents, tool choice, structured output, and its refusals."""
+"""What Chat Completions carries besides text: pictures, documents, tool choice, structured output, and its refusals."""
 
 from __future__ import annotations
 

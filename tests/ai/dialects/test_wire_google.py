@@ -135,7 +135,7 @@ def test_calls_of_another_model_get_the_stand_in_for_a_signature() -> None:
     assert SKIP not in str(request(OLD, *history).body)
 
 
-def test_what_the_other_format_sealed_is_left_out() -> None:
+def test_what_another_format_signed_is_left_out() -> None:
     other = ai.AssistantMessage(
         (ai.ThinkingPart("t", {"signature": "s"}), ai.TextPart("x", {"annotations": []})),
         provider="google",

@@ -102,15 +102,15 @@ async def test_what_a_model_said_goes_back_to_it_as_it_came(chunks: list[bytes],
         ]
 
 
-def test_what_another_model_sealed_is_left_out() -> None:
-    sealed = {"type": "thinking", "signature": "s"}
-    message = said(ai.ThinkingPart("t", sealed), ai.TextPart("", {"type": "x"}), ai.TextPart("hello"), call("a|b c"))
+def test_what_another_model_signed_is_left_out() -> None:
+    signed = {"type": "thinking", "signature": "s"}
+    message = said(ai.ThinkingPart("t", signed), ai.TextPart("", {"type": "x"}), ai.TextPart("hello"), call("a|b c"))
     other = ai.get_model("anthropic", "claude-opus-5")
     assert body(other, HI, message)["messages"][1]["content"] == [
         {"type": "text", "text": "hello"},
         {"type": "tool_use", "id": "a_b_c", "name": "get_weather", "input": {"city": "Rom"}},
     ]
-    assert body(CLAUDE, HI, message)["messages"][1]["content"][0] == {**sealed, "thinking": "t"}
+    assert body(CLAUDE, HI, message)["messages"][1]["content"][0] == {**signed, "thinking": "t"}
     assert "reasoning" not in str(body(OPENAI, HI, message))
 
 

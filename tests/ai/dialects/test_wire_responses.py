@@ -182,7 +182,7 @@ async def test_all_items_go_back_as_they_came_at_every_turn(times: int) -> None:
     assert len(seen[-1]["input"]) == 1 + times * len(turn)
 
 
-async def test_what_another_model_or_format_sealed_is_left_out() -> None:
+async def test_what_another_format_signed_is_left_out() -> None:
     message = await ask(EVENTS, REASONING)
     other = ai.get_model("openai", "gpt-5-mini")
     sent = body(other, HI, message)[0]["input"]
@@ -221,7 +221,7 @@ async def test_reasoning_without_what_it_led_to_is_not_sent() -> None:
     assert body(REASONING, HI, stream.message, HI)[0]["input"] == [{"role": "user", "content": "hi"}] * 2
 
 
-async def test_unsealed_reasoning_is_not_sent_nor_its_followers_ids() -> None:
+async def test_unsigned_reasoning_is_not_sent_nor_its_followers_ids() -> None:
     bare = {**THOUGHT, "encrypted_content": None}
     message = await ask([done(bare, 0), done(WEATHER, 1), ended()], REASONING)
     assert message.thinking

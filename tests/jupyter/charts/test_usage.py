@@ -138,8 +138,8 @@ def test_any_name_gives_well_formed_text_that_fits(name: str) -> None:
 def test_cut_text_fits_and_keeps_what_it_can() -> None:
     assert cut("short", 100) == "short"
     assert cut("word " * 50, 80) == "word wor…"
-    for room in (0, 1, 20, 77.7):
-        assert width_of(cut("Ein langer Satz, 漢字, und noch mehr.", room)) <= max(room, width_of("…"))
+    for max_width in (0, 1, 20, 77.7):
+        assert width_of(cut("Ein langer Satz, 漢字, und noch mehr.", max_width)) <= max(max_width, width_of("…"))
     assert plain("a\n\tb\x07c\ud800") == "a b\ufffdc\ufffd"
 
 

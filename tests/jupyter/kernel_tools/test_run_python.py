@@ -45,7 +45,7 @@ from harness import execute, show
 
 @dataclass
 class Done:
-    """What a call came to, and what its cell has shown beside that."""
+    """The result of a call, and what else its cell has shown."""
 
     text: str
     error: str

@@ -34,7 +34,7 @@ async def test_many_views_share_one_pace_and_take_turns() -> None:
     times = [time for _, time in painted]
     assert times == [round(0.04 * at, 3) for at in range(20)]
     names = [name for name, _ in painted]
-    assert names[:17] == [0, *[0, 1, 2, 3] * 4]  # the first had its second wish in before the others had their first
+    assert names[:17] == [0, *[0, 1, 2, 3] * 4]  # the first asks again before the others have asked at all
 
 
 async def test_the_first_turn_after_a_pause_is_immediate() -> None:
@@ -63,5 +63,5 @@ async def test_a_blocked_kernel_does_not_catch_up_in_a_burst() -> None:
     assert all(later - earlier >= 0.04 - 1e-9 for earlier, later in pairwise(times))
 
 
-async def test_one_loop_has_one_painter() -> None:
+async def test_a_kernel_has_one_throttle() -> None:
     assert kernel_frame_throttle() is kernel_frame_throttle()

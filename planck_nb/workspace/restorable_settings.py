@@ -1,9 +1,10 @@
-"""What a stored session may give its agents: everything that its user wrote, and only words of another hand.
+"""What a stored session may give its agents.
 
-A session may come from another person, another machine or an older version. Its conversation is restored in any case.
-Tools of the notebook and of packages, addresses, grants, additional request fields and remembered rules are restored
-if the rows that hold them are authentic, or if the user trusts the session. Tools of the workspace are restored in any
-case, because the policy decides on each of their calls.
+That is everything that its user wrote, and only the text of a session that someone else wrote. A session may come from
+another person, another machine or an older version. Its conversation is restored in any case. Tools of the notebook
+and of packages, addresses, grants, additional request fields and remembered rules are restored if the rows that hold
+them are authentic, or if the user trusts the session. Tools of the workspace are restored in any case, because the
+policy decides on each of their calls.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPower:
+class RestorableSettings:
     """What a session restores.
 
     Args:
@@ -48,7 +49,7 @@ class StoredPower:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules of the session. What they allow, they do not allow to agents of another hand."""
+        """The rules of the session. What they allow, they do not allow to agents not signed by this user."""
         members = self.members.members
         rules = [*self.settings.rules_for([member.identity.id for member in members])]
         for rule in self.members.rules:
@@ -59,9 +60,9 @@ class StoredPower:
         return tuple(rules if len(own) == len(members) else _not_for_others(rules, own))
 
 
-def read_power(
+def read_restorable_settings(
     session: Session, members: SessionMembers, *, trusted: bool, is_workspace_tool: Callable[[str], bool]
-) -> StoredPower:
+) -> RestorableSettings:
     """Decide what of a session is restored.
 
     Args:
@@ -80,12 +81,12 @@ def read_power(
             tuple(replace(rule, authentic=True) for rule in members.rules),
         )
         stored = waiting.settings_with(stored, [member.identity.id for member in members.members])
-        return StoredPower(everything, stored, signed, stored.base_urls)
+        return RestorableSettings(everything, stored, signed, stored.base_urls)
     denied = (rule for rule in stored.rules if rule.action == "deny")
-    readable = {**stored.readable, **signed.readable}  # a limit gives nothing, so it needs no signature
+    readable = {**stored.readable, **signed.readable}  # a limit grants nothing, so it needs no signature
     settings = replace(signed, rules=tuple(dict.fromkeys((*signed.rules, *denied))), readable=readable)
     kept = SessionMembers(
-        tuple(_without_power(member, is_workspace_tool) for member in members.members),
+        tuple(_without_grants(member, is_workspace_tool) for member in members.members),
         tuple(rule for rule in members.rules if rule.authentic),
     )
     rules = [rule for rule in stored.rules if rule not in settings.rules]
@@ -96,7 +97,7 @@ def read_power(
     )
     left_out = _left_out(complete, kept, len(rules), {*stored.base_urls.items()} - {*signed.base_urls.items()})
     kept_for_later = waiting.with_session(complete, metadata.get(KEY)).data if left_out else {}
-    return StoredPower(kept, settings, signed, stored.base_urls, tuple(left_out), kept_for_later)
+    return RestorableSettings(kept, settings, signed, stored.base_urls, tuple(left_out), kept_for_later)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ def left_out_sentence(session: str, left_out: Iterable[str], reason: str = "") -
     return f"{said} {reason}".rstrip()
 
 
-def _without_power(member: AgentRecord, is_workspace_tool: Callable[[str], bool]) -> AgentRecord:
+def _without_grants(member: AgentRecord, is_workspace_tool: Callable[[str], bool]) -> AgentRecord:
     if member.authentic:
         return member
     return replace(

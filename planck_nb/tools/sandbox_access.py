@@ -1,4 +1,4 @@
-"""What a command needs beyond the sandbox, as can be seen from its text: shown for approval, then granted to it."""
+"""What a command may reach beyond its sandbox, as its text says: shown for approval, then allowed."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ _VERSIONED = re.compile(r"pip[\d.]+")
 
 
 @dataclass(frozen=True, slots=True)
-class CommandGrants:
-    """What a command gets beyond the sandbox.
+class SandboxAccess:
+    """What a command may reach beyond the sandbox.
 
     Args:
         network: Whether it has the network.
@@ -76,33 +76,33 @@ class CommandGrants:
             *(Effect("write", str(path)) for path in self.write),
         ]
 
-    def limited_to(self, approved: Iterable[Effect]) -> CommandGrants:
+    def limited_to(self, approved: Iterable[Effect]) -> SandboxAccess:
         """Return the part of this that was approved."""
         kinds = {(effect.kind, effect.target) for effect in approved}
-        return CommandGrants(
+        return SandboxAccess(
             self.network and ("network", "") in kinds,
             tuple(path for path in self.read if ("read", str(path)) in kinds),
             tuple(path for path in self.write if ("write", str(path)) in kinds),
         )
 
 
-def grants_of(command: str) -> CommandGrants:
+def sandbox_access_of(command: str) -> SandboxAccess:
     """Return what a command needs: the network if it runs a program that uses it, and what it requests itself.
 
     A request is an assignment at its beginning, such as `PLANCK_NB_SANDBOX_ALLOW="network write:/opt/venv"`. A path is
-    granted only as it is written, absolute or with `~` and without links, so that what is approved is what is granted.
+    allowed only as it is written, absolute or with `~` and without links, so that what is approved is what is allowed.
 
     Example:
-        >>> grants_of("pip install httpx").network
+        >>> sandbox_access_of("pip install httpx").network
         True
-        >>> grants_of("PLANCK_NB_SANDBOX_ALLOW=network python fetch.py").network
+        >>> sandbox_access_of("PLANCK_NB_SANDBOX_ALLOW=network python fetch.py").network
         True
-        >>> grants_of("grep -r curl .")
-        CommandGrants(network=False, read=(), write=())
+        >>> sandbox_access_of("grep -r curl .")
+        SandboxAccess(network=False, read=(), write=())
     """
     words = _requested(command)
     network = "network" in words or any(map(_uses_network, _commands(command)))
-    return CommandGrants(network, tuple(_paths(words, "read:")), tuple(_paths(words, "write:")))
+    return SandboxAccess(network, tuple(_paths(words, "read:")), tuple(_paths(words, "write:")))
 
 
 def _requested(command: str) -> list[str]:
