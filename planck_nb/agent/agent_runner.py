@@ -43,7 +43,7 @@ from planck_nb.base.secrets import redact
 T = TypeVar("T")
 
 SAFE_SCALE = 1.25
-"""At least so many tokens count for an estimated one if the server cuts conversations that are too long silently."""
+"""The lowest ratio of counted to estimated tokens that is assumed of a server that cuts long conversations silently."""
 
 NEW_TASK = "Starting new task."
 """The summary that stands for a conversation of which the model is to be sent nothing any more."""
@@ -146,7 +146,7 @@ class AgentRunner:
         loop = self._require_loop(steer=steer)
         group = current_group()
         if steer and group is None and self._group is not None:
-            group = self._group()  # whoever steers an agent adds to what it works on, also while it waits for others
+            group = self._group()  # steering adds to what the agent works on, also while it waits for others
         with within_group(group):
             run = self._new_run(
                 prompt_id or new_id(),
@@ -311,7 +311,7 @@ class AgentRunner:
     async def rewinding(self) -> None:
         """Stop the running turn and empty the queue; prompts wait until `rewound`."""
         self._rewinding, self._rewinding_loop = True, asyncio.get_running_loop()
-        # Prompts from other loops wait in line for an idle agent; a loop that uses the agent keeps it.
+        # Prompts from other loops are queued for an idle agent; a loop that uses the agent keeps it.
         self._ownership.acquire(asyncio.get_running_loop())
         self.in_loop(self._empty_queue)
         await self.abort()

@@ -1,4 +1,4 @@
-"""What a reply takes that was stopped or broke off before its provider had counted it."""
+"""What a reply costs that was stopped, or broke off, before its provider had counted its tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planck_nb.ai.messages import AssistantMessage, Usage
 
 
 def charged(stream: Stream, request: Usage) -> AssistantMessage:
-    """The message of a stream with what it has taken so far.
+    """The message of a stream with its usage so far.
 
     A provider reports what a reply wrote only at its end, and most of them what it read too; both are paid for even if
     the reply is stopped.

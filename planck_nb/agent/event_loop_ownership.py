@@ -1,4 +1,4 @@
-"""Which event loop uses an agent: that of one thread at a time, while prompts from others wait in line."""
+"""Which event loop uses an agent: that of one thread at a time, while prompts from others are queued."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LoopOwnership:
     """Gives an agent to one event loop at a time.
 
     A turn runs on the event loop that sent its prompt, because what the prompt's caller awaits, its client and its
-    context belong to that loop. An agent that rests belongs to none. Can be used in any thread.
+    context belong to that loop. An idle agent belongs to none. Can be used in any thread.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class LoopOwnership:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that uses the agent, None if it rests."""
+        """The event loop that uses the agent, None if it is idle."""
         loop = self._loop
         return None if loop is None or loop.is_closed() else loop
 
@@ -35,7 +35,7 @@ class LoopOwnership:
         return loop if loop is not None and loop.is_running() else None
 
     def admit(self, run: Run[Any]) -> bool:
-        """Give the agent to the run's event loop if no other uses it; otherwise the run waits for its turn in line.
+        """Give the agent to the run's event loop if no other uses it; otherwise the run is queued.
 
         Returns:
             Whether the run's loop uses the agent now.
@@ -67,13 +67,13 @@ class LoopOwnership:
             return None
 
     def leave(self, run: Run[Any]) -> None:
-        """Remove a run from the line, if it is there."""
+        """Remove a run from the queue, if it is there."""
         with self._lock:
             if run in self._waiting:
                 self._waiting.remove(run)
 
     def clear(self) -> list[Run[Any]]:
-        """Remove and return the runs in the line."""
+        """Remove and return the runs in the queue."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
             return waiting

@@ -21,7 +21,7 @@ EventType: TypeAlias = Callable[Concatenate[str, str | None, int, int, float, P]
 """A class of events: called with the fields of `EventBase`, then with its payload, which mypy checks."""
 
 REPLAY = 1_000
-"""Events that an agent keeps for subscribers that come late."""
+"""Events that an agent keeps for late subscribers."""
 
 _NOT_RECORDED = ev.TRANSIENT | {"message"}
 """Types of the events that the log does not get: a message is appended to it before its event."""
@@ -34,7 +34,7 @@ class EventRecorder:
         agent_id: The agent.
         session_id: Its session, None for an agent without one.
         log: Where messages and events are stored.
-        start: The state to start from, apart from its messages, which are read from the log.
+        start: The state to start from, without its messages, which are read from the log.
         observers: Logs that get every event.
         new: Whether the log has nothing of this agent yet, so that it need not be read.
 
@@ -72,7 +72,7 @@ class EventRecorder:
         return state
 
     def follow(self, follower: LogFollower) -> None:
-        """Call `follower` when messages are taken back."""
+        """Call `follower` when messages are removed."""
         self._log.follow(follower)
 
     def emit(self, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
@@ -120,7 +120,7 @@ class EventRecorder:
         await self._log.truncate_from(message_id)
 
     def reload(self, message_id: int) -> None:
-        """Continue from what is left in the log after the message was taken back."""
+        """Continue from what is left in the log after the message was removed."""
         self.emit(ev.Rewound, message_id, self.settled.usage, self.settled.cost)
         self.settled = changed(self.settled, messages=_joined(self.settled.messages, self._stored()))
 

@@ -1,4 +1,4 @@
-"""A prompt on its way: await it for the answer, iterate over it to watch."""
+"""A prompt that was sent: await it for the answer, iterate over it for its events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Run(Generic[T]):
         logged: Whether anybody may want its events: one turn may answer hundreds of responses of other agents, and each
             event would go to the logs of all of them.
         allow: Names of tools that may run without approval in a turn that answers only such prompts.
-        agent: The agent that answers, as those see it that wait for it.
+        agent: The agent that answers, as the graph of waits knows it.
         loop: The event loop of the turn; by default the running one.
     """
 

@@ -36,7 +36,7 @@ class RunGroup:
     """Runs that end, are stopped and are limited together.
 
     A prompt that is sent in the context of the group, such as by a tool of one of its runs, adds its run to it. The
-    group is over once no run is open and nothing holds it; then it accepts no more. Runs may be on the event loops of
+    group is over once no run is open and nothing holds it; then it accepts no others. Runs may be on the event loops of
     several threads; how the group ends is decided on that of its first run.
 
     Args:
@@ -112,7 +112,7 @@ class RunGroup:
             self._end_if_idle()
 
     def abort(self) -> None:
-        """Stop all runs, and start none any more."""
+        """Stop all runs, and start no others."""
         if self.is_over:
             return
         self.is_aborted = True

@@ -148,7 +148,7 @@ class TeamMembers(Generic[M]):
         if joined is self._leader:
             self._leader = None
             self.is_over = True
-            # Whoever stops the orchestrator may be cancelled meanwhile; the workers end all the same.
+            # The caller of `stop` may be cancelled meanwhile; the workers must end in any case.
             await asyncio.shield(asyncio.ensure_future(self._stop_workers(removed=removed)))
         elif self._leader is not None:
             self._leader.emit(ev.WorkerExit, agent.id, agent.name, reason, normal=True)

@@ -20,7 +20,7 @@ CANCEL_GRACE = 2.0
 """Seconds that a cancelled tool has to end before the turn goes on without it."""
 
 MAX_CONCURRENT = 32
-"""Calls of one reply that run at the same time, besides those that only wait; the others start later."""
+"""The most calls of one reply that run at the same time; those that only wait do not count. The others start later."""
 
 STOPPED = "The call was stopped before it returned."
 
@@ -63,7 +63,7 @@ def _result_or_stopped(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -
 
 
 class _RunningCall:
-    """One call. Its events end with the turn: a tool that outlives its cancellation is seen no more.
+    """One call. Its events end with the turn: what a tool does after its cancellation is not shown.
 
     Args:
         turn: The turn whose reply made the call.
@@ -106,7 +106,7 @@ class _RunningCall:
                 self._end(STOPPED, is_error=True)
                 raise
             result = _failed(call, "what the tool waited for was cancelled")
-        except Exception as error:  # noqa: BLE001 - whatever a tool, its schema or its result does, the loop goes on
+        except Exception as error:  # noqa: BLE001 - no tool, schema or result may end the loop
             result = _failed(call, f"{type(error).__name__}: {error}")
         if (text := redact(result.text)) != result.text:
             result = replace(result, text=text)

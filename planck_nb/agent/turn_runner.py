@@ -49,7 +49,7 @@ class TurnRunner:
         gate: Decides which calls may run, None if all may.
         queue: The agent's waiting prompts, some of which may steer the turn.
         budget: Counts what the turn spends.
-        participant: The agent, as those see it that wait for it.
+        participant: The agent, as the graph of waits knows it.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class TurnRunner:
         return self._budget.count_streamed(characters, self.model, usage)
 
     def charged(self, stream: Stream) -> AssistantMessage:
-        """The message of a stream that is not read any more, with what it has taken so far."""
+        """The message of a stream that is not read any more, with its usage so far."""
         return charged(stream, self._request)
 
     def spend(self, usage: Usage, cost: float | None) -> None:

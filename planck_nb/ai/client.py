@@ -459,7 +459,7 @@ class Client:
     async def _with_context_window(self, model: Model) -> Model:
         """The model; one of Ollama with its context length, without which the server cuts a conversation silently.
 
-        Its server is asked once. If that fails, the request is sent as it is, and meets the same error.
+        Its server is asked once. If that fails, the request is sent as it is, and fails with the same error.
         """
         return await self.with_reported_window(model) if model.api == "ollama" else model
 
@@ -644,7 +644,7 @@ async def _raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, sec
     if reply.status == _OK and "ndjson" in kind:
         return
     body = await reply.body()
-    # Here already, because a sentence may quote the beginning of a secret only.
+    # Before the sentence is made, which may quote only the beginning of a secret.
     body = _redacted(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
     if reply.status != _OK:
         raise wire.error(model, reply.status, reply.headers, body)

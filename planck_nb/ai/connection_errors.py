@@ -38,7 +38,7 @@ _SLOW = "{url} ({provider}) sent nothing for too long; try again or choose anoth
 _REFUSED = re.compile(rf"\[Errno {errno.ECONNREFUSED}\]|\[WinError 1225\]|\[WinError 10061\]")
 
 FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
-    # aiohttp, which httpx-aiohttp wraps coarsely and lets through in places
+    # aiohttp's, some of which httpx-aiohttp does not convert
     aiohttp.ClientConnectorError: (ProviderConnectionError, _UNREACHABLE),
     aiohttp.ClientConnectorDNSError: (ProviderConnectionError, _UNKNOWN_HOST),
     aiohttp.ConnectionTimeoutError: (ProviderConnectionError, _UNREACHABLE),
@@ -68,7 +68,7 @@ FAILURES: Mapping[type[BaseException], tuple[type[ProviderError], str]] = {
     aiohttp.RedirectClientError: (ProviderProtocolError, _PROTOCOL),
     aiohttp.TooManyRedirects: (ProviderProtocolError, _PROTOCOL),
     aiohttp.WSServerHandshakeError: (ProviderProtocolError, _PROTOCOL),
-    # httpx, which any transport handed in may raise
+    # httpx's, which any transport of a caller may raise
     httpx.ConnectError: (ProviderConnectionError, _UNREACHABLE),
     httpx.ConnectTimeout: (ProviderConnectionError, _UNREACHABLE),
     httpx.PoolTimeout: (ProviderConnectionError, _UNREACHABLE),

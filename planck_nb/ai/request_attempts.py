@@ -80,7 +80,7 @@ class RequestAttempts:
         if (ticket := self._paced_ticket()) is not None:
             began = self._policy.clock()
             await self._limiter.wait(ticket, self._policy.sleep)
-            if self._end is not None:  # what it waits for others is not its own failure
+            if self._end is not None:  # the time that it waits for others does not count as its own failure
                 self._end += self._policy.clock() - began
         self._sent = self._limiter.sent()
         self._answered = False
@@ -118,13 +118,13 @@ class RequestAttempts:
     def _seconds_left(self, error: ProviderError) -> float:
         now = self._policy.clock()
         if self._end is None:
-            # An answer may have taken long before it broke off. Not to reach the server has used up time already.
+            # An answer may have taken long before it broke off. Failing to reach the server has used up time already.
             began = self._sent if isinstance(error, ProviderConnectionError) and not self._answered else now
             self._end = began + self._seconds
         return self._end - now
 
     def _recorded_delay(self, error: ProviderError) -> float | None:
-        """The delay before an attempt that was recorded, however patient the program was that recorded it."""
+        """The delay before an attempt that was recorded, whatever the retry policy of the program that recorded it."""
         if not is_passing(error) or not self._has_recorded_answer():
             return None
         return self._policy.delay(error, self.number) or _retry_after(error) or 0.0

@@ -18,7 +18,7 @@ _MAX_SHOWN_LENGTH = 100
 _NOT_IN_A_URL = re.compile(r'[\s\\<>"{}|^`\x00-\x20\x7f-\x9f]')
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?")
 _SIGNATURES = frozenset({"sig", "signature", "code"})
-"""Names of fields in a query that are secrets, apart from those that look like it."""
+"""Names of fields in a query that are secrets, in addition to those that look like secrets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,7 @@ class Config:
         return user_folder(self.home)
 
     def environment(self) -> Mapping[str, str]:
-        """Return the variables of the process, always current, and behind them those of `env_file`."""
+        """Return the variables of the process, always current, then those of `env_file`."""
         return ChainMap(os.environ, dict(self.env_variables)) if self.env_variables else os.environ
 
     def _value(self, setting: Setting) -> object:
@@ -307,7 +307,7 @@ class _Written(NamedTuple):
 
 
 class _Held:
-    """Reads the files of a folder, and holds back those that need trust and do not have it."""
+    """Reads the files of a folder, and leaves out those that need trust and do not have it."""
 
     def __init__(self, directory: Path, trust: FolderTrust) -> None:
         self._directory = directory

@@ -25,7 +25,7 @@ OTHER_LOOP = (
 _POLL_INTERVAL = 0.1
 
 _ENDING = 3.0
-"""Seconds in which what was interrupted may end before another interrupt cancels it again."""
+"""Seconds that interrupted code has to end before another interrupt cancels it again."""
 
 _PACKAGE = "planck_nb."
 _CALLING = "planck_nb.agent.calling."

@@ -37,7 +37,7 @@ _CONCURRENT_MESSAGES = 7
 """The version of ipykernel from which on messages of the browser are handled while a cell awaits."""
 
 PLACEHOLDER = {"text/plain": "", "text/html": ""}
-"""What stands for a live view that nobody would see, so that a notebook has the same outputs however it is executed."""
+"""What replaces a live view that nobody would see, so that a notebook has the same outputs however it is executed."""
 
 BACKGROUND_IN_TERMINAL = (
     "In a terminal a background run goes on only while a cell runs; `%gui asyncio` lets it go on at the prompt, too."
@@ -280,7 +280,7 @@ class _TerminalDisplay:
 
 
 class _Attendance:
-    """Takes back at the end that somebody attends, if that was so only because somebody could type."""
+    """Notes at the end that no frontend is connected, if one was only because somebody could type."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals

@@ -115,7 +115,7 @@ class PlanckMagics:
         return await self._follow(started, options, blocking=blocking)
 
     async def _run_verb(self, verb: Verb, argument: str, notebook: Notebook, *, blocking: bool) -> object:
-        """Run a verb. If it cannot be, the line may have been meant as a prompt."""
+        """Run a verb. If it cannot be run, the line may have been meant as a prompt."""
         try:
             answer = await verb.run(notebook, argument)
             return await self._follow(answer, {}, blocking=blocking) if isinstance(answer, StartedRun) else answer
@@ -196,7 +196,7 @@ class PlanckMagics:
 
     @staticmethod
     async def _until_ended(run: Run, actions: RunActions) -> None:
-        """Wait for the run. An interrupt stops it, and gives back the prompts that wait behind it."""
+        """Wait for the run. An interrupt stops it, and returns the prompts that are queued after it."""
         try:
             await run.wait()
         except asyncio.CancelledError:

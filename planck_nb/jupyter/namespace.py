@@ -63,7 +63,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
 def tool_finder(namespace: Mapping[str, object]) -> Callable[[str], Tool | None]:
     """Return a function that finds the functions of the notebook that stored agents or members of teams name.
 
-    A plain function with the name of a built-in tool does not take its place: who named it may have meant the tool.
+    A plain function with the name of a built-in tool does not replace it: the name may have meant the tool.
 
     Args:
         namespace: The variables of the notebook.

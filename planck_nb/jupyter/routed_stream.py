@@ -1,4 +1,4 @@
-"""A stream in place of another one, which passes on what some code writes and leaves the rest where it was."""
+"""A stream that replaces another one: it passes on what some code writes, and the original gets the rest."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Writer = Callable[[str], object]
 
 
 class RoutedStream:
-    """A stream that passes text to the owner of the running code's output, or else to the stream in whose place it is.
+    """A stream that passes text to the owner of the running code's output, or else to the stream that it replaces.
 
     Args:
-        original: The stream in whose place it is.
+        original: The stream that it replaces.
         writer: Returns what takes the text of the running code; None if the original stream does.
     """
 

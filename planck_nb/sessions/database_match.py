@@ -1,4 +1,4 @@
-"""Whether a session's DuckDB file belongs to its journal, and how far it goes.
+"""Whether a session's DuckDB file belongs to its journal, and how much of the journal it has.
 
 The file says which line of the journal is the last one that it has. Someone may have replaced, restored or cut off
 either of the two.

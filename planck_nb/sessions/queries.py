@@ -139,7 +139,7 @@ class Query:
             except (duckdb.ProgrammingError, duckdb.DataError) as error:
                 if str(self._directory) not in str(error):
                     raise
-                # One of the files has other tables than ours. DuckDB may find that only when it reads the file.
+                # One of the files has unexpected tables. DuckDB may find that only when it reads the file.
                 return self._attempt(into, trust_files=False)
             except duckdb.OutOfMemoryException:
                 if self._restricted:
@@ -347,7 +347,7 @@ class _OpenPivot:
     """A PIVOT statement without its values, in two parts between which they belong.
 
     DuckDB runs such a statement as several, the first of which creates a type with the values. Here, they are read by a
-    SELECT of their own. Both statements are checked to only read, so it does not matter how the text was taken apart.
+    SELECT of their own. Both statements are checked to only read, so it does not matter how the text was split.
     """
 
     head: str
@@ -357,7 +357,7 @@ class _OpenPivot:
 
     @classmethod
     def parse(cls, connection: duckdb.DuckDBPyConnection, sql: str) -> _OpenPivot | None:
-        """Take a statement apart; None if it is anything else. Raises duckdb.Error if it has an error."""
+        """Split a PIVOT statement; None if the statement is anything else. Raises duckdb.Error if it has an error."""
         match = _OPEN_PIVOT.match(sql)
         if match is None:
             return None

@@ -2,7 +2,7 @@
 
 A task is the prompt of one agent to another. `ask` waits for the answer to that prompt. `delegate` returns at once; the
 response is a prompt to the agent that gave the task, which wakes it up if it is idle. The task that an agent works on
-is in a context variable of its turn, so that what it sends goes to whoever gave it this task.
+is in a context variable of its turn, so that what it sends goes to the delegator of this task.
 """
 
 from __future__ import annotations

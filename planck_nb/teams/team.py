@@ -95,7 +95,7 @@ class Team:
         self.id: str | None = None
         """Its id, None until it was started."""
         self.report: tuple[TemplateProblem, ...] = template.report
-        """What was loaded otherwise than written, and what members name that does not exist."""
+        """What was loaded differently from what is written, and what members name that does not exist."""
         self._tool_pool = tool_pool
         self._skill_pool = skill_pool
         self._compactors = compactors

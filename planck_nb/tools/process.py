@@ -171,7 +171,7 @@ class _Command:
             except BaseException:
                 self._signal(signal.SIGKILL, everything=True)
                 raise
-            # A command can kill the launcher, which then ends nothing any more.
+            # A command can kill the launcher, which then cannot end anything.
             self._end(everything=ending != "exited" or self._process.returncode == -signal.SIGKILL)
             self._drain()
             try:

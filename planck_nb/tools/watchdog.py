@@ -106,7 +106,7 @@ class _ReportedGroups:
 def _watch(parent: int, mark: bytes) -> None:
     groups = _ReportedGroups()
     died: list[int] = []
-    with suppress(AttributeError, OSError):  # without pidfd the closed pipe has to do: as good, unless the kernel forks
+    with suppress(AttributeError, OSError):  # without pidfd the closed pipe suffices, unless the kernel forks
         died.append(os.pidfd_open(parent))
     while groups.open and os.getppid() == parent:
         ready, _, _ = select.select([0, *died], [], [])

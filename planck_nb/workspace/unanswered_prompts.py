@@ -32,11 +32,11 @@ class UnansweredPrompts:
         self._prompts = {prompt.id: prompt for prompt in prompts}
 
     def clear(self) -> None:
-        """Offer no prompts any more, without a record in the session."""
+        """Stop offering prompts, without a record in the session."""
         self._prompts = {}
 
     def forget(self) -> None:
-        """Offer no prompts any more, and record that none is to be answered."""
+        """Stop offering prompts, and record that none is to be answered."""
         for prompt in self.all():
             forget_queued(self._registry.by_id(prompt.agent_id), prompt.id)
         self.clear()
@@ -66,7 +66,7 @@ class UnansweredPrompts:
         return [runs[prompt.id] for prompt in chosen]
 
     def drop(self, prompt_ids: Sequence[str] = ()) -> None:
-        """Record that prompts, all if none is named, are not to be answered, and offer them no more."""
+        """Record that prompts, all if none is named, are not to be answered, and stop offering them."""
         for prompt in self._choose(prompt_ids):
             forget_queued(self._registry.by_id(prompt.agent_id), prompt.id)
             del self._prompts[prompt.id]

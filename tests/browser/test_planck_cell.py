@@ -172,7 +172,7 @@ def test_a_saved_notebook_reads_without_a_kernel(lab: Lab, open_notebook: Open) 
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert re.search(r"returned.*Paris: sun", page, re.DOTALL)
-    assert len(saved["cells"][1]["outputs"]) == 3  # what was handed over, the bar of controls, and the transcript
+    assert len(saved["cells"][1]["outputs"]) == 3  # what the agent got, the bar of controls, and the transcript
 
 
 def test_stop_gives_the_queue_back_and_says_how_an_answer_ended(lab: Lab, open_notebook: Open) -> None:

@@ -380,7 +380,7 @@ def test_a_saved_notebook_shows_the_same_again(tmp_path: Path) -> None:
     """The same texts: the HTML has changed since, and arguments that the difference to a file shows are left out."""
     copy = shutil.copy(FIXTURES / "notebooks/units.ipynb", tmp_path)
     notebook = nbformat.read(copy, as_version=4)
-    for cell in notebook.cells:  # what a prompt hands over is printed now
+    for cell in notebook.cells:  # what an agent gets is printed now
         if cell.cell_type == "code" and "@convert" in cell.source:
             cell.outputs.insert(0, nbformat.v4.new_output("stream", name="stdout", text="With: convert()\n"))
     # A prompt without a name went to the agent that was prompted last; now it goes to the default agent.

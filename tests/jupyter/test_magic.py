@@ -496,15 +496,16 @@ def test_a_large_answer_is_rendered_beside_the_loop(kernel: Kernel) -> None:
     assert kernel.run("places").plain == "{False}"
 
 
-def test_what_a_prompt_hands_over_is_printed(kernel: Kernel) -> None:
+def test_what_the_agent_gets_is_printed(kernel: Kernel) -> None:
     kernel.run(
         "import pandas as pd\norders = pd.DataFrame({'a': [1, 2, 3]})\npassword = 'hunter2'\nfrom os import system"
     )
     cell = kernel.run("%%planck -q --new\nUse @add on @orders.")
     assert cell.text.splitlines()[0] == "With: orders (DataFrame 3 \u00d7 1), add()"
     for prompt, sentence in {
-        "Say @password.": "@password looks like a secret and is not handed over; add --with password if it should be.",
-        "Call @system.": "@system was not defined in a cell and is not handed over; "
+        "Say @password.": "@password looks like a secret and is not passed to the agent; "
+        "add --with password if it should be.",
+        "Call @system.": "@system was not defined in a cell and is not passed to the agent; "
         "add --tools system if it should be.",
         "Ask @anyone.": "There is no variable @anyone.",
     }.items():

@@ -39,7 +39,7 @@ def load(tmp_path: Path, home: Path) -> Workspace:
 
 
 class Notebook:
-    """Functions that a session may name; calling or handing one over is a breach."""
+    """Functions that a session may name; calling one or giving it to an agent is a breach."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []

@@ -198,7 +198,7 @@ async def test_a_rewind_through_an_agent_is_the_same(tmp_path: Path) -> None:
 
 
 async def test_a_stopped_agent_takes_nothing_back(tmp_path: Path) -> None:
-    # Its own state follows the session no more, and would go on containing what the session has not.
+    # Its own state has stopped following the session, and would still contain what the session has not.
     async with workspace(tmp_path) as place:
         ann = place.add_agent("ann", model=scripted_model(["one"]))
         bob = place.add_agent("bob", model=scripted_model(["uno"]))

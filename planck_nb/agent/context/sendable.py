@@ -28,7 +28,7 @@ from planck_nb.ai.models import Model
 class SendableHistory:
     """Prepares the messages of an agent for its model. It remembers what it has looked at: only messages are new.
 
-    `notes` are sentences about what is not sent, each once; whoever reports them empties the list.
+    `notes` are sentences about what is not sent, each once; the caller that reports them empties the list.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class SendableHistory:
         """The messages that were prepared last, and what came of it: each request needs them twice."""
 
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
-        """The messages as the model can be sent them; the very same ones if it can read all of them.
+        """The messages as they can be sent to the model; the same objects if it can read all of them.
 
         What follows the latest reply is checked for pictures that cannot be decoded only: a prompt that the model does
         not accept is refused with a sentence by its wire format, and only left out of later requests.

@@ -19,7 +19,7 @@ TAIL_CHARACTERS = 12_000
 
 MAX_PICTURES = 20
 _KEPT = TAIL_CHARACTERS + MAX_LENGTH
-"""So much more of the end is kept, because a cut inside a secret would leave a part that is not recognised."""
+"""How much more of the end is kept: a cut inside a secret would leave a part that is not recognised."""
 
 _PICTURES = ("image/png", "image/jpeg")
 _TEXTS = ("text/markdown", "text/latex", "text/plain", "text/html")
@@ -131,7 +131,7 @@ class CapturedOutput:
 
     @property
     def text(self) -> str:
-        """The text, with a note in the place of what was too much."""
+        """The text, with a note in place of what was left out."""
         head, tail = (for_terminal("".join(piece.text for piece in pieces)) for pieces in (self._head, self._tail))
         if not self._left_out and len(tail) <= TAIL_CHARACTERS:
             return f"{head}{tail}".strip("\n")

@@ -1,4 +1,4 @@
-"""The figures of pyplot that a call has made, apart from all others. Matplotlib is not imported here."""
+"""The pyplot figures that a call has made, and no others. Matplotlib is not imported here."""
 
 from __future__ import annotations
 

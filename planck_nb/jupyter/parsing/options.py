@@ -57,7 +57,7 @@ OPTIONS = (
     Option(
         "compactor", None, COMPACTOR, "a function or a package's compactor that shortens the conversation; `default`"
     ),
-    Option("with", None, VARIABLES, "variables of the notebook to hand over, even if their names look like secrets"),
+    Option("with", None, VARIABLES, "variables to pass to the agent, even if their names look like secrets"),
     Option(
         "share", None, VARIABLES, "the only variables that `list_variables` and `inspect_variable` show; `*` for all"
     ),

@@ -1,7 +1,7 @@
-"""`@name` in prompts: which names count, and what is handed over for them.
+"""`@name` in prompts: which names count, and what the agent gets for them.
 
 Only what a person typed counts: no quotation, no code, no address. A function becomes a tool only if a cell defined it:
-a pasted text must not be able to hand over what a library defined.
+a pasted text must not be able to give the agent what a library defined.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Mentions:
     Args:
         functions: Names of the functions that become tools.
         values: Names of the variables that are described to the model.
-        notices: Sentences to show: what is handed over, and what is not and why.
+        notices: Sentences to show: what the agent gets, and what it does not get and why.
     """
 
     functions: tuple[str, ...] = ()
@@ -72,10 +72,10 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
     Args:
         prompt: The prompt as it was typed.
         namespace: The variables of the notebook.
-        included: Names to hand over without a mention, and even if they look like the name of a secret.
+        included: Names that count without a mention, and even if they look like the name of a secret.
 
     Returns:
-        What is handed over, each name once, in order. Mentions that resemble no variable are explained and change
+        What the agent gets, each name once, in order. Mentions that resemble no variable are explained and change
         nothing, because a prompt may mention people, too.
 
     Raises:
@@ -94,12 +94,14 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
             _require_no_misspelling(name, namespace)
             notices.append(_unknown(name, namespace))
         elif is_secret_name(name) and name not in included:
-            notices.append(f"@{name} looks like a secret and is not handed over; add --with {name} if it should be.")
+            notices.append(
+                f"@{name} looks like a secret and is not passed to the agent; add --with {name} if it should be."
+            )
         elif is_of_notebook(name, value):
             functions.append(name)
         elif is_a(value, Tool) or issubclass(type(value), _ROUTINES):
             notices.append(
-                f"@{name} was not defined in a cell and is not handed over; add --tools {name} if it should be."
+                f"@{name} was not defined in a cell and is not passed to the agent; add --tools {name} if it should be."
             )
         else:
             values.append(name)
@@ -117,11 +119,11 @@ def without_secrets(name: str, text: str, included: Collection[str] = ()) -> str
     Args:
         name: The variable.
         text: What it contains.
-        included: The names that were handed over by name, with `--with`.
+        included: The names that were included by `--with`.
 
     Returns:
         The text with a description in the place of each secret; unchanged for a variable that is a secret by its name
-        and was handed over by name.
+        and was included by name.
     """
     return text if is_secret_name(name) and name in included else redact(text)
 

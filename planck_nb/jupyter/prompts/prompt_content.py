@@ -80,7 +80,7 @@ def content_of(
         names: The variables that it mentions.
         files: The pictures that it names as files.
         namespace: The variables of the notebook.
-        included: The variables that were handed over with `--with`.
+        included: The variables that were included by `--with`.
 
     Returns:
         The content.

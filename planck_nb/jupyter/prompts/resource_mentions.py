@@ -1,4 +1,4 @@
-"""`@sidecar:uri` in prompts: resources of sidecars that are handed over."""
+"""`@sidecar:uri` in prompts: resources of sidecars that the agent gets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def read_resources(resources: Collection[tuple[str, str]], offers: Sidecar
         offers: The resources of the sidecars.
 
     Returns:
-        What is handed over, with secrets of the process replaced.
+        What the agent gets, with secrets of the process replaced.
 
     Raises:
         PlanckError: One cannot be read, in one sentence.

@@ -132,7 +132,7 @@ def _story(
     own: Sequence[TranscriptEntry],
     aliases: Aliases,
 ) -> TeamStory:
-    """The run of a team, apart from what the agent that leads it did."""
+    """The run of a team, without what its orchestrator did itself."""
     names = {**names_of(events), leader: one_line(encodable(name))}
     steps = steps_of(events, leader, names)
     by_agent: dict[str, list[AgentEvent]] = {}
@@ -221,7 +221,7 @@ def _entries(
 
     With `prompts` the first one is included, too.
 
-    With `everything` all prompts are included, whoever sent them.
+    With `everything` all prompts are included, from any sender.
     """
     steered, turns = False, 0
     executions = _Executions(timed=timed)

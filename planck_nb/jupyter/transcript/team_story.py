@@ -78,7 +78,7 @@ class TeamAgent:
 
 @dataclass(frozen=True, slots=True)
 class TeamStory:
-    """A run of a team, apart from what the agent that leads it did.
+    """A run of a team, without what its orchestrator did itself.
 
     Args:
         steps: What the agents sent each other, a task before what was done for it and the answer to it.

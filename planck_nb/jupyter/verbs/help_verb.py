@@ -43,7 +43,7 @@ name if options follow it, or if an agent of that name exists and more text foll
 A prompt without a name goes to the default agent, planck; `%planck use NAME` chooses another one. A new name that is
 nearly that of an agent or a verb needs `--agent NAME`. The name of a verb stands for the verb. `%planck -- PROMPT`
 sends a prompt that begins like a verb, a name or an option. Names with spaces are written in quotes. In a prompt, @name
-hands over a function of the notebook as a tool, shows a value, or sends a picture."""
+gives the agent a function of the notebook as a tool, shows a value, or sends a picture."""
 
 
 def help_verb(verbs: Mapping[str, Verb]) -> Verb:

@@ -53,7 +53,7 @@ class InputPipe(asyncio.BaseProtocol):
         self._flowing.set()
 
     async def write(self, data: bytes) -> None:
-        """Write, and wait if too much waits already. Raises `BrokenPipeError` if the process reads no more."""
+        """Write, and wait if too much waits already. Raises `BrokenPipeError` if the process has stopped reading."""
         if not self._open or self._transport is None:
             raise BrokenPipeError
         self._transport.write(data)

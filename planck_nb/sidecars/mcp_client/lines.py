@@ -46,7 +46,7 @@ class LineCutter:
             self._add(data[start:] if start else data)
 
     def rest(self) -> bytes:
-        """Return what has come of the line that is not complete."""
+        """Return what has arrived of the line that is not complete."""
         return b"".join(self._pieces)
 
     def _add(self, piece: bytes) -> None:

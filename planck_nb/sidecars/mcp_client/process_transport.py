@@ -178,7 +178,7 @@ class MessageWriter:
         self._pipe = pipe
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send a message. Raises `anyio.BrokenResourceError` if the process reads no more."""
+        """Send a message. Raises `anyio.BrokenResourceError` if the process has stopped reading."""
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         try:
             await self._pipe.write(text.encode() + b"\n")

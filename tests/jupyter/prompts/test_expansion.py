@@ -114,5 +114,5 @@ async def test_known_secrets_in_variables_are_replaced_before_a_model_is_sent_th
             assert "login: " in sent
             await started.run
         started = await controller.start("Use @api_key.", {"with": ("api_key",)}, names)
-        assert secret in started.run.prompt.text, "it was handed over by name"
+        assert secret in started.run.prompt.text, "it was included by name"
         await started.run

@@ -1,4 +1,4 @@
-"""What counts as a mention, and what is handed over for it."""
+"""What counts as a mention, and what the agent gets for it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ def test_a_decorated_function_and_a_tool_of_a_cell_are_handed_over() -> None:
 def test_what_was_imported_is_not_handed_over(value: Any) -> None:
     found = mentions("Use @it.", {"it": value})
     assert (found.functions, found.values) == ((), ())
-    assert found.notices == ("@it was not defined in a cell and is not handed over; add --tools it if it should be.",)
+    assert found.notices == (
+        "@it was not defined in a cell and is not passed to the agent; add --tools it if it should be.",
+    )
 
 
 def test_functions_of_scripts_and_imported_tools_are_not_handed_over(tmp_path: Path) -> None:
@@ -142,7 +144,9 @@ def test_a_secret_needs_an_option(name: str) -> None:
     found = mentions(f"Log in with @{name}.", namespace)
     assert found.values == ()
     assert "hunter2" not in "".join(found.notices)
-    assert found.notices == (f"@{name} looks like a secret and is not handed over; add --with {name} if it should be.",)
+    assert found.notices == (
+        f"@{name} looks like a secret and is not passed to the agent; add --with {name} if it should be.",
+    )
     assert mentions(f"Log in with @{name}.", namespace, [name]).values == (name,)
 
 

@@ -231,7 +231,7 @@ async def test_a_secret_by_its_name_is_refused(controller: Controller) -> None:
     message, notice = await sent(controller, "See @api_key and @config", api_key="abcdefgh", config={"password": "hun"})
     assert "abcdefgh" not in message.text
     assert "hun" not in message.text
-    assert "@api_key looks like a secret and is not handed over" in notice
+    assert "@api_key looks like a secret and is not passed to the agent" in notice
 
 
 class Invoice(BaseModel):
