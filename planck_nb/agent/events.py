@@ -302,7 +302,7 @@ class ToolProgress(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class ToolPreview(EventBase):
-    """What a call has returned, as people see it; `tool_end` follows with the text that the model reads.
+    """What a call has returned, as users see it; `tool_end` follows with the text that the model reads.
 
     Args:
         id: The id of the call.

@@ -118,7 +118,7 @@ class Model:
         api_key: Its API key, in place of the environment's; never part of a repr.
         identifier: Names the variable `<IDENTIFIER>_API_KEY` that holds the key of a server other than the vendor's.
         has_api_key: Whether a key is sent.
-        name: Its name for people.
+        name: Its name for display.
         context_window: Tokens that it can read and write in one request.
         max_output: Tokens that it can write in one request.
         thinking: Whether it can think.

@@ -32,7 +32,7 @@ Scope: TypeAlias = Literal["project", "user"]
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A TOML file with settings; `label` is a short name for people, such as "~/.planck/config.toml"."""
+    """A TOML file with settings; `label` is a short name for display, such as "~/.planck/config.toml"."""
 
     path: Path
     label: str

@@ -18,7 +18,7 @@ class ServedTool:
 
     Args:
         name: Its name.
-        title: Its name for people.
+        title: Its name for display.
         description: What it does, for models.
         properties: The schemas of its arguments.
         required: The arguments that a call must have.

@@ -34,7 +34,7 @@ class Damage:
     unreadable: int = 0
 
     def __str__(self) -> str:
-        """Return a sentence for people, empty if nothing is skipped."""
+        """Return a sentence for users, empty if nothing is skipped."""
         if self.missing:
             parts = "an earlier part" if self.missing == 1 else f"{self.missing} earlier parts"
             return f"The journal of {self.session} is damaged: {parts} of it cannot be found; restore it from a backup."

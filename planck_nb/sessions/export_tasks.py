@@ -51,14 +51,15 @@ def task_lines(records: Iterable[JsonObject], names: Mapping[str, str]) -> list[
 class _Task:
     """A task, the agent that gave it, and what came back."""
 
-    giver: str
+    delegator: str
     asked: Delegated
     responses: list[Responded] = field(default_factory=list[Responded])
 
     def line(self, names: Mapping[str, str]) -> str:
         asked = self.asked
         target = names.get(asked.target_id) or asked.target_name or asked.target_id
-        task = f"{names.get(self.giver, self.giver)} {_GAVE[asked.kind]} {target}: “{one_line(asked.text, _SHOWN)}”"
+        delegator = names.get(self.delegator, self.delegator)
+        task = f"{delegator} {_GAVE[asked.kind]} {target}: “{one_line(asked.text, _SHOWN)}”"
         if not self.responses:
             return f"{task}; no response yet"
         last = self.responses[-1]

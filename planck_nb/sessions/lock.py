@@ -120,7 +120,7 @@ def lock_session(session: SessionInfo, owner: str, *, take_over: bool = False) -
 
     Args:
         session: The session.
-        owner: Stored with the lock, for people.
+        owner: Stored with the lock, for display.
         take_over: Acquire the lock also if a process on another computer may still have it, which can be found out
             only on a file system with locks. It has no effect on such a file system.
 
@@ -150,7 +150,7 @@ def open_in(session: SessionInfo) -> str | None:
         session: The session.
 
     Returns:
-        A description for people, for example "process 4711 (sales.ipynb)"; None if the session is not open.
+        A description for display, for example "process 4711 (sales.ipynb)"; None if the session is not open.
     """
     if not session.lock.exists():
         return None

@@ -82,8 +82,8 @@ async def read_open_tasks(session: Session) -> tuple[OpenTaskRecord, ...]:
         OpenTaskRecord(
             task_id,
             cast("TaskKind", kind),
-            giver,
-            giver_name or "",
+            delegator,
+            delegator_name or "",
             target,
             target_name or "",
             text,
@@ -92,6 +92,6 @@ async def read_open_tasks(session: Session) -> tuple[OpenTaskRecord, ...]:
             cast("TaskOutcome", outcome or ""),
             answer or "",
         )
-        for task_id, kind, giver, giver_name, target, target_name, text, turn, outcome, answer in rows
+        for task_id, kind, delegator, delegator_name, target, target_name, text, turn, outcome, answer in rows
         if kind in get_args(TaskKind)
     )

@@ -105,7 +105,7 @@ class MemberReader:
         value = self._data.get(field)
         if value is None:
             absent = "" if field == called else f" ({field} is not there)"
-            hint = " Write provider and model_id in the place of model." if absent and "model" in self._data else ""
+            hint = " Write provider and model_id instead of model." if absent and "model" in self._data else ""
             self.fail(
                 field,
                 f"missing required field: {called}{absent}.{hint}"
@@ -269,7 +269,7 @@ class MemberReader:
 
 
 def kind(value: object) -> str:
-    """What a value of JSON is, for people."""
+    """What a value of JSON is, for messages."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     names = {int: "a number", float: "a number", str: "a text", dict: "an object", list: "a list", tuple: "a list"}

@@ -280,7 +280,7 @@ class SpecList(list[AgentSpec]):
     """Descriptions of agents, and why others were left out.
 
     Args:
-        found: The descriptions, and a problem in the place of each one that was left out.
+        found: The descriptions, and a problem in place of each one that was left out.
     """
 
     def __init__(self, found: Iterable[AgentSpec | TemplateProblem] = ()) -> None:

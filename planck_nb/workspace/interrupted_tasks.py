@@ -45,15 +45,17 @@ async def close_tasks(
     for task in tasks:
         if task.from_agent_id not in registry:
             continue
-        giver = registry.by_id(task.from_agent_id)
+        delegator = registry.by_id(task.from_agent_id)
         answer = task.answer if task.outcome == "turn_end" and task.kind == "delegate" else ""
         if answer:
             said = UserMessage(answer, sender_id=task.target_id, sender_name=task.target_name, purpose="response")
-            await append_message(giver, said)
+            await append_message(delegator, said)
         elif task.kind == "delegate":  # who waited for an answer has the result of its call
             how = "was cut off" if task.started else "had not started"
-            lost.setdefault(giver.id, []).append(f"- {task.target_name}, which {how}: {one_line(task.text, _SHOWN)}")
-        _close(giver, task, answer)
+            lost.setdefault(delegator.id, []).append(
+                f"- {task.target_name}, which {how}: {one_line(task.text, _SHOWN)}"
+            )
+        _close(delegator, task, answer)
     for agent_id, lines in lost.items():
         await append_message(registry.by_id(agent_id), UserMessage(TOLD.format("\n".join(lines))))
     return [
@@ -63,9 +65,9 @@ async def close_tasks(
     ]
 
 
-def _close(giver: Agent, task: OpenTaskRecord, answer: str) -> None:
+def _close(delegator: Agent, task: OpenTaskRecord, answer: str) -> None:
     emit_for(
-        giver,
+        delegator,
         ev.Responded,
         task.task_id,
         task.kind,

@@ -32,7 +32,7 @@ async def store(folder: Path) -> Path:
 
 
 def damage(journal: Path, value: Any) -> None:
-    """Put a value in the place of every count and cost of the first turn, and of all totals."""
+    """Put a value in place of every count and cost of the first turn, and of all totals."""
     lines = []
     for line in journal.read_text().splitlines():
         record = json.loads(line)
@@ -91,7 +91,7 @@ async def test_a_stored_session_opens_adds_up_and_goes_on(what: str, tmp_path: P
 
 
 HOSTILE: tuple[Any, ...] = (10**18, 2**63 - 1, -(10**18), 10**30, 1e308, "a word", True, None, [], {"a": 1})
-"""Values in the place of every number and boolean."""
+"""Values in place of every number and boolean."""
 
 
 def _hostile(data: Any, value: Any) -> Any:

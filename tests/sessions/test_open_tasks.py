@@ -102,7 +102,7 @@ async def test_a_prompt_with_a_nonsense_sender_is_offered_without_it(tmp_path: P
 
 
 def edit(session: Session, old: str, values: list[str], *, name: str) -> None:
-    """Put other values into the journal of a closed session, each in the place of the first `old`."""
+    """Put other values into the journal of a closed session, each in place of the first `old`."""
     text = session.path.read_text(encoding="utf-8")
     for value in values:
         text = text.replace(old, f'"{name}":{value}', 1)

@@ -140,7 +140,7 @@ def test_reading_an_open_session_whose_files_cannot_be_written_again_is_an_error
     session = Session.create(directory, name="mine")
     expected = [read(session) for read in READS]
     shutil.rmtree(directory)
-    directory.write_text("a file in the place of the folder")
+    directory.write_text("a file in place of the folder")
     for read in READS:
         with pytest.raises(SessionError, match="could not be written"):
             read(session)

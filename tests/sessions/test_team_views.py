@@ -49,12 +49,12 @@ def in_memory(agent: Agent) -> list[tuple[str, str, str, str, str, bool]]:
     return found
 
 
-def stored(directory: Path, giver: str) -> list[tuple[str, str, str, str, str, bool]]:
+def stored(directory: Path, delegator: str) -> list[tuple[str, str, str, str, str, bool]]:
     """What the view tells of the same."""
     return [
         (row["task_id"], row["kind"], row["task"], row["status"], row["response"] or "", bool(row["automatic"]))
         for row in delegations(directory)
-        if row["from_agent_id"] == giver
+        if row["from_agent_id"] == delegator
     ]
 
 

@@ -45,7 +45,7 @@ NONSENSE: dict[str, Any] = {
 
 
 def changed(data: Any, value: Any) -> Iterator[Any]:
-    """Copies of JSON data, each with `value` in the place of one value in it, and one without that value."""
+    """Copies of JSON data, each with `value` in place of one value in it, and one without that value."""
     for path in _paths(data):
         copied = copy.deepcopy(data)
         inner = copied

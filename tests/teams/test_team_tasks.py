@@ -373,7 +373,7 @@ async def test_a_worker_that_is_stopped_while_it_waits_for_others_sends_an_error
 
 
 async def test_responses_for_two_tasks_are_answered_each_for_its_own() -> None:
-    """A worker with two tasks waits for two others; each of its givers gets what is for it."""
+    """A worker with two tasks waits for two others; each of its delegators gets what is for it."""
     team, hold = HandMade(), Hold()
     team.lead([])
     one = team.worker("one", [delegate("mid", "1"), "waiting", "one is done"])

@@ -17,7 +17,7 @@ VALUES = ("a fraction", "a huge fraction", "a negative number", "a huge number",
 
 
 class Hostile(httpx.AsyncBaseTransport):
-    """Answers as the wire format of the present model, with one value in the place of both counts."""
+    """Answers as the wire format of the present model, with one value in place of both counts."""
 
     name = ""
     value: Any = None

@@ -1,4 +1,4 @@
-"""Results of tools as people see them: tables and HTML. The model reads the text; no library is imported here."""
+"""Results of tools as users see them: tables and HTML. The model reads the text; no library is imported here."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _gap(height: int) -> _Column:
 
 
 def _ends(size: int, limit: int) -> list[int | None]:
-    """The first and last positions, with None in the place of those between them."""
+    """The first and last positions, with None in place of those between them."""
     if size <= limit:
         return list(range(size))
     half = limit // 2

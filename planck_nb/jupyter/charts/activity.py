@@ -50,7 +50,7 @@ class DrawnTask:
     `answered` is None if there is no answer. `kind` is "ask" or "delegate".
     """
 
-    giver_id: str
+    delegator_id: str
     target_id: str
     kind: str
     given: float
@@ -62,8 +62,8 @@ def tasks_of(rows: Iterable[Row]) -> list[DrawnTask]:
     """Return the tasks that agents gave each other, in order. Times are corrected as in `spans_of`.
 
     Args:
-        rows: The history. A row of `kind` "task" has the giver as `agent_id`, the other agent as `call_id`, `began` and
-            `ended` in seconds, "ask" or "delegate" as `name`, and the status as `outcome`. Other rows are as in
+        rows: The history. A row of `kind` "task" has the delegator as `agent_id`, the other agent as `call_id`, `began`
+            and `ended` in seconds, "ask" or "delegate" as `name`, and the status as `outcome`. Other rows are as in
             `spans_of`.
     """
     known = list(rows)

@@ -105,7 +105,7 @@ def draw_timeline(spans: Sequence[Span], tasks: Sequence[DrawnTask] = ()) -> Cha
         by_agent.setdefault(span.agent_id, []).append(span)
     drawn = _busiest(by_agent)
     scale = TimeScale([(s.begin, s.end) for s in spans if s.kind == "turn"], _LEFT, svg.WIDTH - 4)
-    arrows = [task for task in tasks if task.giver_id in drawn and task.target_id in drawn][:MAX_TASKS]
+    arrows = [task for task in tasks if task.delegator_id in drawn and task.target_id in drawn][:MAX_TASKS]
     parts, y = _legend(spans, arrows)
     y += 16
     lanes: dict[str, float] = {}
@@ -216,8 +216,8 @@ def _arrows(tasks: Sequence[DrawnTask], scale: TimeScale, lanes: Mapping[str, fl
     """For each task an arrow from the agent that gave it to the other one, and one back for the answer."""
     parts = []
     for task in tasks:
-        giver, target = lanes[task.giver_id], lanes[task.target_id]
-        start, end = (giver + _BAR, target) if target > giver else (giver, target + _BAR)
+        delegator, target = lanes[task.delegator_id], lanes[task.target_id]
+        start, end = (delegator + _BAR, target) if target > delegator else (delegator, target + _BAR)
         parts.append(_arrow(scale.x(task.given), start, end, opacity=_GIVEN))
         if task.answered is not None:
             kind = "pk-fail" if task.failed else ""

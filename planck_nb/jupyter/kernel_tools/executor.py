@@ -39,7 +39,7 @@ class CellResult:
     Args:
         text: What it printed and displayed, with the value of the last expression.
         pictures: What it drew.
-        previews: The tables and the HTML that it displayed, as people see them.
+        previews: The tables and the HTML that it displayed, as users see them.
         error: Why it failed, in a line; empty if it did not.
         traceback: Where it failed.
         interrupted: Whether the user has interrupted it.

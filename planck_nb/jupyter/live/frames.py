@@ -87,7 +87,7 @@ class FrameEncoder:
                     agent.previews[event.id] = event
                 elif isinstance(event, ev.ToolEnd) and (shown := agent.previews.pop(event.id, None)) is not None:
                     result = without_previewed(event.result, (*shown.tables, *shown.documents))
-                    event = replace(event, result=result)  # noqa: PLW2901 - the same event as people see it
+                    event = replace(event, result=result)  # noqa: PLW2901 - the same event as users see it
                 if isinstance(event, ev.ToolStart | ev.ToolEnd):
                     output.pop((event.agent_id, event.id), None)
                     agent.tails.pop(event.id, None)

@@ -187,10 +187,10 @@ class TerminalPrinter:
     def _exchange(self, event: Delegated | Responded) -> str:
         """What one agent gave another one to do, or the answer."""
         self._names[event.target_id] = event.target_name
-        giver, target = self._names.get(event.agent_id, UNNAMED), event.target_name
+        delegator, target = self._names.get(event.agent_id, UNNAMED), event.target_name
         if isinstance(event, Delegated):
-            return f"{giver} → {target}, {'question' if event.kind == 'ask' else 'task'}: {event.text}"
-        return f"{target} → {giver}, {'no answer' if event.error else 'answer'}: {event.text}"
+            return f"{delegator} → {target}, {'question' if event.kind == 'ask' else 'task'}: {event.text}"
+        return f"{target} → {delegator}, {'no answer' if event.error else 'answer'}: {event.text}"
 
     def _line(self, sentence: str) -> None:
         self.write(f"[{for_terminal(encodable(one_line(sentence, _SENTENCE_CHARACTERS)))}]\n")

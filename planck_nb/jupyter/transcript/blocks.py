@@ -259,7 +259,7 @@ def _reply(
 
 
 def _with_server_calls(message: AssistantMessage) -> tuple[list[AssistantPart], dict[str, ToolResultPart]]:
-    """The parts, with a call in the place of each part that contains a call of the server, and the results of these."""
+    """The parts, with a call in place of each part that contains a call of the server, and the results of these."""
     places: dict[int, list[ServerCall]] = {}
     for place, call in server_calls(message.content):
         places.setdefault(place, []).append(call)

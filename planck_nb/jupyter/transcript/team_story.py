@@ -122,7 +122,7 @@ def names_of(events: Iterable[AgentEvent]) -> Mapping[str, str]:
 def steps_of(events: Sequence[AgentEvent], leader: str, names: Mapping[str, str]) -> tuple[StoryStep, ...]:
     """Put the tasks and answers of a run in order.
 
-    The order does not depend on which of several agents was faster: tasks are in the order in which their giver gave
+    The order does not depend on which of several agents was faster: tasks are in the order in which the delegator gave
     them, and what was given to others for a task is between the task and its answer.
 
     Args:
@@ -165,7 +165,7 @@ class _Tasks:
         return (each for each in self._given.get(agent_id, ()) if self._use(each[1]))
 
     def others(self, names: Mapping[str, str]) -> Iterator[tuple[int, Delegated]]:
-        """The tasks that nobody used, by the name of their giver."""
+        """The tasks that nobody used, by the name of their delegator."""
         for agent_id in sorted(self._given, key=lambda agent_id: names.get(agent_id, "")):
             yield from self.given_by(agent_id)
 
@@ -210,10 +210,10 @@ class _Tasks:
 def _step(
     depth: int, task: Delegated, answer: Responded | None, names: Mapping[str, str], characters: int
 ) -> StoryStep:
-    giver, worker = names.get(task.agent_id, UNNAMED), names.get(task.target_id, UNNAMED)
+    delegator, worker = names.get(task.agent_id, UNNAMED), names.get(task.target_id, UNNAMED)
     depth = min(depth, _MAX_DEPTH)
     if answer is None:
         kind: StepKind = "question" if task.kind == "ask" else "task"
-        return StoryStep(kind, giver, worker, bounded(task.text.strip(), characters), depth)
+        return StoryStep(kind, delegator, worker, bounded(task.text.strip(), characters), depth)
     kind = "no answer" if answer.error else "answer"
-    return StoryStep(kind, worker, giver, bounded(answer.text.strip(), characters), depth, answer.automatic)
+    return StoryStep(kind, worker, delegator, bounded(answer.text.strip(), characters), depth, answer.automatic)

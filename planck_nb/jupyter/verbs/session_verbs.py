@@ -282,7 +282,7 @@ def _number(number: int, noun: str) -> str:
 
 
 def _size(size: float) -> str:
-    """A number of bytes for people."""
+    """A number of bytes for display."""
     for unit in ("bytes", "kB", "MB"):
         if abs(size) < _THOUSAND:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

@@ -106,7 +106,7 @@ def compactor(
             `CompactedModel`. It returns a summary and those of the messages to keep unchanged, `("…", messages[-5:])`,
             or None to leave the conversation as it is. It may be async.
         name: The name by which agents choose it; by default the function's name.
-        description: What it does, for people; by default the docstring.
+        description: What it does, for display; by default the docstring.
         timeout_ms: The time that a call may take, in milliseconds. The kernel then uses its own compactor instead.
         process: As for `tool`.
 

@@ -19,7 +19,7 @@ class SidecarResource:
     Args:
         uri: Its address, or a template such as "notes://{day}" whose variables are the function's arguments.
         function: Returns the content, text or bytes; sync or async.
-        name: Its name, for people.
+        name: Its name, for display.
         description: What it contains.
         mime_type: The media type of its content, None for "text/plain" or "application/octet-stream".
     """

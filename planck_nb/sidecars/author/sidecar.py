@@ -148,7 +148,7 @@ class Sidecar:
             description: The description that the model sees.
             timeout_ms: The time that a call may take by default, in milliseconds.
             process: False to run a sync function in a thread of the sidecar.
-            title: A name for people.
+            title: A name for display.
             read_only: Whether it changes nothing.
             destructive: Whether it may delete or overwrite.
             idempotent: Whether a lost call may be repeated.
@@ -202,7 +202,7 @@ class Sidecar:
         Args:
             function: The function; see `planck_nb.sidecars.compactor` for all arguments.
             name: The name by which agents choose it.
-            description: What it does, for people.
+            description: What it does, for display.
             timeout_ms: The time that a call may take, in milliseconds.
             process: False to run a sync function in a thread of the sidecar.
 
@@ -261,7 +261,7 @@ class Sidecar:
 
         Args:
             uri: The address, or a template such as "notes://{day}" whose variables are the function's arguments.
-            name: A name for people; by default the function's name.
+            name: A name for display; by default the function's name.
             description: What it contains; by default the docstring.
             mime_type: The media type; by default "text/plain" for text.
 

@@ -36,7 +36,7 @@ class SidecarTool(Tool):
         timeout_ms: The time that a call may take, in milliseconds, unless the call names another. The caller enforces
             it, so that a model can ask for more.
         structure: The structured form of its results, None if they are text and pictures only.
-        title: A name for people.
+        title: A name for display.
         annotations: The hints of MCP on what it does, such as `readOnlyHint`.
     """
 
@@ -94,7 +94,7 @@ def tool(
         timeout_ms: The time that a call may take by default, in milliseconds, from 1 to 3,600,000.
         process: False to run a sync function in a thread, so that it shares the state of the sidecar; True to refuse
             functions that cannot run in a process.
-        title: A name for people, None for the name.
+        title: A name for display, None for the name.
         read_only: Whether it changes nothing; None if that is not known. This and the following are hints for clients.
         destructive: Whether it may delete or overwrite.
         idempotent: Whether a second call with the same arguments changes nothing more, so that a lost call may be

@@ -1,4 +1,4 @@
-"""The newest lines that a sidecar wrote for people, in bounded memory."""
+"""The newest lines that a sidecar wrote to its log, in bounded memory."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def event(of: Any, agent: str, turn: int = 0, **payload: Any) -> ev.AgentEvent:
     return made
 
 
-def given(task: str, giver: str, target: str, text: str = "do it", **more: Any) -> ev.AgentEvent:
+def given(task: str, delegator: str, target: str, text: str = "do it", **more: Any) -> ev.AgentEvent:
     named: Any = {
         "task_id": task,
         "kind": "delegate",
@@ -42,10 +42,10 @@ def given(task: str, giver: str, target: str, text: str = "do it", **more: Any) 
         "target_name": f"the {target}",
         "text": text,
     }
-    return event(ev.Delegated, giver, **{**more, **named})
+    return event(ev.Delegated, delegator, **{**more, **named})
 
 
-def answered(task: str, giver: str, target: str, text: str = "done", **more: Any) -> ev.AgentEvent:
+def answered(task: str, delegator: str, target: str, text: str = "done", **more: Any) -> ev.AgentEvent:
     named: Any = {
         "task_id": task,
         "kind": "delegate",
@@ -53,7 +53,7 @@ def answered(task: str, giver: str, target: str, text: str = "done", **more: Any
         "target_name": f"the {target}",
         "text": text,
     }
-    return event(ev.Responded, giver, **{**more, **named})
+    return event(ev.Responded, delegator, **{**more, **named})
 
 
 def reply(agent: str, text: str) -> list[ev.AgentEvent]:
