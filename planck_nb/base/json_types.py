@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object. Its values are JSON values; `Any` because the shape belongs to somebody else's schema."""
+"""A JSON object. Its values are JSON values; `Any` because another schema defines the shape."""

@@ -1,4 +1,4 @@
-"""Recognises processes of this computer again, although their numbers are used several times."""
+"""Identifies processes of this computer, whose numbers are reused."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import expect
-from support.menders import model_servers, run_tests, write_project, write_template
+from support.fixing_team import model_servers, run_tests, write_project, write_template
 
 if TYPE_CHECKING:
     from browser.conftest import Lab, Notebook
@@ -21,9 +21,9 @@ START = """import asyncio, os
 os.chdir({project!r})
 %load_ext planck_nb
 %planck trust
-%planck team start menders
+%planck team start fixers
 from planck_nb import get_workspace
-lead = get_workspace().teams["menders"].orchestrator
+lead = get_workspace().teams["fixers"].orchestrator
 async def change_model():
     # A scripted model says the same to every message: another one goes on where this one has delegated.
     async for event in lead.subscribe():
@@ -36,18 +36,18 @@ SELECT concat_ws(' ', kind, from_agent_name, to_agent_name, status) AS line FROM
 WHERE session_id = getvariable('session') ORDER BY kind, to_agent_name"""
 
 
-def test_a_team_on_llama_cpp_mends_a_project_in_a_cell(lab: Lab, open_notebook: Open, tmp_path: Path) -> None:
+def test_a_team_on_llama_cpp_fixes_a_project_in_a_cell(lab: Lab, open_notebook: Open, tmp_path: Path) -> None:
     project = tmp_path / "project"
     write_project(project)
     with model_servers(tmp_path) as servers:
         write_template(project, servers)
         cells = (
             START.format(project=str(project), reporter=servers["reporter"]),
-            "%%planck --team menders\nMend the project.",
+            "%%planck --team fixers\nFix the project.",
             DELEGATIONS,
             "%planck timeline",
         )
-        notebook = open_notebook(lab.write("menders.ipynb", *cells))
+        notebook = open_notebook(lab.write("fixers.ipynb", *cells))
         notebook.run_first(2)
         output = notebook.output(1)
         expect(output.locator(".pk-lane")).to_have_count(4)

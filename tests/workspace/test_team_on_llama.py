@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.menders import MEMBERS, model_servers, run_tests, write_project
+from support.fixing_team import MEMBERS, model_servers, run_tests, write_project
 
 from planck_nb import AgentSpec, Config, Workspace
 from planck_nb.agent import events as ev
@@ -31,7 +31,7 @@ def servers(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.timeout(300)
-async def test_a_team_on_llama_cpp_mends_a_project(project: Path, servers: dict[str, str]) -> None:
+async def test_a_team_on_llama_cpp_fixes_a_project(project: Path, servers: dict[str, str]) -> None:
     specs = [
         AgentSpec(kind, "llama_cpp", "default", name=name, tools=tools, base_url=servers[name])
         for name, (kind, tools) in MEMBERS.items()
@@ -39,9 +39,9 @@ async def test_a_team_on_llama_cpp_mends_a_project(project: Path, servers: dict[
     config = Config.load()
     async with Workspace(config, trust=True) as workspace:
         workspace.attend()
-        team = await workspace.start_team(TeamTemplate.from_specs(specs, name="menders"))
+        team = await workspace.start_team(TeamTemplate.from_specs(specs, name="fixers"))
         lead = team.orchestrator
-        run = team.prompt("Mend the project.")
+        run = team.prompt("Fix the project.")
         asked: list[tuple[Agent, ev.ApprovalRequest]] = []
         has_delegated = False
         async for event in run:

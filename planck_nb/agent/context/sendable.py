@@ -38,7 +38,7 @@ class SendableHistory:
         self._known: list[Message] = []
         self._replaced: dict[int, Message] = {}
         self._latest: tuple[Sequence[Message], Sequence[Message]] = (), ()
-        """The messages that were prepared last, and what came of it: each request needs them twice."""
+        """The messages that were prepared last, and the result: each request needs them twice."""
 
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
         """The messages as they can be sent to the model; the same objects if it can read all of them.

@@ -105,7 +105,7 @@ def cut(content: str, max_width: float, *, bold: bool = True) -> str:
 
 
 def width_of(content: str, *, bold: bool = True) -> float:
-    """Estimate the width of the text in pixels, rather too much than too little."""
+    """Estimate the width of the text in pixels, too wide rather than too narrow."""
     return sum(map(_em, content)) * FONT * (1.12 if bold else 1.0)
 
 

@@ -24,7 +24,7 @@ _UNKNOWN = "?"
 _COST_COLUMN = 76
 _FIGURES = 140
 
-# What a rewind took back is in no turn any more, but stays spent.
+# What a rewind removed belongs to no turn, but was spent.
 _SQL = """
 WITH spent AS (
     SELECT agent_id, model, replies, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,

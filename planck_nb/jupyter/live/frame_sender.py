@@ -1,4 +1,4 @@
-"""Sends the frames of all live views of a kernel together, so that many views take no turns."""
+"""Sends the frames of all live views of a kernel together, so that many views need not take turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FrameSource(Protocol):
     """A live view."""
 
     key: str
-    """By what a page knows the view."""
+    """What identifies the view in a page."""
 
     @property
     def pages(self) -> frozenset[str]:

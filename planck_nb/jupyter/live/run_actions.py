@@ -104,7 +104,7 @@ class RunActions:
             self._sent.append((agent, run))
 
     def _take_back(self, agent: Agent) -> None:
-        """Remove what the user sent to an agent of a team and it has not read, so that it does not go on with it."""
+        """Remove what the user sent to an agent of a team and the agent has not read, so that it does not act on it."""
         for other, run in self._sent:
             if other is agent and run.status == "queued":
                 _remove(agent, run)

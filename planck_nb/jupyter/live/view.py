@@ -35,7 +35,7 @@ _KEPT_RUNS = 50
 _MAX_PAGES = 1_000
 _PAGE_CHARACTERS = 100
 _CHANGING_FACTS = frozenset({"turn_start", "worker_spawned"})
-"""The types of events with which limits and aliases may be others than before."""
+"""The types of events after which limits and aliases may have changed."""
 
 _FIRST_CODE = FirstCode()
 _FINISHED: deque[LiveView] = deque()
@@ -93,7 +93,7 @@ class LiveView(anywidget.AnyWidget):
     summary = traitlets.Dict().tag(sync=True)
     clicks = traitlets.Bool(default_value=True).tag(sync=True)
     key = traitlets.Unicode().tag(sync=True)
-    """By what a page knows the view, in frames that contain those of several."""
+    """What identifies the view in a page, in frames that contain those of several."""
     marker = traitlets.Unicode().tag(sync=True)
     """The class of the HTML of the run in the same cell, without which the view stays open; empty if there is none."""
     shown = traitlets.Bool(default_value=False).tag(sync=True)

@@ -33,7 +33,7 @@ from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_tea
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of
 
 _PRINTED_CHARACTERS = 3_000
-"""So much of the end of a tool's output does not depend on how it was divided into events."""
+"""How much of the end of a tool's output does not depend on how it was divided into events."""
 
 NO_ALIASES = Aliases()
 
@@ -62,7 +62,7 @@ def transcript_of(
 
     Args:
         agent: The name of the agent.
-        model: What people call its model.
+        model: The display name of its model.
         events: All events of the run, of this agent and of those that it made work.
         prompts: Whether to include the prompts, for runs whose prompt is not the text of the cell.
         agent_id: The id of the agent; by default that of the first event.

@@ -29,10 +29,10 @@ from planck_nb.sidecars.mcp_client.sidecar_spec import SidecarSpec
 _MAX_PAGES = 1_000
 _MAX_ITEMS = 10_000
 _MAX_QUESTIONS = 8
-"""Questions that may be open at the same time; a person is not flooded with more."""
+"""The most questions that may be open at the same time, so that a person is not flooded."""
 
 _QUESTION_CHECK = 0.2
-"""Seconds after which it is looked whether a question is still open."""
+"""Seconds between two checks whether a question is still open."""
 
 _SUBSCRIBE_AGAIN = 1.0
 """Seconds until changes are subscribed to again after the server ended the subscription."""
@@ -197,7 +197,7 @@ class Connection:
             )
 
     async def _follow_changes(self) -> None:
-        """Learn of changed lists, if the server speaks a protocol in which that must be asked for."""
+        """Subscribe to changes of the lists, if the protocol of the server requires it."""
         tools = self.client.server_capabilities.tools
         if self.protocol not in MODERN_PROTOCOL_VERSIONS or not (tools and tools.list_changed):
             return

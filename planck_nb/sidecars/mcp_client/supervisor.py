@@ -87,7 +87,7 @@ class Supervisor:
             await asyncio.wait([self._owner])
 
     async def _run(self) -> None:
-        """Build and supervise. Whatever goes wrong, those who wait for the start are told."""
+        """Build and supervise. Whatever fails, those that wait for the start get the error."""
         try:
             await self._build_and_supervise()
         except Exception as error:  # noqa: BLE001 - such as of a callback

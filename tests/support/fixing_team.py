@@ -91,9 +91,9 @@ def write_template(folder: Path, servers: Mapping[str, str]) -> None:
         }
         for name, (kind, tools) in MEMBERS.items()
     ]
-    place = folder / ".planck/teams/menders"
+    place = folder / ".planck/teams/fixers"
     place.mkdir(parents=True)
-    (place / "TEAM.json").write_text(json.dumps({"name": "Menders", "members": members}))
+    (place / "TEAM.json").write_text(json.dumps({"name": "Fixers", "members": members}))
 
 
 @contextmanager
