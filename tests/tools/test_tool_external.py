@@ -106,7 +106,7 @@ async def test_what_is_not_given_is_nothing_at_all(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_where_no_value_is_safe_the_file_is_refused(tmp_path: Path, command: str) -> None:
-    with pytest.raises(ConfigError, match=r"TOOL\.json at .*: (\{\{x\}\} stands|The command pipes)"):
+    with pytest.raises(ConfigError, match=r"TOOL\.json at .*: (\{\{x\}\} is |The command pipes)"):
         ExternalTool.from_file(described(tmp_path, command=command))
 
 
@@ -177,7 +177,7 @@ def test_where_no_value_is_safe_the_file_is_refused(tmp_path: Path, command: str
     ],
 )
 def test_a_value_that_is_run_later_is_refused(command: str) -> None:
-    with pytest.raises(ConfigError, match=r"^(\{\{x\}\} stands|The command pipes)"):
+    with pytest.raises(ConfigError, match=r"^(\{\{x\}\} is |The command pipes)"):
         Template.parse(command)
 
 
