@@ -1,11 +1,16 @@
 """Every event of an agent, to import as a namespace: `from planck_nb import events`.
 
-    async for event in agent.prompt("hello"):
-        match event:
-            case events.TextDelta():
-                print(event.text, end="")
-            case events.ToolStart():
-                print(f"{event.name}({event.args})")
+    >>> from planck_nb import Agent, events, run_sync
+    >>> async def show(agent: Agent) -> None:
+    ...     async for event in agent.prompt("hello"):
+    ...         match event:
+    ...             case events.TextDelta():
+    ...                 print(event.text, end="")
+    ...             case events.ToolStart():
+    ...                 print(f"{event.name}({event.args})")
+    ...     print()
+    >>> run_sync(show(Agent(model="demo")))
+    I am the demo model...
 
 `AgentEvent` is the union of all of them; `event.type` is the tag of an event's class, such as "text_delta". Some short
 names also exist in `planck_nb.ai` with another meaning (`events.Message` says that a message was appended, `ai.Message`

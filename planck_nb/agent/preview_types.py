@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from planck_nb.base.text import counted
+
 
 @dataclass(frozen=True, slots=True)
 class TablePreview:
@@ -34,7 +36,7 @@ class TablePreview:
     def size(self) -> str:
         """The numbers of rows and columns, in words."""
         rows, columns = self.row_count, self.column_count
-        return f"{rows:,} row{'' if rows == 1 else 's'}, {columns:,} column{'' if columns == 1 else 's'}"
+        return f"{counted(rows, 'row')}, {counted(columns, 'column')}"
 
 
 @dataclass(frozen=True, slots=True)

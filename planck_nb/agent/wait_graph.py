@@ -4,9 +4,12 @@ A turn ends only when its tools have ended, and an agent answers a prompt only w
 agents that wait for each other in a cycle would wait for ever. The wait that would close the cycle raises
 `DeadlockError` instead; the others then make progress.
 
-    with wait_graph.within(agent) as scope:          # in the task of a turn, or of a tool call inside it
-        with wait_graph.waiting_for(other):         # while this task, or one that it started, awaits `other`
-            await answer
+    >>> ann, bob = Participant("ann"), Participant("bob")
+    >>> with within(ann), waiting_for(bob):      # in a turn of ann, while it awaits bob's answer
+    ...     with within(bob), waiting_for(ann):  # in the turn of bob that this causes
+    ...         pass
+    Traceback (most recent call last):
+    planck_nb.base.errors.DeadlockError: ...
 
 The scope is in a context variable, so it is known in tasks that a tool creates and in threads that it starts with
 `asyncio.to_thread`. Tasks that outlive their scope block nothing, and their waits are not edges.

@@ -135,8 +135,14 @@ def prepare(messages: Sequence[Message], model: Model, prefix: Prefix | None = N
     are skipped, and every tool call is followed by exactly one result: results without a call are dropped, missing
     ones are supplied. Call ids are unique in the whole conversation. A summary becomes a user's message.
 
-    `prefix` stands for what is sent before the messages, and in the end for all that is sent. With it, signed thinking
-    whose own prefix was edited since it was made is left out.
+    Args:
+        messages: The conversation.
+        model: The model that it is sent to.
+        prefix: Stands for what is sent before the messages, and in the end for all that is sent. With it, signed
+            thinking whose own prefix was edited since it was made is left out.
+
+    Returns:
+        The messages to encode.
     """
     return [*Preparation(model, prefix).add(messages, 0, len(messages))]
 

@@ -55,6 +55,9 @@ def base_url_of(model: Model) -> str:
     Args:
         model: A model on a server.
 
+    Returns:
+        The address, without a user name, password or query.
+
     Raises:
         ConfigError: Its address is not an HTTP URL, or it has none.
         UnknownProviderError: Its provider does not exist.

@@ -104,7 +104,18 @@ def status_error(
 ) -> ProviderStatusError:
     """The error for an HTTP status, or for its equivalent inside a stream.
 
-    `words` is the vendor's message, `kind` its own name for the error where it gives one.
+    Args:
+        model: The model that was asked.
+        status: The HTTP status, or the one that an error inside a stream is equivalent to.
+        words: The vendor's message.
+        kind: The vendor's own name for the error, if it gives one.
+        headers: The headers of the answer, in which a server may say when to ask again.
+
+    Returns:
+        The error, to be raised. Its class depends on the status and the message.
+
+    Raises:
+        ConfigError: The address of the model is not an HTTP URL, or it has none.
     """
     headers = headers or {}
     wait = retry_after(headers)
@@ -218,6 +229,18 @@ def body_error(model: Model, status: int, headers: Mapping[str, str], body: byte
 
     These are `{"error": {"message", "type", "code"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, text, and the
     HTML of a proxy in between.
+
+    Args:
+        model: The model that was asked.
+        status: The HTTP status of the answer.
+        headers: Its headers, in which a server may say when to ask again.
+        body: Its body.
+
+    Returns:
+        The error, to be raised.
+
+    Raises:
+        ConfigError: The address of the model is not an HTTP URL, or it has none.
     """
     try:
         data = from_json(body)
@@ -232,6 +255,9 @@ def truncated(model: Model) -> StreamTruncated:
 
     Args:
         model: The model that was asked.
+
+    Returns:
+        The error, to be raised.
     """
     return StreamTruncated(
         f"The answer of {model} ended before it was complete; ask again.", provider=model.provider, model=model.id

@@ -1,4 +1,4 @@
-"""Shortening text, and text that is safe on one line."""
+"""Shortening text, text that is safe on one line, and numbers with their nouns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def one_line(text: str, limit: int = 80) -> str:
     """The text on one line, cut with an ellipsis after `limit` characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with its noun, in the plural unless it is one: "1 row", "2,000 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def head_and_tail(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from planck_nb.agent.approval.shown_call import value_text
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, head_and_tail
 from planck_nb.base.visible import visible
@@ -60,7 +61,7 @@ def shown_arguments(args: JsonObject) -> list[tuple[str, str]]:
     """Return the name and the text of each argument: strings unchanged, other values as JSON; limited in length."""
     names = list(args)[:_SHOWN_ARGUMENTS]
     share = SHOWN_CHARACTERS // max(len(names), 1)
-    shown = [(_visible(name, _KEY_CHARACTERS), _visible(_as_text(args[name]), share)) for name in names]
+    shown = [(_visible(name, _KEY_CHARACTERS), _visible(value_text(args[name]), share)) for name in names]
     if len(args) > len(names):
         shown.append(("…", f"{len(args) - len(names):,} more arguments"))
     return shown
@@ -68,10 +69,6 @@ def shown_arguments(args: JsonObject) -> list[tuple[str, str]]:
 
 def _visible(text: str, characters: int) -> str:
     return visible(head_and_tail(text, characters=characters, lines=_SHOWN_LINES))
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def count(number: int) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planck_nb.base.ownership import foreign_reason, foreign_sentence
+from planck_nb.base.reading import describe_error, read_head
 from planck_nb.base.text import printable
-from planck_nb.resources.bounded_reading import describe_error, read_head
 
 INSTRUCTIONS_FILE = "AGENTS.md"
 

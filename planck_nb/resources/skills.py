@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from planck_nb.base.errors import ConfigError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.reading import describe_error, read_head
 from planck_nb.base.text import is_printable, one_line, printable
 from planck_nb.resources import front_matter
-from planck_nb.resources.bounded_reading import describe_error, read_head
 from planck_nb.tools.external import LoadFailure
 
 SKILL_FILE = "SKILL.md"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from planck_nb.base.errors import SessionError
+from planck_nb.base.text import counted
 from planck_nb.sessions.journal_check import check_journal, known_check
 from planck_nb.sessions.segments import missing_segments
 
@@ -38,14 +39,15 @@ class Damage:
         if self.missing:
             parts = "an earlier part" if self.missing == 1 else f"{self.missing} earlier parts"
             return f"The journal of {self.session} is damaged: {parts} of it cannot be found; restore it from a backup."
-        skipped = [
-            _count(self.lines, "line", "that cannot be read"),
-            _count(self.repeated, "row", "with the id of an earlier row"),
-            _count(self.unreadable, "row", "whose content cannot be decoded"),
-        ]
-        if not any(skipped):
+        kinds = (
+            (self.lines, "line", "that cannot be read"),
+            (self.repeated, "row", "with the id of an earlier row"),
+            (self.unreadable, "row", "whose content cannot be decoded"),
+        )
+        skipped = [f"{counted(number, noun)} {what}" for number, noun, what in kinds if number]
+        if not skipped:
             return ""
-        *first, last = filter(None, skipped)
+        *first, last = skipped
         joined = f"{', '.join(first)} and {last}" if first else last
         are = "is" if self.lines + self.repeated + self.unreadable == 1 else "are"
         return (
@@ -121,7 +123,3 @@ def say_once(journal: Path, damage: Damage) -> None:
     if sentence and journal not in _said:
         _said.add(journal)
         _log.warning("%s", sentence)
-
-
-def _count(number: int, noun: str, what: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'} {what}" if number else ""

@@ -28,7 +28,7 @@ from planck_nb.tools import launcher
 from planck_nb.tools.no_links import SUPPORTED, open_folder, require_no_links
 from planck_nb.tools.output_capture import Capture
 from planck_nb.tools.watchdog import ProcessTree, send
-from planck_nb.tools.watchdog_process import MARK, watchdog_process
+from planck_nb.tools.watchdog_process import ENTRY, MARK, watchdog_process
 
 KILL_GRACE = 1.0
 """Seconds that the processes of a command get between SIGTERM and SIGKILL."""
@@ -40,9 +40,6 @@ _DRAIN = 0.3
 """Seconds to go on reading after the end, if something outside the group still has the pipes open."""
 
 _STDERR_SHARE = 0.25
-
-_ENTRY = 'echo "+$$" >&0; exec </dev/null; exec "$@"'
-"""The group reports itself to the watchdog before the command begins, so that it is watched at every moment."""
 
 _CHECKED = """[ "$(stat -c %d:%i .)" = "$0" ] || {
   echo 'The working directory leads elsewhere than when the call was checked; make the call again.' >&2; exit 126; }
@@ -123,7 +120,7 @@ def _start(
         pipe, mark = watchdog_process.begin_group()
         with _opened(cwd) as folder:
             process = subprocess.Popen(  # noqa: S603 - what the model asked for, as it asked for it
-                ["/bin/sh", "-c", _ENTRY, "sh", *_words(command, sandbox, folder)],
+                ["/bin/sh", "-c", ENTRY, "sh", *_words(command, sandbox, folder)],
                 cwd=folder,
                 env={**environment, MARK: mark},
                 stdin=pipe,

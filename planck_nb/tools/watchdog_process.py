@@ -15,6 +15,10 @@ from planck_nb.tools import watchdog
 MARK = "PLANCK_NB_COMMAND"
 """The environment variable by which the processes of a command are recognised."""
 
+ENTRY = 'echo "+$$" >&0; exec </dev/null; exec "$@"'
+"""The script for /bin/sh that starts a command: its group reports itself to the watchdog on standard input before the
+command begins, so that it is watched at every moment."""
+
 
 class WatchdogProcess:
     """The watchdog of this process, started with the first command, and again if it was killed or we were forked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from planck_nb.base.text import one_line
+from planck_nb.base.text import counted, one_line
 from planck_nb.base.visible import visible
 from planck_nb.sidecars.mcp_client.status import SidecarEvent
 
@@ -114,7 +114,7 @@ class SidecarNotices:
 
 def listed_tools(names: Sequence[str]) -> str:
     """Return how many tools these are, and their names."""
-    count = f"{len(names)} {'tool' if len(names) == 1 else 'tools'}"
+    count = counted(len(names), "tool")
     return f"{count} ({_listed(names)})" if names else count
 
 

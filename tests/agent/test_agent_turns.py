@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -290,3 +291,13 @@ async def test_stopping_for_good_is_not_undone_by_stopping_again() -> None:
     stopped = [event async for event in watch][-1]
     assert stopped.type == "agent_stopped"
     assert stopped.removed
+
+
+async def test_a_notebook_shows_an_agent_at_a_glance() -> None:
+    agent = Agent(model=scripted_model(["fine"]), name="ann", description="Reads <b> & writes.")
+    await agent.prompt("go")
+    shown = agent._repr_html_()
+    rows = dict(re.findall(r"<th[^>]*>(\w+)</th><td[^>]*>([^<]*)</td>", shown))
+    assert rows["status"] == "idle"
+    assert rows["messages"] == "2"
+    assert rows["description"] == "Reads &lt;b&gt; &amp; writes."

@@ -128,6 +128,7 @@ def test_the_answer_is_a_value(terminal: Terminal) -> None:
     assert "Out[" not in terminal.run("kept = %planck hello")
     assert "I am the demo model" in terminal.run("kept")
     assert "I am the demo model" in terminal.run("await kept.run")
+    assert "'planck'" in terminal.run("kept.agent.name")
     assert "I am the demo model" in terminal.run("%planck --quiet hello")
 
 

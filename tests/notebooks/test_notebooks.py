@@ -6,13 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from planck_nb.jupyter.command import QUICKSTARTS, main
+from planck_nb.jupyter.command import main
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -78,14 +77,6 @@ def test_the_demo_runs_the_quickstart_and_leaves_nothing_behind(tmp_path: Path) 
     assert (done.returncode, done.stderr) == (0, "")
     assert "`convert` returned `230.0`." in done.stdout
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_wheel_contains_the_quickstart() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    installed, in_a_clone = (path.relative_to(ROOT).as_posix() for path in QUICKSTARTS)
-    assert included == {in_a_clone: installed}
-    assert (ROOT / in_a_clone).is_file()
 
 
 @pytest.mark.parametrize("arguments", [[], ["--demo", "some.ipynb"]])

@@ -20,6 +20,21 @@ SAME_MODULES = {
 SAME_CLASSES: dict[str, str] = {}
 """Classes that share a name because they share a meaning, each with the reason."""
 
+UNTESTED_FOLDERS = {
+    "ai/data": "the catalogue is tested through the models that it describes, in tests/ai",
+    "testing": "every test that has a scripted model uses it",
+}
+"""Folders of the package that have no folder of tests, each with the reason."""
+
+TESTS_OF_MORE = {
+    "browser": "the live view in JupyterLab",
+    "compatibility": "the files of earlier versions",
+    "labextension": "the code of the browser",
+    "notebooks": "the tutorials",
+    "project": "the project as a whole",
+}
+"""Folders of tests that belong to no folder of the package, each with what they test."""
+
 AGENT_NAMES = 26
 """Names that a handle of an agent has at most, besides its data attributes."""
 
@@ -73,6 +88,14 @@ def test_duplicates_are_found(tmp_path: Path) -> None:
 def test_an_agent_is_a_handle_with_few_names() -> None:
     deprecated = {"nudge"}
     assert len([name for name in dir(Agent) if not name.startswith("_") and name not in deprecated]) <= AGENT_NAMES
+
+
+def test_tests_lie_where_the_folders_of_the_package_lie() -> None:
+    root = PACKAGE.parent
+    package = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")} - {"."}
+    tests = {path.parent.relative_to(root / "tests").as_posix() for path in (root / "tests").rglob("test_*.py")} - {"."}
+    assert package - tests == set(UNTESTED_FOLDERS)
+    assert tests - package == set(TESTS_OF_MORE)
 
 
 def test_no_two_test_files_have_the_same_name() -> None:

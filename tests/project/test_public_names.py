@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -37,6 +39,21 @@ RELEASED = {
 }
 """What 0.1.0 exported."""
 
+RE_EXPORTED = {
+    "Decoder": {"planck_nb.ai", "planck_nb.ai.dialects"},
+    "Dialect": {"planck_nb.ai", "planck_nb.ai.dialects"},
+    "LocalModel": {"planck_nb.ai", "planck_nb.ai.dialects"},
+    "Pause": {"planck_nb.ai", "planck_nb.ai.dialects"},
+    "PlanckError": {"planck_nb", "planck_nb.errors"},
+    "Session": {"planck_nb", "planck_nb.sessions"},
+    "ToolContext": {"planck_nb", "planck_nb.sidecars"},
+    "ToolError": {"planck_nb", "planck_nb.errors", "planck_nb.sidecars"},
+    "ToolOutput": {"planck_nb", "planck_nb.sidecars"},
+    "WireRequest": {"planck_nb.ai", "planck_nb.ai.dialects"},
+    "Workspace": {"planck_nb", "planck_nb.workspace"},
+}
+"""Names that several public modules export; each other name is exported from one place."""
+
 RENAMED = {
     "planck_nb.Touch",
     "planck_nb.ai.Retry",
@@ -64,6 +81,26 @@ def test_a_name_means_the_same_wherever_it_is_exported() -> None:
             if not any(value is other for other in known):
                 known.append(value)
     assert {name for name, values in meanings.items() if len(values) > 1} == set(SAME_NAME)
+
+
+def test_each_name_is_exported_from_one_place_unless_it_is_named_here() -> None:
+    places: dict[tuple[str, int], set[str]] = {}
+    for suffix in FACES:
+        module = face(suffix)
+        for name in module.__all__:
+            places.setdefault((name, id(getattr(module, name))), set()).add(module.__name__)
+    assert {name: modules for (name, _), modules in places.items() if len(modules) > 1} == RE_EXPORTED
+
+
+def test_the_package_and_the_page_for_contributors_list_the_same_public_modules() -> None:
+    listed = re.search(r"The public API is.*?\.\n", planck_nb.__doc__ or "", re.DOTALL)
+    assert listed is not None
+    assert sorted(re.findall(r"`planck_nb(\.[\w.]+)`", listed[0])) == FACES[1:]
+    page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    told = re.search(r"\*\*The public API\*\* is.*?\.\s", page.replace("`.`", ""), re.DOTALL)
+    assert told is not None
+    names = set(re.findall(r"`([\w.]+)`", told[0])) - {"__all__", "planck_nb"}
+    assert sorted(f".{name}" for name in names) == FACES[1:]
 
 
 def test_no_public_function_hides_a_module() -> None:

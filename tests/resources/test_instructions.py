@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_said(repository: Path) -> None:
     assert find_instructions(repository).warnings == (f"Cannot read {path}: Is a directory.",)
     path.rmdir()
     os.mkfifo(path)
-    assert find_instructions(repository).warnings == (f"Cannot read {path}: Not a regular file.",)
+    assert find_instructions(repository).warnings == (f"Cannot read {path}: it is not a regular file.",)
     path.unlink()
     path.symlink_to("AGENTS.md")
     assert find_instructions(repository).warnings == (f"Cannot read {path}: Too many levels of symbolic links.",)

@@ -9,7 +9,19 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, is_typeddict
 
-FACES = ["", ".ai", ".errors", ".events", ".resources", ".sessions", ".sidecars", ".testing", ".workspace"]
+FACES = [
+    "",
+    ".ai",
+    ".ai.dialects",
+    ".errors",
+    ".events",
+    ".jupyter.verbs",
+    ".resources",
+    ".sessions",
+    ".sidecars",
+    ".testing",
+    ".workspace",
+]
 """The public modules, as they follow "planck_nb"."""
 
 

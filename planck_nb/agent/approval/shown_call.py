@@ -34,7 +34,7 @@ class CallSize(NamedTuple):
 
 def call_size(args: JsonObject, effects: Sequence[Effect]) -> CallSize:
     """Measure the arguments of a call, and those of its effects that are no arguments."""
-    values = list(map(_text, args.values()))
+    values = list(map(value_text, args.values()))
     given = set(values)  # as a command mostly is
     others = [effect.target for effect in effects if effect.target not in given]
     texts = [*args, *values, *others]
@@ -51,8 +51,9 @@ def argument_text(name: str, value: object, effects: Iterable[Effect]) -> str:
     Characters that look like others are spelled out, too, unless the argument is the content of a file.
     """
     kinds = {effect.kind for effect in effects}
-    return visible(_text(value), lookalikes=name in _ONE_LINE or not kinds or bool(kinds & {"execute", "network"}))
+    return visible(value_text(value), lookalikes=name in _ONE_LINE or not kinds or bool(kinds & {"execute", "network"}))
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
+    """Return a value as text: a string as it is, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -22,10 +22,20 @@ _NESTED = 4
 
 
 def read_object(data: bytes, model: Model) -> JsonObject:
-    """One frame's JSON object. Raises `ProviderProtocolError` for anything else.
+    """One frame's JSON object.
 
     Invalid UTF-8 and halves of surrogate pairs, which small models produce, become U+FFFD. NaN and infinite numbers,
     which are not JSON, become null.
+
+    Args:
+        data: The frame.
+        model: The model that was asked, for the message of the error.
+
+    Returns:
+        The object.
+
+    Raises:
+        ProviderProtocolError: The frame is anything else.
     """
     try:
         value = from_json(data, allow_inf_nan=False)

@@ -19,6 +19,9 @@ def wire_tools(model: Model, tools: Iterable[ServerTool], known: Mapping[str, Js
         tools: The tools.
         known: The vendor's tools by our names.
 
+    Returns:
+        An object for each tool, in their order.
+
     Raises:
         UnsupportedFeatureError: The vendor has no such tool.
     """

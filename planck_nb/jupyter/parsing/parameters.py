@@ -35,8 +35,8 @@ class Kind:
 
     Args:
         placeholder: The word that stands for it in help, in capitals.
-        convert: Makes a value from the text. Raises `ValueError` or `UsageError` for a text that cannot be used.
-        resolve: Looks the converted value up in the notebook. Raises a `PlanckError` for one that is not there.
+        convert: Makes a value from the text; its `ValueError` or `UsageError` says that the text cannot be used.
+        resolve: Looks the converted value up in the notebook; its `PlanckError` says that there is none.
         suggest: Returns what completion offers.
         extent: How much of the line belongs to it.
         quotes: The quotation marks that hold words together.

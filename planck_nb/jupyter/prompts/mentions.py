@@ -25,6 +25,7 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.markdown import FORMATTED_CHARACTERS, typed_text
 from planck_nb.base.secrets import is_secret_name, redact
+from planck_nb.base.text import counted
 from planck_nb.jupyter.similar_words import is_near, is_numbered
 from planck_nb.jupyter.values import kind_of
 from planck_nb.jupyter.values.type_checks import attribute, is_a
@@ -106,7 +107,7 @@ def mentions(prompt: str, namespace: Mapping[str, object], included: Collection[
         else:
             values.append(name)
     if left_out:
-        notices.append(f"There are no variables for {_number(len(left_out), 'other name')} with @ either.")
+        notices.append(f"There are no variables for {counted(len(left_out), 'other name')} with @ either.")
     handed_over = [*(f"{name} ({kind_of(namespace[name])})" for name in values), *(f"{name}()" for name in functions)]
     if handed_over:
         notices.insert(0, f"With: {', '.join(handed_over)}")
@@ -219,7 +220,3 @@ def _unwrapped(value: object) -> object:
 
 def _has(module: str, name: str, value: object) -> bool:
     return module != "__main__" and getattr(sys.modules.get(module), "__dict__", {}).get(name) is value
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import UsageError
 from planck_nb.base.secrets import redact
+from planck_nb.base.text import counted
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.prompts.mentions import typed_parts
 from planck_nb.workspace.sidecar_offers import SidecarOffers
@@ -85,8 +86,8 @@ async def read_resources(resources: Collection[tuple[str, str]], offers: Sidecar
         text, shown = redact(found.text), f"@{name}:{visible(uri)}"
         texts.append(f"`{shown}` is a resource of the sidecar {name}:\n\n{_fenced(text)}")
         images += found.images
-        pictures = f", {_count(len(found.images), 'picture')}" if found.images else ""
-        sizes.append(f"{shown} ({_count(len(text), 'character')}{pictures})")
+        pictures = f", {counted(len(found.images), 'picture')}" if found.images else ""
+        sizes.append(f"{shown} ({counted(len(text), 'character')}{pictures})")
     return MentionedResources(tuple(texts), tuple(images), f"With: {', '.join(sizes)}" if sizes else "")
 
 
@@ -106,7 +107,3 @@ def _fenced(text: str) -> str:
     longest = max((len(row) for row in re.findall("`+", text)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}\n{text}\n{fence}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

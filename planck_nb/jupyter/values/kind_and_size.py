@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from planck_nb.base.text import one_line
+from planck_nb.base.text import counted, one_line
 from planck_nb.jupyter.values.guard import Guard, UnusableError
 from planck_nb.jupyter.values.type_checks import COLUMNS, TABLES, name_of, names_of
 
@@ -36,7 +36,7 @@ def kind_within(value: object, guard: Guard) -> str:
     name = one_line(name_of(kind))
     for base, noun in ((str, "character"), (bytes, "byte"), (bytearray, "byte")):
         if issubclass(kind, base):
-            return f"{name}, {_number(base.__len__(value), noun)}"  # type: ignore[arg-type]
+            return f"{name}, {counted(base.__len__(value), noun)}"  # type: ignore[arg-type]
     for container in _CONTAINERS:
         if issubclass(kind, container):
             return f"{name} of {container.__len__(value):,}"  # type: ignore[arg-type]
@@ -56,7 +56,3 @@ def sized(kind: str, shape: tuple[int, ...]) -> str:
 
 def _sized(name: str, value: Any, *, has_shape: bool) -> str:  # noqa: ANN401 - a table or a column of one
     return sized(name, tuple(int(size) for size in value.shape) if has_shape else (len(value),))
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,10 +1,14 @@
 """`%planck VERB`. A verb is an async function with a declaration; other packages add theirs by an entry point.
 
-    from planck_nb.jupyter.verbs import AGENT, Notebook, Parameter, Text, verb
-
-    @verb("greet", "Running agents", "say hello to an agent", Parameter("agent", AGENT, "whom to greet"))
-    async def greet(notebook: Notebook, agent: Agent) -> Text:
-        return Text(f"Hello, {agent.name}.")
+    >>> from planck_nb import Agent
+    >>> from planck_nb.jupyter.verbs import AGENT, Notebook, Parameter, Text, verb
+    >>> @verb("greet", "Running agents", "say hello to an agent", Parameter("agent", AGENT, "whom to greet"))
+    ... async def greet(notebook: Notebook, agent: Agent) -> Text:
+    ...     return Text(f"Hello, {agent.name}.")
+    >>> print(greet.help)
+    %planck greet AGENT
+        say hello to an agent
+    ...
 
 Other packages import what they need for a verb from here.
 """

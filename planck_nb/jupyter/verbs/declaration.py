@@ -36,7 +36,19 @@ class Text(str):
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb of `%planck`. Made by `verb`, which describes the fields."""
+    """One verb of `%planck`, made by `verb`.
+
+    Args:
+        name: What is typed after `%planck`.
+        subject: The heading under which help lists it.
+        summary: A line of help.
+        function: What it does.
+        parameters: Its parameters in their order.
+        options: Its options.
+        example: What an example has after `%planck`.
+        cell: Whether it can also be written as `%%planck`.
+        names_only: Whether a line is a prompt if more than one word follows that are not a name together.
+    """
 
     name: str
     subject: str

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
+from planck_nb.base.text import counted
 from planck_nb.jupyter.formatting import count, dollars
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import INTEGER, Option
@@ -121,7 +122,7 @@ def _summary(rows: pd.DataFrame) -> str:
         return "nothing."
     sessions = rows["session_id"].nunique()
     parts = [
-        f"{_number(int(rows['prompts'].sum()), 'prompt')} in {_number(sessions, 'session')}",
+        f"{counted(int(rows['prompts'].sum()), 'prompt')} in {counted(sessions, 'session')}",
         f"{count(int(rows['tokens'].sum()))} tokens",
         _cost(rows["cost_usd"].sum(min_count=1), int(rows["unpriced"].sum())) or "no cost",
     ]
@@ -138,7 +139,3 @@ def _cost(amount: float, unpriced: int) -> str:
 def _first_words(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _PROMPT else f"{line[: _PROMPT - 1]}…"
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planck_nb.agent.agent import Agent
 from planck_nb.base.errors import UsageError
+from planck_nb.base.text import counted
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import MODEL, SESSION
@@ -139,13 +140,9 @@ async def resume(  # noqa: PLR0917 - one parameter for each of the declaration a
 
 
 def _listed(agents: Collection[Agent]) -> str:
-    shown = [f"{agent.name} ({_count(len(agent.state.messages), 'message')})" for agent in islice(agents, _SHOWN)]
+    shown = [f"{agent.name} ({counted(len(agent.state.messages), 'message')})" for agent in islice(agents, _SHOWN)]
     more = len(agents) - len(shown)
-    return ", ".join(shown) + (f" and {_count(more, 'other agent')}" if more else "") or "no agent"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return ", ".join(shown) + (f" and {counted(more, 'other agent')}" if more else "") or "no agent"
 
 
 def _known_branches(notebook: Notebook) -> list[Branch]:

@@ -8,6 +8,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.events import RuleScope
 from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import AgentError, UsageError
+from planck_nb.base.text import counted
 from planck_nb.base.visible import visible
 from planck_nb.jupyter.approval_text import pending_text, rule_sentence
 from planck_nb.jupyter.controller import StartedRun
@@ -92,7 +93,7 @@ async def queue(notebook: Notebook, agent: Agent | None, send: bool, drop: bool)
     chosen = [prompt.id for prompt in unanswered]
     if drop:
         await workspace.drop_unanswered(*chosen)
-        return Text(f"Removed {len(chosen)} prompt{'' if len(chosen) == 1 else 's'}; what was sent before stays.")
+        return Text(f"Removed {counted(len(chosen), 'prompt')}; what was sent before stays.")
     waiting = list(dict.fromkeys(names[prompt.agent_id] for prompt in unanswered))
     if len(waiting) > 1:
         raise UsageError(

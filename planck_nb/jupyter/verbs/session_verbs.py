@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.atomic import write_atomically
 from planck_nb.base.errors import SessionError, SessionLockedError, UsageError
+from planck_nb.base.text import counted
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import SESSION
 from planck_nb.jupyter.parsing.parameters import FILE, INTEGER, WORD, Option, Parameter
@@ -159,7 +160,7 @@ async def _delete_one(notebook: Notebook, session: str, *, yes: bool) -> Text:
         rows = await notebook.workspace.query_async(
             f"SELECT messages, agents, created FROM sessions WHERE session_id = '{found.id}'"  # noqa: S608 - hex
         )
-        held = f"{_number(rows.messages[0], 'message')} of {_number(rows.agents[0], 'agent')}"
+        held = f"{counted(rows.messages[0], 'message')} of {counted(rows.agents[0], 'agent')}"
         return Text(
             f"{found.name} has {held}, begun {rows.created[0]:%Y-%m-%d %H:%M} UTC, and takes {size}. "
             f"Nothing was deleted yet: `%planck delete {session} --yes` deletes it for good."
@@ -177,10 +178,10 @@ async def _delete_old(notebook: Notebook, days: int, *, yes: bool) -> Text:
     old = set(rows["session_id"]) - {workspace.session_id}
     chosen = [session for session in workspace.sessions() if session.id in old and open_in(session) is None]
     if not chosen:
-        return Text(f"Every session that is not open has been used in the last {_number(days, 'day')}.")
+        return Text(f"Every session that is not open has been used in the last {counted(days, 'day')}.")
     sizes = await run_in_thread(lambda: {session: _bytes(session) for session in chosen})
     return await _delete_several(
-        sizes, f"without a message for {_number(days, 'day')}", f"--older-than {days}", yes=yes
+        sizes, f"without a message for {counted(days, 'day')}", f"--older-than {days}", yes=yes
     )
 
 
@@ -211,7 +212,7 @@ async def _delete_several(sizes: Mapping[SessionInfo, int], described: str, opti
     """Delete sessions, by their sizes, or say what that would delete."""
     names = ", ".join(session.name for session in list(sizes)[:_NAMED])
     more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
-    what = f"{_number(len(sizes), 'session')} {described}: {names}{more}"
+    what = f"{counted(len(sizes), 'session')} {described}: {names}{more}"
     if not yes:
         return Text(
             f"{what}. They take {_size(sum(sizes.values()))}. "
@@ -275,10 +276,6 @@ def _write(file: Path, text: str, *, overwrite: bool) -> int:
     except OSError as error:
         raise SessionError(f"{file} cannot be written ({error.strerror}).") from error
     return len(content)
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(size: float) -> str:

@@ -13,6 +13,7 @@ from planck_nb.ai import Cassette
 from planck_nb.ai.cassettes import Mode
 from planck_nb.base.aio import run_in_thread
 from planck_nb.base.errors import UsageError
+from planck_nb.base.text import counted
 from planck_nb.config import SETTINGS, Config, Scope, read_limits, write_setting
 from planck_nb.jupyter.kernel_tools.kernel_tool_names import RUN_PYTHON
 from planck_nb.jupyter.notebook import Notebook
@@ -179,7 +180,7 @@ async def cassette(notebook: Notebook, mode: str | None, file: str | None) -> Te
 def _describe(used: Cassette | None) -> Text:
     if used is None or used.mode == "off":
         return Text("No cassette: models are asked and nothing is recorded.")
-    held = f"{used.answers} answer{'' if used.answers == 1 else 's'}"
+    held = counted(used.answers, "answer")
     described = {
         "record": f"Models are asked, and their answers are recorded in {used.path}.",
         "replay": f"Answers come from {used.path} ({held}); no model is asked.",

@@ -12,13 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from planck_nb.tools.watchdog import ProcessTree
-from planck_nb.tools.watchdog_process import MARK, watchdog_process
+from planck_nb.tools.watchdog_process import ENTRY, MARK, watchdog_process
 
 ON_POSIX: bool = os.name == "posix"
 """Whether there are process groups; elsewhere only the first process is ended."""
-
-_ENTRY = 'echo "+$$" >&0; exec </dev/null; exec "$@"'
-"""The group reports itself to the watchdog before the program begins, so that it is watched at every moment."""
 
 _JOIN = 0.5
 """Seconds to wait for a thread that kills processes."""
@@ -97,4 +94,4 @@ def watched(command: list[str]) -> tuple[list[str], int, str]:
     if not ON_POSIX:
         return command, subprocess.DEVNULL, secrets.token_hex(8)
     pipe, mark = watchdog_process.begin_group()
-    return ["/bin/sh", "-c", _ENTRY, "sh", *command], pipe, mark
+    return ["/bin/sh", "-c", ENTRY, "sh", *command], pipe, mark
