@@ -61,6 +61,8 @@ export interface Call extends ReplyItem {
   readonly result: string;
   /** Tables and HTML that are shown in place of parts of the result; null for none. */
   readonly preview: ev.PreviewDisplay | null;
+  /** Images that it returned. */
+  readonly images: readonly ev.ImageDisplay[];
   /** The last lines of its output while it runs. */
   readonly output: string;
   /** The number of lines before those. */
@@ -232,6 +234,9 @@ const NO_USAGE: ev.Usage = {
   cache_write_tokens: 0,
   thinking_tokens: 0,
 };
+
+/** The most characters of the images of one agent, as the kernel sends them. */
+const IMAGES_CHARACTERS = 8_000_000;
 
 const NO_DISPLAY: ev.ApprovalDisplay = {
   key: '',
@@ -581,6 +586,7 @@ function newCall(agent: AgentState, id: string, name: string, time: number): Cal
     result: '',
     output: '',
     preview: null,
+    images: [],
     earlierLines: 0,
     edited: false,
     step: agent.step,
@@ -614,7 +620,7 @@ function message(agent: AgentState, event: ev.Message): AgentState {
       ? replied(logged, id, message, time)
       : message.type === 'user'
         ? userMessage(logged, message, time)
-        : toolResults(logged, message, time);
+        : withImages(toolResults(logged, message, time), event.display?.images ?? []);
   if (agent.status === 'idle') return next;
   const calls = message.type === 'assistant' && next.items.some((item) => item.kind === 'call' && item.message === id);
   return { ...next, status: calls ? 'executing_tools' : 'streaming', writing: false };
@@ -644,6 +650,24 @@ function partWritten(
   if (part.type === 'thinking') return part.text === '' ? agent : thinking(agent, part.text, time);
   const json = part.invalid ?? JSON.stringify(part.args);
   return callWritten(agent, part.id, part.name, json, json.length, time);
+}
+
+/** The calls with the images that they returned. Of many images, the newest are kept. */
+function withImages(agent: AgentState, images: readonly ev.ImageDisplay[]): AgentState {
+  if (images.length === 0) return agent;
+  const byCall = new Map<string, ev.ImageDisplay[]>();
+  for (const image of images) byCall.set(image.call, [...(byCall.get(image.call) ?? []), image]);
+  const next = [...byCall].reduce((now, [id, found]) => changeCall(now, id, { images: found }), agent);
+  let space = IMAGES_CHARACTERS;
+  const items = next.items.toReversed().map((item) => {
+    if (item.kind !== 'call' || item.images.length === 0) return item;
+    const kept = item.images.toReversed().map((image) => {
+      space -= image.source.length;
+      return space >= 0 || image.source === '' ? image : { ...image, source: '' };
+    });
+    return kept.every((image, at) => image === item.images.at(-1 - at)) ? item : { ...item, images: kept.toReversed() };
+  });
+  return { ...next, items: items.toReversed() };
 }
 
 /** The first prompt stands in the cell; those that steer or come later are shown, and the messages of other agents. */

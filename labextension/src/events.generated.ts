@@ -83,6 +83,7 @@ export interface Message extends EventBase {
   readonly id: number;
   readonly message: UserMessage | AssistantMessage | ToolResultMessage | SummaryMessage;
   readonly type: 'message';
+  readonly display?: ResultsDisplay;
 }
 
 export interface TextDelta extends EventBase {
@@ -373,6 +374,12 @@ export interface HtmlPreview {
   readonly html: string;
 }
 
+export interface ImageDisplay {
+  readonly call: string;
+  readonly source: string;
+  readonly notice: string;
+}
+
 export interface ImagePart {
   readonly data: string | null;
   readonly mime: string;
@@ -411,6 +418,10 @@ export interface QuestionField {
 
 export interface QueuedDisplay {
   readonly complete: boolean;
+}
+
+export interface ResultsDisplay {
+  readonly images: readonly ImageDisplay[];
 }
 
 export interface SummaryMessage {

@@ -48,12 +48,12 @@ function share(file: string) {
     [asking] = pause ? views : [];
     if (!asking) return;
     views.delete(asking);
-    views.add(asking);
-    asking.send({ type: 'load', file });
     timer = setTimeout(() => {
       pause *= 2;
       ask();
     }, pause);
+    asking.send({ type: 'load', file }); // throws if its kernel is gone: then it is not asked again
+    views.add(asking);
   };
   let use!: (url: string) => unknown;
   const loaded = new Promise<never>((resolve) => {

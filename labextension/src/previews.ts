@@ -1,7 +1,7 @@
-/** What calls have returned, as people see it: tables, and HTML in frames that run and load nothing. */
+/** What calls have returned, as people see it: tables, images, and HTML in frames that run and load nothing. */
 
 import { h } from './dom.ts';
-import type { PreviewDisplay, TableDisplay } from './events.generated.ts';
+import type { ImageDisplay, PreviewDisplay, TableDisplay } from './events.generated.ts';
 
 /** The heights of frames, in pixels. A frame without an origin cannot tell how high its content is. */
 const LOWEST = 48;
@@ -13,6 +13,12 @@ const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 export function previewBoxes({ tables, documents }: PreviewDisplay, call: string): HTMLElement[] {
   return [...tables.map(tableBox), ...documents.map((document) => frameOf(document, call))];
+}
+
+/** An image of a result, or what stands in its place. Nothing is loaded: it is in its own address. */
+export function imageBox({ source, notice }: ImageDisplay, call: string): HTMLElement {
+  if (!source.startsWith('data:image/')) return h('p', { class: 'pk-facts' }, notice);
+  return h('img', { class: 'pk-image', src: source, alt: `Image from ${call}`, decoding: 'async' });
 }
 
 function tableBox({ names, types, numeric, index, rows, size }: TableDisplay): HTMLElement {

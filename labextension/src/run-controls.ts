@@ -82,7 +82,7 @@ export class RunControls {
     setText(this.status, statusOf(run));
     this.step.classList.toggle('pk-wide', approvals === 0);
     setText(this.step, approvals > 0 ? `${approvals} ${approvals === 1 ? 'approval' : 'approvals'}` : step === 0 ? '' : `step ${step}`);
-    this.input.classList.toggle('pk-wide', cost !== ''); // a limit is seen at any width, in one of the two
+    this.input.classList.toggle('pk-wide', cost !== '' || tokens.length !== 1); // a limit is seen at any width, in one of the two
     setText(this.input, tokens[0] ?? '');
     setText(this.output, tokens[1] ?? '');
     setText(this.cost, cost);

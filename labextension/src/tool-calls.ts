@@ -8,7 +8,7 @@ import type { Shape } from './icons.ts';
 import { isLive } from './agent-state.ts';
 import type { Call, CallState } from './agent-state.ts';
 import { keyOf, stringMembers } from './partial-json.ts';
-import { previewBoxes } from './previews.ts';
+import { imageBox, previewBoxes } from './previews.ts';
 import { ArgumentBox, diffBox, DIFFED_ARGUMENTS, diffIn, OutputBox, tailBox, textBox, watchOverflow } from './text-boxes.ts';
 
 /** A finished call stays open for this long, so that its end can be seen. */
@@ -69,7 +69,8 @@ export class CallView {
 
   update(item: Call): void {
     const before = this.element.dataset['state'];
-    const ended = item.result !== this.item.result;
+    const drawn = item.images !== this.item.images;
+    const ended = item.result !== this.item.result || drawn;
     this.item = item;
     if (before !== item.state) {
       this.element.dataset['state'] = item.state;
@@ -81,7 +82,7 @@ export class CallView {
     if (item.state === 'form') this.showArguments(item);
     else if (before !== item.state || ended) this.fill(item);
     if (item.state === 'run' && item.output !== '') this.showOutput(item);
-    this.openOrClose(before, item);
+    this.openOrClose(before, item, drawn);
     this.tick(item.until ?? item.since);
   }
 
@@ -143,6 +144,7 @@ export class CallView {
       if (item.output !== '') boxes.push(this.output.element);
     }
     if (item.preview !== null && !isLive(item)) boxes.push(...previewBoxes(item.preview, item.name));
+    if (!isLive(item)) boxes.push(...item.images.map((image) => imageBox(image, item.name)));
     if (boxes.length > 0 || !isLive(item)) this.body.replaceChildren(...boxes);
   }
 
@@ -151,13 +153,13 @@ export class CallView {
     if (this.output.element.parentElement === null) this.body.append(this.output.element);
   }
 
-  /** A change, a table or a drawing is shown as in the saved transcript. */
+  /** A change, a table, a drawing or an image is shown as in the saved transcript. */
   private get shows(): boolean {
-    return this.item.preview !== null || diffIn(this.item.result) !== null;
+    return this.item.preview !== null || this.item.images.length > 0 || diffIn(this.item.result) !== null;
   }
 
   /** A failed call is open until the next reply begins; one with nothing to look at closes a moment after its end. */
-  private openOrClose(before: string | undefined, item: Call): void {
+  private openOrClose(before: string | undefined, item: Call, drawn: boolean): void {
     if (this.touched || this.element.contains(document.activeElement)) return;
     if (item.state === 'bad' && before !== 'bad') {
       clearTimeout(this.closing);
@@ -165,7 +167,8 @@ export class CallView {
     } else if (item.past && item.state === 'bad') {
       this.element.open = false;
     } else if (item.state === 'done' && this.shows) {
-      if (before !== 'done') this.element.open = true;
+      clearTimeout(this.closing);
+      if (before !== 'done' || drawn) this.element.open = true;
     } else if (!isLive(item) && item.state !== 'bad' && this.element.open && this.closing === 0) {
       this.closing = window.setTimeout(() => {
         if (!this.touched && !this.element.contains(document.activeElement)) this.element.open = false;

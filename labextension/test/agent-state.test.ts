@@ -45,6 +45,22 @@ test('arguments of parallel calls are kept apart', () => {
   assert.equal(call(agent, '2').json, '{}');
 });
 
+test('images are those of their calls, and of many only the newest are kept', () => {
+  const image = (call: string, size: number) => ({ call, source: `data:image/png;base64,${'A'.repeat(size)}`, notice: call });
+  const results = (images: readonly ReturnType<typeof image>[]): AgentEvent =>
+    event('message', 9, { id: 9, message: { type: 'tool_result', content: [] }, display: { images } } as never);
+  const before = after(TURN.slice(0, 14));
+  const calls = (state: AgentState) =>
+    state.items.flatMap((item) => (item.kind === 'call' ? [item.images.map(({ notice, source }) => [notice, source !== ''])] : []));
+  const two = fold(before, results([image('2', 10), image('1', 10), image('2', 20)]));
+  assert.deepEqual(calls(two), [[['1', true]], [['2', true], ['2', true]]]);
+  const many = fold(two, results([image('2', 3_999_000), image('2', 3_999_000)]));
+  assert.deepEqual(calls(many), [[['1', true]], [['2', true], ['2', true]]]);
+  const over = fold(many, results([image('1', 5_000)]));
+  assert.deepEqual(calls(over), [[['1', false]], [['2', true], ['2', true]]]);
+  assert.equal(calls(before).flat().length, 0);
+});
+
 test('an aborted turn stops what is running and keeps it', () => {
   const agent = after([...RUNNING, event('aborted', 8, {})]);
   assert.deepEqual([call(agent, '1').state, call(agent, '1').until], ['stop', 8]);

@@ -25,6 +25,8 @@ class View {
   readonly requests: string[] = [];
   readonly el = { textContent: '' };
   readonly leave: () => void;
+  /** The kernel has ended, and the widget was not told so. */
+  isKernelGone = false;
   private answers: (message: { file?: string }, buffers: DataView<ArrayBuffer>[]) => void = () => {};
   private readonly widget: { initialize(context: object): () => void; render(context: object): Promise<unknown> };
 
@@ -37,7 +39,10 @@ class View {
     return {
       get: () => bytes(code),
       on: (_: string, callback: View['answers']) => (this.answers = callback),
-      send: ({ file }: { file: string }) => this.requests.push(file),
+      send: ({ file }: { file: string }) => {
+        if (this.isKernelGone) throw new Error('Cannot send');
+        this.requests.push(file);
+      },
     };
   }
 
@@ -112,6 +117,22 @@ test('without an answer the views ask in turn, and more and more rarely', async 
   assert.deepEqual(asked(), [1, 1]);
   mock.timers.tick(4_000);
   assert.deepEqual(asked(), [2, 1]);
+});
+
+test('a view whose kernel is gone without a word does not keep the others from asking', async () => {
+  const loader = await freshLoader();
+  const first = new View(loader);
+  await settle();
+  first.isKernelGone = true;
+  assert.throws(() => mock.timers.tick(2000), /Cannot send/); // it is the only view, so it asks again
+  const second = new View(loader);
+  await settle();
+  assert.deepEqual(second.requests, []);
+  mock.timers.tick(4000);
+  assert.deepEqual(second.requests, [FILE]);
+  second.answer();
+  await settle();
+  assert.equal(typeof (await second.draw()), 'string');
 });
 
 test('an answer about another file is none', async () => {

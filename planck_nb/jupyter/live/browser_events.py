@@ -88,7 +88,24 @@ class PreviewDisplay:
     documents: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ImageDisplay:
+    """An image that a call returned, as a data address; if that is empty, `notice` is in its place."""
+
+    call: str
+    source: str
+    notice: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsDisplay:
+    """The images of tool results, which no other event has."""
+
+    images: tuple[ImageDisplay, ...]
+
+
 DISPLAYS: Mapping[type[ev.EventBase], type[object]] = {
+    ev.Message: ResultsDisplay,
     ev.Queued: QueuedDisplay,
     ev.ToolStart: CallDisplay,
     ev.ToolArgsDelta: ArgumentsDisplay,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TypeAlias
 
@@ -11,8 +11,21 @@ from planck_nb.agent.calling.previews import without_previewed
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
 from planck_nb.jupyter.formatting import SHOWN_CHARACTERS
-from planck_nb.jupyter.live.browser_events import ArgumentsDisplay, OutputDisplay, browser_event
+from planck_nb.jupyter.live.browser_events import (
+    ArgumentsDisplay,
+    ImageDisplay,
+    OutputDisplay,
+    ResultsDisplay,
+    browser_event,
+)
 from planck_nb.jupyter.plain_output import Tail
+from planck_nb.jupyter.shown_images import image_notice, image_source
+
+IMAGES_CHARACTERS = 8_000_000
+"""The most characters of the images of one batch; the view keeps no more of each agent, either."""
+
+EARLIER_IMAGE = "[image, shown when the run is over]"
+"""What stands in the place of the images before those."""
 
 Delta: TypeAlias = ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta
 
@@ -67,6 +80,8 @@ class FrameEncoder:
             JSON data that `labextension/src/events.generated.ts` describes. Folding it gives the same state however the
             events were divided into batches.
         """
+        events = list(events)
+        images = _shown_images(events)
         encoded: list[JsonObject] = []
         open_deltas: dict[str, _OpenDelta] = {}
         output: dict[tuple[str, str], list[ev.ToolProgress]] = {}
@@ -93,10 +108,31 @@ class FrameEncoder:
                     agent.tails.pop(event.id, None)
                     agent.written.pop(event.id, None)
                 encoded.append(browser_event(event, shown=_is_shown_prompt(event, agent)))
+                if (found := images.get(id(event))) is not None:
+                    encoded[-1]["display"] = asdict(found)
         for agent_id, delta in open_deltas.items():
             _complete(delta, self._agents[agent_id])
         encoded += (_encode_output(pieces, self._agents[agent_id]) for (agent_id, _), pieces in output.items())
         return encoded
+
+
+def _shown_images(events: Sequence[ev.AgentEvent]) -> dict[int, ResultsDisplay]:
+    """The images of each message that has some, by the identity of its event: the newest, as far as there is space."""
+    found: dict[int, ResultsDisplay] = {}
+    space = IMAGES_CHARACTERS
+    for event in reversed(events):
+        if not isinstance(event, ev.Message) or event.message.type != "tool_result":
+            continue
+        images: list[ImageDisplay] = []
+        for part in reversed(event.message.content):
+            for image in reversed(part.images):
+                source = image_source(image)
+                notice = EARLIER_IMAGE if source else image_notice(image)
+                space -= len(source)
+                images.append(ImageDisplay(part.id, source if space >= 0 else "", notice))
+        if images:
+            found[id(event)] = ResultsDisplay(tuple(reversed(images)))
+    return found
 
 
 def _call_of(delta: Delta) -> str | None:

@@ -5,7 +5,6 @@ No text has a colour of its own, so that it is legible on light and dark backgro
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -17,11 +16,9 @@ from planck_nb.base.safe_html import static_html
 from planck_nb.base.text import encodable, one_line
 from planck_nb.jupyter.diff_lines import ShownDiff
 from planck_nb.jupyter.formatting import bounded, bounded_text
+from planck_nb.jupyter.shown_images import image_notice, image_source
 from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall, blocks
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamAgent, TeamStory
-
-IMAGE_CHARACTERS = 2_000_000
-"""The largest image that is saved in the notebook, in characters of base64."""
 
 PREVIEW_CHARACTERS = 200_000
 """The longest HTML of one object that is saved in the notebook."""
@@ -42,8 +39,6 @@ _EDGE = "20px"
 
 _MUTED = "margin:0 0 8px 0;font-size:12px;line-height:20px;opacity:0.7;text-align:left"
 _SUMMARY = "font-size:12px;line-height:24px;cursor:pointer"
-_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def header(agent: str, figures: str) -> str:
@@ -241,12 +236,9 @@ def _text_box(name: str, text: str, *, bad: bool = False) -> str:
 
 def _image(image: ImagePart, tool: str) -> str:
     """An image that is saved in the notebook. One that has only a URL, or is too large, is replaced by a notice."""
-    data = image.data or ""
-    if image.mime in _IMAGE_TYPES and len(data) <= IMAGE_CHARACTERS and _BASE64.fullmatch(data):
-        source = f"data:{image.mime};base64,{data}"
+    if source := image_source(image):
         return (
             f'<p style="margin:4px 0 12px 20px"><img src="{source}" alt="Image from {escape(tool)}" '
             'style="max-width:100%;height:auto"></p>'
         )
-    size = f", {len(data) * 3 // 4_000_000:,} MB, too large to be kept here" if len(data) > IMAGE_CHARACTERS else ""
-    return notice(f"[image{size}]")
+    return notice(image_notice(image))

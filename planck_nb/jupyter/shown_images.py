@@ -1,0 +1,37 @@
+"""Images that tools return, as both the live and the saved view show them."""
+
+from __future__ import annotations
+
+import re
+
+from planck_nb.ai.messages import ImagePart
+
+IMAGE_CHARACTERS = 2_000_000
+"""The largest image that is shown, in characters of base64."""
+
+_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+def image_source(image: ImagePart) -> str:
+    """Return the address of an image that contains it.
+
+    Args:
+        image: The image.
+
+    Returns:
+        A data address; empty for an image that has only a URL, which is never loaded, or is too large.
+    """
+    data = image.data or ""
+    shown = image.mime in _TYPES and len(data) <= IMAGE_CHARACTERS and _BASE64.fullmatch(data)
+    return f"data:{image.mime};base64,{data}" if shown else ""
+
+
+def image_notice(image: ImagePart) -> str:
+    """Return what stands in the place of an image that is not shown.
+
+    Args:
+        image: The image.
+    """
+    size = len(image.data or "")
+    return f"[image, {size * 3 // 4_000_000:,} MB, too large to be kept here]" if size > IMAGE_CHARACTERS else "[image]"

@@ -1,0 +1,62 @@
+"""In JupyterLab: images that calls return are shown in their cards while the run goes on, and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from browser.conftest import Lab, Notebook
+
+    Open = Callable[..., Notebook]
+
+pytestmark = pytest.mark.timeout(120)
+
+SETUP = """%load_ext planck_nb
+import asyncio
+import matplotlib.pyplot as plt
+from planck_nb import get_workspace
+from planck_nb.testing import scripted_model
+draw = '''figure, axes = plt.subplots(figsize=(5, 2.5))
+axes.bar(["January", "March"], [16244, 9980])
+axes.set_title("Orders")
+plt.show()'''
+script = [{"text": "I draw the orders.", "calls": [{"name": "run_python", "arguments": {"code": draw}}]},
+    {"text": "Now I wait.", "calls": [{"name": "wait"}]}]
+get_workspace().set_default_model(scripted_model(script))
+async def wait() -> str:
+    "Wait."
+    await asyncio.Event().wait()"""
+PROMPT = "%%planck --tools kernel,wait --allow run_python\nDraw."
+IS_DRAWN = "image => image.complete && image.naturalWidth > 300 && image.getBoundingClientRect().height > 100"
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "480"])
+def test_a_figure_is_shown_in_its_card_while_the_run_goes_on(lab: Lab, open_notebook: Open, look: str) -> None:
+    width = 480 if look == "480" else 1000
+    notebook = open_notebook(lab.write(f"figure-{look}.ipynb", SETUP, PROMPT), width=width)
+    notebook.theme("JupyterLab Dark" if look == "dark" else "JupyterLab Light")
+    notebook.run_all()
+    output = notebook.output(1)
+    card = output.locator(".pk-tool", has_text="run_python")
+    image = card.locator("img")
+    expect(image).to_be_visible()
+    expect(output.locator(".pk-status strong")).to_have_text("Running wait")
+    expect(card).to_have_attribute("open", "")
+    assert image.get_attribute("alt") == "Image from run_python"
+    source = image.get_attribute("src") or ""
+    assert source.startswith("data:image/png;base64,")
+    notebook.page.wait_for_function(IS_DRAWN, arg=image.element_handle())
+    inside = output.locator(".pk-view").evaluate("view => view.scrollWidth <= view.clientWidth")
+    assert inside, "a figure is never wider than its card"
+    output.locator(".pk-dock").scroll_into_view_if_needed()
+    notebook.screenshot(f"live-figure-{look}")
+    output.locator(".pk-stop").click()
+    notebook.wait_idle()
+    notebook.theme("JupyterLab Light")
+    bundle = notebook.outputs(1)[-1]["data"]
+    assert source in "".join(bundle["text/html"])
+    assert source not in "".join(bundle["text/markdown"])
