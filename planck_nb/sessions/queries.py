@@ -28,6 +28,7 @@ from planck_nb.sessions.directory import SessionInfo, list_sessions
 from planck_nb.sessions.duckdb import create_local_time, retry_while_busy, sql_literal
 from planck_nb.sessions.instance import own_connection, shared_connection
 from planck_nb.sessions.restricted_sql import check_length, check_nodes, restrict
+from planck_nb.sessions.row_limit import rows_needed
 from planck_nb.sessions.snapshot import prepare
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ _OPEN_PIVOT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MOST_PIVOTED = 1000
+_ALL_CALLS = "create view store.wanted_calls as select * from store.own_calls"
 _VIEW = re.compile(r"create view (?:store\.)?(\w+)")
 
 # A statement of type SELECT may still contain an INSERT or a COPY in its WITH clause, and these functions run a
@@ -175,19 +177,18 @@ class Query:
                 statement = self._sql if self._restricted else _EXPLAIN.sub("", self._sql)
                 pivot = _OpenPivot.parse(connection, statement)
                 if pivot is not None:
-                    _tables_read(connection, pivot.values, restricted=self._restricted)
+                    _checked_nodes(connection, pivot.values, restricted=self._restricted)
                     statement = pivot.filled([""])
-                tables = _tables_read(connection, statement, restricted=self._restricted)
+                nodes = _checked_nodes(connection, statement, restricted=self._restricted)
                 sessions = list_sessions(self._directory) if self._only is None else [self._only]
                 catalogue = self._directory if self._only is None else None
-                read = prepare(
-                    query_connection, sessions, _views_named(self._sql), trust_files=trust_files, catalogue=catalogue
-                )
+                views = _views_named(self._sql, rows_needed(nodes[0]["node"], "tool_calls"))
+                read = prepare(query_connection, sessions, views, trust_files=trust_files, catalogue=catalogue)
                 if "local" in self._sql.lower():
                     create_local_time(connection)
                 if self._session is not None:
                     connection.execute(f"set variable session = {sql_literal(self._session)}")
-                for name, frame in self._frames_named(tables).items():
+                for name, frame in self._frames_named(_tables(nodes)).items():
                     connection.register(name, frame)
                 if self._restricted:
                     restrict(connection, read)
@@ -406,8 +407,8 @@ def _keyboard_interrupts() -> Iterator[None]:
         raise KeyboardInterrupt from error
 
 
-def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str, *, restricted: bool) -> set[str]:
-    """Return the names of the tables that the statement reads, as written. Raises QueryError unless it only reads."""
+def _checked_nodes(connection: duckdb.DuckDBPyConnection, sql: str, *, restricted: bool) -> list[dict[str, Any]]:
+    """Return the parts of a parsed statement, the whole of it first. Raises QueryError unless it only reads."""
     if restricted:
         check_length(sql)
     statements = connection.extract_statements(sql)
@@ -424,16 +425,18 @@ def _tables_read(connection: duckdb.DuckDBPyConnection, sql: str, *, restricted:
     nodes = _nodes(connection, sql)
     if restricted:
         check_nodes(nodes, VIEWS)
-    tables: set[str] = set()
     for node in nodes:
         node_type = node.get("type")
         if isinstance(node_type, str) and node_type.endswith("_NODE") and node_type not in _READ_ONLY_NODES:
             raise QueryError(f"Sessions can only be read here: a WITH clause may not hold {node_type.split('_')[0]}.")
         if node.get("function_name") in _DYNAMIC_SQL:
             raise QueryError(f"{node['function_name']}() hides what it runs and cannot be used here.")
-        if node_type == "BASE_TABLE":
-            tables.add(node["table_name"])
-    return tables
+    return nodes
+
+
+def _tables(nodes: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the names of the tables that a statement reads, as written."""
+    return {node["table_name"] for node in nodes if node.get("type") == "BASE_TABLE"}
 
 
 def _nodes(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
@@ -463,12 +466,16 @@ def _is_frame(value: object) -> bool:
     return not packages.isdisjoint({"pandas", "polars", "pyarrow"}) and hasattr(value, "shape")
 
 
-def _views_named(sql: str) -> str:
+def _views_named(sql: str, calls: int | None) -> str:
     """Return SQL that creates the views that the statement names, and those they use; all if it names none.
 
-    Creating a view takes as long as a small query, and most queries use one or two.
+    Creating a view takes as long as a small query, and most queries use one or two. `calls` is how many rows of
+    `tool_calls` the statement needs; None for all.
     """
-    statements = re.split(r"^(?=create )", _VIEWS_SQL.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    written = _VIEWS_SQL.read_text(encoding="utf-8")
+    if calls is not None:
+        written = written.replace(_ALL_CALLS, f"{_ALL_CALLS} limit {calls:d}")
+    statements = re.split(r"^(?=create )", written, flags=re.MULTILINE)
     chosen: list[str] = []
     words = set(re.findall(r"\w+", sql.lower()))
     if words.isdisjoint(VIEWS):

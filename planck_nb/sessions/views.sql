@@ -126,6 +126,9 @@ from (
 )
 group by session_id, message_id, call_id;
 
+-- The calls whose texts are joined: few if a statement needs few (queries.py), because DuckDB would join those of all.
+create view store.wanted_calls as select * from store.own_calls;
+
 -- What the model's server ran was shown while the reply arrived, so its events come before the reply, which has no part
 -- of the type tool_call for it.
 create view store.served_calls as
@@ -155,7 +158,7 @@ select
     store.part(m.data, 'tool_call', c.call_id).args as args,
     store.part(r.data, 'tool_result', c.call_id).text as result,
     c.is_error, c.ts, c.duration_s, false as on_server
-from store.own_calls c
+from store.wanted_calls c
 join store.all_messages m on m.session_id = c.session_id and m.id = c.message_id
 left join store.all_messages r on r.session_id = c.session_id and r.id = c.result_id
 union all
