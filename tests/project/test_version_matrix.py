@@ -1,0 +1,21 @@
+"""What `tests/compatibility/try_versions.py`, which no other test runs, names is there."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "tests/compatibility/try_versions.py"))
+
+
+def test_the_test_files_of_the_version_matrix_are_there() -> None:
+    assert [path for path in SCRIPT["TESTS"] if not (ROOT / path).is_file()] == []
+
+
+def test_the_tests_that_older_versions_cannot_pass_are_there() -> None:
+    """Each is named by a part of its name, which would otherwise deselect nothing."""
+    names = [name for path in SCRIPT["TESTS"] for name in re.findall(r"def (test_\w+)", (ROOT / path).read_text())]
+    parts = [part for _, tests in SCRIPT["IMPOSSIBLE"].values() for part in tests.split(" or ")]
+    assert [part for part in parts if not any(part in name for name in names)] == []
