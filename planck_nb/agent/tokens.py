@@ -162,7 +162,7 @@ def tokens_per_estimate(messages: Sequence[Message], index: int, *, before: int 
     if not counted and first:
         return 1.0
     new = messages[start + 1 : index] if counted else messages[:index]
-    if any(_has_media(message) for message in new):
+    if any(has_media(message) for message in new):
         return 1.0
     estimated = sum(map(estimate, new)) + (0 if counted else before)
     if estimated < _MIN_CALIBRATING_TOKENS:
@@ -170,7 +170,8 @@ def tokens_per_estimate(messages: Sequence[Message], index: int, *, before: int 
     return min(MAX_SCALE, max(1.0, (reply.usage.input_tokens - counted) / estimated))
 
 
-def _has_media(message: Message) -> bool:
+def has_media(message: Message) -> bool:
+    """Whether the message has images, files or videos, whose tokens are estimated roughly."""
     return any(
         part.type in ("image", "file", "video") or (part.type == "tool_result" and part.images)
         for part in message.content

@@ -175,7 +175,7 @@ class ContextOverflowError(BadRequestError):
 
 
 class PromptTooLongError(ContextOverflowError):
-    """A prompt alone is longer than the model's context window; it stays in the history and is not sent again."""
+    """A prompt alone was refused as too long; it stays in the history and is not sent again."""
 
 
 class NotFoundError(ProviderStatusError):

@@ -13,7 +13,7 @@ from planck_nb.agent.context.conversation import cuts, places, sent
 from planck_nb.agent.context.fitting import fitted, newest_prompts, size
 from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.state import Entry
-from planck_nb.agent.tokens import MAX_SCALE
+from planck_nb.agent.tokens import MAX_SCALE, has_media
 from planck_nb.ai.context_windows import cuts_silently
 from planck_nb.ai.messages import AssistantMessage, Message, Usage
 from planck_nb.ai.models import Model
@@ -32,9 +32,8 @@ MIN_TRIMMED_PART = 0.25
 MARGIN = 0.9
 """The part of a limit that is used, because the size of what is sent instead is an estimate."""
 
-TOO_LONG_PART = 0.25
-"""The fraction of the context window above which the prompt counts as too long, and not the system prompt and tools."""
-
+MOST = 0.75
+"""The fraction of the context window above which what is sent beside the prompt counts as too long, not the prompt."""
 
 CALIBRATING_REPLIES = 3
 """How many of the newest replies the ratio of counted to estimated tokens is taken from."""
@@ -213,6 +212,9 @@ class ContextWindow:
     async def set_aside(self, error: ContextOverflowError) -> ContextOverflowError:
         """Exclude the newest prompts from later requests if they are what does not fit.
 
+        How much of the window they seem to take does not matter: the tokens of files and images are a rough estimate,
+        and the refusal may be about bytes. Kept in the conversation, they would be refused with every later prompt.
+
         Args:
             error: The refusal of a request that cannot be made shorter.
 
@@ -224,19 +226,21 @@ class ContextWindow:
         first, end = newest_prompts(messages)
         usage = self.usage()
         tokens = ceil(usage.scale * size(messages[first:end]))
-        if (
-            end < len(messages)
-            or first == end
-            or tokens < TOO_LONG_PART * (usage.window or 0)
-            or _writes_too_much(error)
-        ):
+        too_much_else = usage.window is not None and usage.tokens - tokens > MOST * usage.window
+        if end < len(messages) or first == end or too_much_else or _writes_too_much(error):
             return error
         model, ids = usage.model, tuple(entry.id for entry in entries[first:end])
-        window = "" if usage.window is None else f", {usage.window:,} tokens"
+        if error.about_window and (usage.window is None or usage.tokens > usage.window * FULL):
+            window = "" if usage.window is None else f", {usage.window:,} tokens"
+            refused = (
+                f"The prompt has about {tokens:,} tokens and does not fit into the context window of {model}{window}"
+            )
+        else:  # by the estimate it would fit
+            refused = f"{model} refused the request as too long, and nothing but the prompt could be left out"
         text = (
-            f"The prompt has about {tokens:,} tokens and does not fit into the context window of {model}{window}, so "
-            "it was set aside: it stays in the history and is not sent again; send a shorter one, choose a model with "
-            f"a larger window, or take it back with `agent.rewind_to_message({ids[0]})` or `%planck rewind {ids[0]}`."
+            f"{refused}, so it was set aside: it stays in the history and is not sent again; send a shorter one, choose "
+            f"a model with a larger window, or take it back with `agent.rewind_to_message({ids[0]})` or `%planck rewind "
+            f"{ids[0]}`."
         )
         await self._recorder.append(
             AssistantMessage((), "error", provider=model.provider, model=model.id, error=text, set_aside=ids)
@@ -330,7 +334,8 @@ class ContextWindow:
             return error.limit
         setting = self._measure_messages((), 1.0, False).tokens
         read = error.tokens if error.input_tokens is None else error.input_tokens
-        if read is not None:
+        # What an image or a file really takes says nothing about the tokenizer.
+        if read is not None and not any(map(has_media, self.messages())):
             ratio = read / max(1, setting + size(self.messages()))
             self._refused_scale = min(MAX_SCALE, max(self._refused_scale, ratio))
             self._learned_from = usage.model

@@ -14,8 +14,8 @@ from planck_nb import Agent
 from planck_nb.agent.context import fitting
 from planck_nb.agent.context.fitting import fitted, size
 from planck_nb.agent.tokens import estimate
-from planck_nb.ai.messages import AssistantMessage, Message, TextPart, UserMessage
-from planck_nb.base.errors import ContextOverflowError
+from planck_nb.ai.messages import AssistantMessage, FilePart, Message, TextPart, UserMessage
+from planck_nb.base.errors import ContextOverflowError, PromptTooLongError
 
 SMALL = replace(CHAT, context_window=100_000)
 LARGE = replace(CHAT, id="large", context_window=1_000_000)
@@ -172,3 +172,30 @@ async def test_what_is_trimmed_once_is_not_shortened_anew_for_each_look(monkeypa
     short = window.messages()
     monkeypatch.setattr("planck_nb.agent.context.window.fitted", None)
     assert window.messages() == short
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(413, BYTES), (400, {"message": "prompt is too long: 250000 tokens > 100000 maximum"})],
+)
+async def test_a_refused_file_is_set_aside_however_few_tokens_it_is_estimated_at(
+    status: int, error: dict[str, Any]
+) -> None:
+    server = Server(40_000, status, error)
+    agent = Agent(model=SMALL, client=client(httpx.MockTransport(server)))
+    await agent.prompt("hello")
+    with pytest.raises(PromptTooLongError, match="refused the request as too long") as refused:
+        await agent.prompt([TextPart("read"), FilePart(b"%PDF-1.4 " + b"x" * 60_000, "application/pdf", "x.pdf")])
+    assert "about" not in str(refused.value)  # the estimate would contradict the refusal
+    assert agent._runner.window.usage().scale == 1.0  # a file says nothing about the tokenizer
+    for prompt in ("and now?", "again"):
+        assert (await agent.prompt(prompt)).text == "Hello"
+    assert len(server.sizes) == 4
+
+
+async def test_a_prompt_is_not_set_aside_for_a_long_system_prompt() -> None:
+    server = Server(100, 400, {"message": "prompt is too long: 90000 tokens > 80000 maximum"})
+    agent = Agent(model=SMALL, client=client(httpx.MockTransport(server)), system_prompt="word " * 80_000)
+    with pytest.raises(ContextOverflowError) as refused:
+        await agent.prompt("go")
+    assert not isinstance(refused.value, PromptTooLongError)
