@@ -650,7 +650,7 @@ class Workspace:
         and no request is sent anywhere, if that is not found again or its key is missing; then pass `model`.
 
         Args:
-            id_or_name: The session; by default the newest one that is not open.
+            id_or_name: The session; by default the one used last of those that are not open.
             find: Finds a tool by name, before the workspace's own tools are searched.
             model: The model to use in place of those that are not found again or, if all are found, of all: a `Model`,
                 or its name. With it, the session may be the one that is open already.
