@@ -238,9 +238,9 @@ class ContextWindow:
         else:  # by the estimate it would fit
             refused = f"{model} refused the request as too long, and nothing but the prompt could be left out"
         text = (
-            f"{refused}, so it was set aside: it stays in the history and is not sent again; send a shorter one, choose "
-            f"a model with a larger window, or take it back with `agent.rewind_to_message({ids[0]})` or `%planck rewind "
-            f"{ids[0]}`."
+            f"{refused}, so it was set aside: it stays in the history and is not sent again; send a shorter one, "
+            f"choose a model with a larger window, or take it back with `agent.rewind_to_message({ids[0]})` or "
+            f"`%planck rewind {ids[0]}`."
         )
         await self._recorder.append(
             AssistantMessage((), "error", provider=model.provider, model=model.id, error=text, set_aside=ids)
