@@ -101,6 +101,8 @@ class Run(Generic[T]):
         """The runs that are caused by one prompt together with this one, None for a run of its own."""
         self.whole: RunGroup | None = None
         """The runs that this one stands for, if it is the run of a team."""
+        self.answered_by: str | None = None
+        """The id of the agent that answers, if `events` are of several agents."""
         self._group_key: object = None
         if self.group is not None:
             self._group_key = self.group.add(self.abort, self.loop)
@@ -163,8 +165,9 @@ class Run(Generic[T]):
 
         Each item is plain JSON data, as far as it was received: a dictionary for a model or a dataclass, in which
         fields are missing that have not arrived. It is not validated, and a text at its end may be cut; numbers are
-        complete. The last item is the complete data. `await run` returns the validated object as
-        `RunResult.output`. If an answer does not fit and is corrected, the items start again with the corrected one.
+        complete. Of a team, only what its orchestrator writes counts. The last item is the complete data. `await run`
+        returns the validated object as `RunResult.output`. If an answer does not fit and is corrected, the items start
+        again with the corrected one.
         Leaving the loop does not abort the run.
 
         Args:
@@ -192,6 +195,8 @@ class Run(Generic[T]):
             raise UsageError("The prompt has no `output`, so there is no structured answer to stream; iterate the run.")
         partial = PartialOutput(self.output_spec, interval)
         async for event in self:
+            if self.answered_by is not None and event.agent_id != self.answered_by:
+                continue  # what another agent of the team wrote may have the same form
             if event.type == "text_delta":
                 changed = partial.add(event.text)
             elif event.type == "message" and event.message.type == "assistant":

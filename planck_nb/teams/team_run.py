@@ -77,6 +77,7 @@ class TeamRun:
             )
             self.run.events = self._group.events
             self.run.whole = self._group
+            self.run.answered_by = orchestrator.id
             self.run.status = "running"
 
     def _prompt(self, content: str | Sequence[UserPart], output: Any = None) -> Run[Any]:  # noqa: ANN401

@@ -186,6 +186,20 @@ async def test_a_last_reply_that_fits_is_the_structured_answer() -> None:
         assert len(prompts(team.orchestrator)) == 2
 
 
+async def test_what_workers_write_is_not_streamed_as_the_structured_answer() -> None:
+    answer = '{"parts": ["lead"]}'
+    async with team_from([delegate("ann"), "waiting", answer], ann=['{"parts": ["ann"]}']) as team:
+        run = team.prompt("go", output=Report)
+        seen = [partial async for partial in run.stream_output(interval=0)]
+        assert seen[-1] == {"parts": ["lead"]}
+        assert "ann" not in str(seen)
+        messages = [
+            event.message async for event in run if event.type == "message" and event.agent_id != run.answered_by
+        ]
+        said = [message.text for message in messages if message.type == "assistant"]
+        assert '{"parts": ["ann"]}' in said
+
+
 async def test_a_structured_answer_that_never_fits_is_an_error() -> None:
     async with team_from(["no"] * 5) as team:
         with pytest.raises(OutputError):
