@@ -30,6 +30,7 @@ from planck_nb.base.errors import (
     StreamTruncated,
 )
 
+_TOO_LARGE = 413
 _TOO_MANY_REQUESTS = 429
 _MAX_QUOTE_LENGTH = 300
 _MAX_EXAMINED = 8 * _MAX_QUOTE_LENGTH
@@ -41,8 +42,10 @@ _OVERFLOW = re.compile(
             r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|string_above_max_length",
             r"tokens_limit_reached|request_too_large",
             # the prompt, the input or the conversation is too long
-            r"(prompt|input|conversation|context|messages?)( is| are)? (too|very) long|prompt is longer than",
-            r"(prompt|input|request|conversation) (has|contains|with) too many tokens|^too many tokens:",
+            r"(prompt|input|conversation|context|messages?)( tokens| history)?( is| are)? (too|very) long",
+            r"prompt is longer than|is too long to fit|total size of the request exceeds",
+            r"(prompt|input|request|conversation) (has|contains|with) too many tokens",
+            r"too many tokens( in (the )?prompt)?:|total (number of )?tokens.{0,40} exceeds? (the model's|max)",
             r"too large for model with|request body too large for .{0,80}max size",
             r"prompt exceeds max length|exceeds? (the )?max(imum)? (allowed )?(input|prompt|context|sequence) length",
             r"(prompt|input) (token count|tokens?|length).{0,60} (exceeds?|is (greater|larger|longer) than|is too)",
@@ -53,11 +56,12 @@ _OVERFLOW = re.compile(
             r"(request|prompt|input).{0,60}exceed(s|ed)? (the )?(model )?(token )?limit( of|:)? ?\(?\d+",
             r"(tokens in the|total number of tokens in the) (prompt|request) (cannot|must not) exceed",
             # the window is too small
-            r"max(imum)? context length|context window|context size|maximum model length|max[_ ]?model[_ ]?len",
+            r"max(imum)? context length|context ?window|context size|maximum model length|max[_ ]?model[_ ]?len",
             r"context length (of|is) only \d+|(greater|longer|larger) than the (model('s)? )?context length",
             r"(exceeds?|exceeded|overflows?) .{0,40}(context length|context limit|max(imum)?[_ ]seq(uence)?[_ ]?len)",
             r"model (only )?supports (only )?up to \d+( tokens)?|context (length|limit)( has been)? (exceeded|reached)",
-            r"token limit exceeded|context overflow|maximum number of tokens allowed",
+            r"token limit exceeded|context (the )?overflow|exceeds the model's maximum context",
+            r"maximum number of tokens allowed",
         )
     ),
     re.IGNORECASE,
@@ -90,6 +94,8 @@ _IMAGES = re.compile(
     ),
     re.IGNORECASE,
 )
+_OF_ANOTHER_SERVER = "Provider returned error"
+"""What OpenRouter says if the server that it asked refused the request. What that server said is beside it."""
 _IMAGE_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)</title>", re.IGNORECASE)
 
@@ -207,10 +213,13 @@ def _refuses_images(status: int, words: str) -> bool:
 
 
 def _is_overflow(status: int, words: str) -> bool:
-    if status in {400, 413, 429} and _TOO_LARGE_FOR_A_MINUTE.search(words):
+    # Proxies say it in any words, or in none, and a shorter conversation passes in any case.
+    if status == _TOO_LARGE:
+        return True
+    if status in {400, 429} and _TOO_LARGE_FOR_A_MINUTE.search(words):
         return True
     # Inside a stream there is no status, so that 500 stands for any; then the message has to count tokens.
-    told = status in {400, 413, 422} or (status == 500 and _COUNT.search(words) is not None)  # noqa: PLR2004
+    told = status in {400, 422} or (status == 500 and _COUNT.search(words) is not None)  # noqa: PLR2004
     return told and _OVERFLOW.search(words) is not None and _NOT_OVERFLOW.search(words) is None
 
 
@@ -272,8 +281,21 @@ def words_and_kind(data: Any) -> tuple[str, str]:  # noqa: ANN401 - any JSON val
     if not isinstance(inner, dict):
         return str(inner), ""
     words = inner.get("message") or inner.get("detail") or inner.get("error") or ""
-    kinds = (inner.get("type"), inner.get("code"), inner.get("status"))
+    kinds = [inner.get("type"), inner.get("code"), inner.get("status")]
+    metadata = inner.get("metadata")
+    if words == _OF_ANOTHER_SERVER and isinstance(metadata, dict) and (raw := metadata.get("raw")):
+        said, kind = words_and_kind(_parsed(raw))
+        words = f"{words}: {said}"
+        kinds.append(kind)
     return str(words), " ".join(str(kind) for kind in kinds if kind)
+
+
+def _parsed(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The JSON value in a text, or the value itself if it is not the text of one."""
+    try:
+        return from_json(raw) if isinstance(raw, str) else raw
+    except ValueError:
+        return raw
 
 
 def plain_words(body: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.wire import ASK, CHAT, client, replying, sse
@@ -12,13 +13,13 @@ from planck_nb.ai.dialects.google_common import http_failure
 from planck_nb.ai.status_errors import body_error
 from planck_nb.base.errors import ContextOverflowError, QuotaExceededError, RateLimitError
 
-SENTENCES: dict[str, dict[str, tuple[int, str | dict[str, str]]]] = json.loads(
+SENTENCES: dict[str, dict[str, tuple[int, str | dict[str, Any]]]] = json.loads(
     (Path(__file__).parents[1] / "fixtures" / "overflow_sentences.json").read_text()
 )
 OVERFLOWS, OTHERS = SENTENCES["overflows"], SENTENCES["others"]
 
 
-def body(said: str | dict[str, str]) -> bytes:
+def body(said: str | dict[str, Any]) -> bytes:
     return json.dumps({"error": {"message": said} if isinstance(said, str) else said}).encode()
 
 

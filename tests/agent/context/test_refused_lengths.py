@@ -54,6 +54,8 @@ async def talked(server: Server, **settings: Any) -> Agent:
     ("status", "error"),
     [
         (413, BYTES),
+        (413, {"message": "Request Entity Too Large"}),
+        (413, {}),
         (413, {"message": "Request too large for m on tokens per minute (TPM): Limit 6000, Requested 8123"}),
         (429, {"message": "Request too large for m: 45000 tokens per min exceeds the limit of 300", "type": "tokens"}),
     ],
@@ -80,6 +82,8 @@ async def test_an_unknown_window_is_learned_from_a_refusal_without_sizes() -> No
     ("status", "error"),
     [
         (413, BYTES),
+        (413, {"message": "Request Entity Too Large"}),
+        (413, {}),
         (413, {"message": "Request body of 20123 bytes exceeds the limit of 15000 bytes"}),
         (413, {"message": "Request too large for m on tokens per minute (TPM): Limit 6000, Requested 8123"}),
         (429, {"message": "Request too large for m: 45000 tokens per min exceeds the limit of 300", "type": "tokens"}),

@@ -240,7 +240,7 @@ async def test_an_error_before_the_first_content_is_tried_again(wire: Wire) -> N
         (401, "bad key", AuthenticationError),
         (403, "not yours", AuthenticationError),
         (404, "no such model", NotFoundError),
-        (413, "too large", BadRequestError),
+        (413, "too large", ContextOverflowError),
         (429, "slow down", RateLimitError),
         (500, "oops", ProviderUnavailableError),
         (503, "loading", ProviderUnavailableError),
