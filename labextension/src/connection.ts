@@ -38,7 +38,7 @@ export interface Refusal {
   readonly agent_id?: string | null;
 }
 
-/** All questions of sidecars that wait for an answer; `notice` says what became of an earlier one. */
+/** All questions of sidecars that wait for an answer; `notice` says how an earlier one ended. */
 export interface Questions {
   readonly type: 'questions';
   readonly now: number;

@@ -26,7 +26,7 @@ export class QuestionsView {
     this.answer = answer;
   }
 
-  /** Show these questions, and what became of earlier ones. Returns the questions that are new. */
+  /** Show these questions, and the outcome of earlier ones. Returns the questions that are new. */
   update(questions: readonly QuestionDisplay[], notice: string): readonly QuestionDisplay[] {
     const shown = questions.slice(0, SHOWN);
     const fresh = questions.filter(({ id }) => !this.known.has(id));

@@ -11,7 +11,7 @@ export interface Markdown extends Reply {
   readonly text: string;
 }
 
-/** What came of going back to before a prompt; `in_cell` is whether the cell contains that prompt. */
+/** The outcome of going back to before a prompt; `in_cell` is whether the cell contains that prompt. */
 export interface Rewound extends Reply {
   readonly prompt: string;
   readonly in_cell: boolean;

@@ -95,12 +95,12 @@ export function tasksOfApprovals(run: Run, approvals: readonly PendingApproval[]
 /** All tasks, in the order in which they were given. */
 export function exchangesOf(run: Run): Exchange[] {
   return [...run.agents.values()]
-    .flatMap((giver) =>
-      giver.tasks.map(({ id, kind, text, since, until, target, targetName, responses, failed }) => {
+    .flatMap((delegator) =>
+      delegator.tasks.map(({ id, kind, text, since, until, target, targetName, responses, failed }) => {
         const waiting = run.agents.get(target)?.queue.some((prompt) => prompt.id === id) === true;
         return {
           ...{ id, kind, text, since, responses },
-          from: nameOf(run, giver.id),
+          from: nameOf(run, delegator.id),
           to: targetName || nameOf(run, target),
           state: until === null ? (waiting ? 'waiting' : 'working') : failed ? 'failed' : 'answered',
         } as const;
@@ -144,9 +144,9 @@ interface GivenTask extends Task {
 
 function tasksByTarget(run: Run): ReadonlyMap<string, readonly GivenTask[]> {
   const found = new Map<string, GivenTask[]>();
-  for (const giver of run.agents.values()) {
-    for (const task of giver.tasks) {
-      const given = { ...task, from: nameOf(run, giver.id) };
+  for (const delegator of run.agents.values()) {
+    for (const task of delegator.tasks) {
+      const given = { ...task, from: nameOf(run, delegator.id) };
       found.get(task.target)?.push(given) ?? found.set(task.target, [given]);
     }
   }
