@@ -13,7 +13,7 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.approval.gate import Approvals, Gate
 from planck_nb.agent.calling.tool import stored_names
-from planck_nb.agent.charges import charged
+from planck_nb.agent.charges import charged, read_within_limits
 from planck_nb.agent.context.compactor import Compactor, ContextUsage
 from planck_nb.agent.context.window import ContextWindow
 from planck_nb.agent.event_loop_ownership import LoopOwnership
@@ -505,23 +505,26 @@ class AgentRunner:
             asyncio.timeout(self._seconds_left()),
             self._setup.client.stream(self._current_model(), context, options) as stream,
         ):
+            request = Usage(estimate_request(context))
             try:
-                async for _ in stream.batches():
-                    pass
+                reason = await read_within_limits(stream, request, self._exhausted)
             finally:  # what a stopped reply has taken is paid for, too
-                reply = charged(stream, Usage(estimate_request(context)))
+                reply = charged(stream, request, unreported=True)
                 self._spend(reply.usage or Usage(), reply.cost)
+        if reason:
+            raise AgentError(reason)
         return reply
 
     def _seconds_left(self) -> float | None:
         """How long a compaction may take: as long as the turn may go on, or as a turn may take."""
         return self._setup.limits().seconds if self._turn is None else self._turn.seconds_left()
 
-    def _exhausted(self) -> str:
-        """A sentence if a limit is reached, so that a compaction may send no more requests."""
+    def _exhausted(self, tokens: int = 0, cost: float = 0.0) -> str:
+        """A sentence if a limit is reached with what a request is taking, so that a compaction may send no more."""
         if self._turn is not None:
-            return self._turn.reached_limit()
-        reached = TurnBudget(self._setup.limits(), self.session_spend).reached_limit(self._setup.model)
+            return self._turn.reached_limit(tokens, cost)
+        budget = TurnBudget(self._setup.limits(), self.session_spend)
+        reached = budget.reached_limit(self._setup.model, tokens, cost)
         return "" if reached is None else reached[1]
 
     def _load_prompt_parts(self) -> None:

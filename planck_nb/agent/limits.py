@@ -168,6 +168,16 @@ class RunSpend:
         return None if self._outer is None else self._outer.crossed_by(tokens, cost)
 
 
+def estimated_so_far(known: Usage, characters: int) -> Usage:
+    """What a reply that is being streamed has taken so far.
+
+    Args:
+        known: What its provider has reported, or an estimate of its request.
+        characters: How many characters the model has written.
+    """
+    return replace(known, output_tokens=max(known.output_tokens, characters // CHARACTERS_PER_TOKEN))
+
+
 class TurnBudget:
     """Counts one turn against its limits.
 
@@ -270,16 +280,21 @@ class TurnBudget:
         self._repeated = max(self._repeated, (count, call.name))
         return count if count % bound == 0 else 0
 
-    def reached_limit(self, model: Model) -> ReachedLimit | None:
+    def reached_limit(self, model: Model, tokens: int = 0, cost: float = 0.0) -> ReachedLimit | None:
         """The limit that is reached, None if there is none.
 
         A limit that ended a reply stays reached, even if the reply turns out to have fewer tokens than estimated.
+
+        Args:
+            model: The model that writes the reply that is being streamed.
+            tokens: What a request beside that reply, such as one for a summary, has taken so far.
+            cost: Its US dollars so far.
         """
         if self._reached_in_reply is not None:
             return self._reached_in_reply
         limits, session_spend = self._limits, self._session_spend
         running = self._running_reply()
-        estimate, cost = running.total_tokens, model.cost(running) or 0.0
+        estimate, cost = tokens + running.total_tokens, cost + (model.cost(running) or 0.0)
         used = (
             ("rounds", limits.rounds, self.rounds, "rounds"),
             ("tokens", limits.tokens, self._tokens + estimate, "tokens"),
@@ -314,7 +329,7 @@ class TurnBudget:
             return _NOTHING
         if known is None:
             return Usage(output_tokens=self._written // CHARACTERS_PER_TOKEN)
-        return replace(known, output_tokens=max(known.output_tokens, self._written // CHARACTERS_PER_TOKEN))
+        return estimated_so_far(known, self._written)
 
 
 def _refusal(name: str, used: float, more: float, bound: float, whose: str = "The turn") -> str:

@@ -155,9 +155,9 @@ class TurnRunner:
         """Count what a compaction took."""
         self._budget.spend(usage.total_tokens, cost or 0.0)
 
-    def reached_limit(self) -> str:
-        """The sentence about the limit that is reached, empty if there is none."""
-        reached = self._budget.reached_limit(self.model)
+    def reached_limit(self, tokens: int = 0, cost: float = 0.0) -> str:
+        """The sentence about the limit that is reached with what a compaction has taken, empty if there is none."""
+        reached = self._budget.reached_limit(self.model, tokens, cost)
         return "" if reached is None else reached[1]
 
     def count_lost(self, partial: AssistantMessage) -> None:

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from support.wire import MESSAGES, client, sse
+from support.wire import CHAT, MESSAGES, chat_chunk, client, sse
 
-from planck_nb import Agent
+from planck_nb import Agent, Compactor, ai
+from planck_nb.agent.agent import complete_for
 from planck_nb.agent.limits import Limits, SessionSpend
-from planck_nb.ai.messages import AssistantMessage
+from planck_nb.ai.messages import AssistantMessage, TextPart, UserMessage
 from planck_nb.ai.models import Pricing
-from planck_nb.base.errors import LimitError
+from planck_nb.base.errors import AgentError, LimitError
 
 PRICED = replace(MESSAGES, pricing=Pricing(input=3.0, output=15.0))
 INPUT = 45_000
@@ -98,3 +99,68 @@ async def test_a_compactor_has_no_more_time_than_its_turn() -> None:
     agent = Agent(model=PRICED, client=client(Server()), on_compact=endless, limits=Limits(seconds=0.05))
     with pytest.raises(LimitError, match="seconds"):
         await agent.prompt("go")
+
+
+class Writer(httpx.AsyncBaseTransport):
+    """Writes many words, and reports no usage."""
+
+    def __init__(self, pieces: int) -> None:
+        self.pieces, self.requests = pieces, 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests += 1
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=self._stream())
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        for _ in range(self.pieces):
+            yield sse(chat_chunk({"content": "word " * 20}))[0]
+            await asyncio.sleep(0)
+        for chunk in sse(chat_chunk({}, "stop"), "[DONE]"):
+            yield chunk
+
+
+async def talked(server: httpx.AsyncBaseTransport, model: ai.Model, limits: Limits) -> tuple[Agent, SessionSpend]:
+    """An agent whose conversation fills its window, and what its session has spent."""
+    spend = SessionSpend()
+    model = replace(model, pricing=PRICED.pricing, context_window=20_000)
+    agent = Agent(model=model, client=client(server), session_spend=spend, limits=limits, on_compact=Compactor.build())
+    for _ in range(20):
+        await agent._recorder.append(UserMessage("word " * 800))
+        await agent._recorder.append(AssistantMessage((TextPart("text " * 200),)))
+    return agent, spend
+
+
+@pytest.mark.parametrize(("server", "model"), [(Server(), MESSAGES), (Writer(3_000), CHAT)])
+@pytest.mark.parametrize("explicit", [True, False])
+async def test_a_summary_is_stopped_when_its_estimated_cost_crosses_the_limit(
+    server: httpx.AsyncBaseTransport, model: ai.Model, *, explicit: bool
+) -> None:
+    agent, spend = await talked(server, model, Limits(session_cost=0.15))
+    if explicit:
+        await agent.compact()
+    else:
+        with pytest.raises(LimitError, match="US dollars"):
+            await agent.prompt("go")
+    assert all(entry.message.type != "summary" for entry in agent.state.messages)
+    assert 0.15 <= spend.cost < 0.16
+    assert agent.state.cost == pytest.approx(spend.cost)
+
+
+async def test_what_a_server_does_not_count_is_estimated_outside_the_conversation_too() -> None:
+    agent, spend = await talked(Writer(20), CHAT, Limits())
+    assert await agent.compact()
+    assert spend.tokens > 10_000  # the conversation, and 400 words
+    summarised = spend.cost
+    context = ai.Context("", [UserMessage("go")])
+    reply = await complete_for(agent, context, ai.Options())
+    assert reply.estimated
+    assert spend.cost > summarised + 400 * 15.0 / 1_000_000
+
+    server = Writer(3_000)
+    agent, spend = await talked(server, CHAT, Limits(session_cost=0.05))
+    with pytest.raises(AgentError, match="US dollars"):
+        await complete_for(agent, context, ai.Options())
+    assert 0.05 <= spend.cost < 0.06
+    with pytest.raises(AgentError, match="US dollars"):
+        await complete_for(agent, context, ai.Options())
+    assert server.requests == 1

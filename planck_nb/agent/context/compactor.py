@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from planck_nb.agent.charges import ReadLimits, unlimited
 from planck_nb.agent.context.conversation import cuts, pairs, places
 from planck_nb.agent.context.python_file import run_python_file
 from planck_nb.agent.context.summary import summarise
@@ -76,6 +77,7 @@ class ContextUsage:
         spend: To be called with the tokens and US dollars of each request to a model that the compactor sends, so that
             limits hold even if it fails. If it is never called, those of the `Compact` count.
         exhausted: Returns a sentence if a limit is reached, so that no more requests may be sent, else an empty text.
+            Takes the tokens and US dollars of a request that is running, if there is one: it must end then, too.
     """
 
     tokens: int
@@ -84,7 +86,7 @@ class ContextUsage:
     client: Client
     scale: float = 1.0
     spend: Callable[[Usage, float | None], None] = field(default=ignore_cost, compare=False, repr=False)
-    exhausted: Callable[[], str] = field(default=str, compare=False, repr=False)
+    exhausted: ReadLimits = field(default=unlimited, compare=False, repr=False)
 
     @property
     def overflows(self) -> bool:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from planck_nb.agent.charges import charged
+from planck_nb.agent.charges import ReadLimits, charged, read_within_limits, unlimited
 from planck_nb.agent.context.senders import with_sender
 from planck_nb.agent.tokens import estimate_request, estimate_text
 from planck_nb.ai.client import Client
@@ -66,7 +66,7 @@ async def summarise(
     window: int | None,
     client: Client,
     spend: Callable[[Usage, float | None], None] | None = None,
-    exhausted: Callable[[], str] = str,
+    exhausted: ReadLimits = unlimited,
 ) -> WrittenSummary:
     """Summarise messages.
 
@@ -78,7 +78,8 @@ async def summarise(
         window: The tokens of its context window, None if it is unknown.
         client: Sends the requests.
         spend: Called with the tokens and US dollars of each request.
-        exhausted: Returns a sentence if a limit is reached, so that no more requests may be sent.
+        exhausted: Returns a sentence if a limit is reached, so that no more requests may be sent and those that are
+            running end; with what these have taken so far.
 
     Returns:
         The summary; its text is empty if there is nothing to summarise.
@@ -94,7 +95,7 @@ async def summarise(
     for chunk in _chunks(map(render, messages), max_tokens - notes):
         if reason := exhausted():
             raise CompactionError(f"No summary was written: {reason}")
-        await _write(summary, chunk, notes=notes, model=model, client=client, spend=spend)
+        await _write(summary, chunk, notes=notes, model=model, client=client, spend=spend, exhausted=exhausted)
     return summary
 
 
@@ -106,6 +107,7 @@ async def _write(
     model: Model,
     client: Client,
     spend: Callable[[Usage, float | None], None] | None,
+    exhausted: ReadLimits,
 ) -> None:
     """Extend the summary by one piece of the conversation."""
     earlier = _marked("earlier notes", _shortened(summary.text, notes)) if summary.text else ""
@@ -115,15 +117,17 @@ async def _write(
     try:
         async with client.stream(model, context) as stream:
             stream.continues = True  # without the summary the turn would fail
+            request = Usage(estimate_request(context))
             try:
-                async for _ in stream.batches():
-                    pass
+                reason = await read_within_limits(stream, request, exhausted)
             finally:
-                reply = charged(stream, Usage(estimate_request(context)))
+                reply = charged(stream, request, unreported=True)
                 if spend is not None:
                     spend(reply.usage or Usage(), reply.cost)
     except (ProviderError, ModelError) as error:
         raise CompactionError(f"{model} could not write a summary, so none was made: {error}") from error
+    if reason:
+        raise CompactionError(f"No summary was written: {reason}")
     text = reply.text.strip()
     if not text or reply.stop_reason in ("refusal", "aborted", "error"):
         raise CompactionError(f"{model} wrote no summary, so none was made; choose another model for it.")
