@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 
-from planck_nb.agent.calling.functions import as_tool
+from planck_nb.agent.calling.functions import as_tool, by_name, tool
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.base.markdown import fence_of
@@ -38,7 +39,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
         The tools.
 
     Raises:
-        UsageError: A name is neither a function nor a tool.
+        UsageError: A name is neither a function nor a tool, or two different functions make tools of one name.
     """
     found: list[Tool] = []
     for name in names:
@@ -48,7 +49,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
                     f"The notebook has a function {name}, and {name} is a reserved name; rename the function or "
                     "delete it, or decorate it with @tool to use it instead."
                 )
-            found.append(as_tool(namespace[name]))
+            found.append(_tool_of(name, namespace[name]))
         elif toolbox.has(name):
             found.extend(toolbox.named([name]))
         elif name in namespace:
@@ -57,7 +58,7 @@ def tools_named(names: Iterable[str], namespace: Mapping[str, object], toolbox: 
         else:
             known = [*functions(namespace), *toolbox.names()]
             raise UsageError(f"There is no function or tool named {name}. {did_you_mean(name, known)}".rstrip())
-    return found
+    return list(by_name(found).values())
 
 
 def tool_finder(namespace: Mapping[str, object]) -> Callable[[str], Tool | None]:
@@ -72,9 +73,21 @@ def tool_finder(namespace: Mapping[str, object]) -> Callable[[str], Tool | None]
     def find(name: str) -> Tool | None:
         value = namespace.get(name)
         deliberate = isinstance(value, Tool) or not is_reserved(name)
-        return as_tool(value) if is_function(value) and deliberate else None
+        return _tool_of(name, value) if is_function(value) and deliberate else None
 
     return find
+
+
+def _tool_of(name: str, value: object) -> Tool:
+    """The tool for the value of a variable.
+
+    Only a function that `def` made, or a tool, has a name of its own. The name of what `functools.partial` has bound,
+    or of the class of an object, may stand for several variables, and for another function when a session is resumed.
+    """
+    named = type(value) is FunctionType and value.__name__ != (lambda: None).__name__
+    if named or is_a(value, Tool) or not callable(value):
+        return as_tool(value)
+    return tool(name=name)(value)
 
 
 def describe(name: str, value: object) -> str:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MethodType
 from typing import Any, TypeAlias, cast, get_args, get_type_hints, overload
 
 from planck_nb.agent.calling.docstrings import documented
@@ -120,8 +121,29 @@ def _on_server(server: ServerTool) -> Tool:
 
 
 def by_name(candidates: Iterable[object]) -> dict[str, Tool]:
-    """The tools by name; if two have the same name, the last one counts."""
-    return {item.name: item for item in map(as_tool, candidates)}
+    """The tools by name; if two have the same name, the last one counts.
+
+    Raises:
+        UsageError: If a candidate is no tool, or two different functions have the same name: neither was meant to
+            replace the other.
+    """
+    found: dict[str, Tool] = {}
+    for item in map(as_tool, candidates):
+        if item.name in found and _are_different(found[item.name].function, item.function):
+            raise UsageError(
+                f"Two different functions make a tool named {item.name}; "
+                'give one of them another name: tool(name="…")(function).'
+            )
+        found[item.name] = item
+    return found
+
+
+def _are_different(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:
+    """Whether these are two functions. Tools that are made of none, such as the built-in ones, can be replaced."""
+    if one is None or other is None or one is other:
+        return False
+    bound = isinstance(one, MethodType) and isinstance(other, MethodType)  # made anew by each access of its object
+    return not (bound and one == other)
 
 
 def _declaration(touches: EffectDeclaration) -> Callable[[JsonObject], Iterable[Effect]]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -45,8 +46,10 @@ _DECORATOR = re.compile(r"[ \t]*@[\w.]+(?:\(.*\))?[ \t]*")
 _DECORATED = re.compile(
     r"[ \t]*(?:async|def|class|public|private|protected|export|abstract|static|final|function|func|fn)\b"
 )
-_ROUTINES = (FunctionType, BuiltinFunctionType, MethodType, WrapperDescriptorType, MethodDescriptorType)
+_ROUTINES = (FunctionType, BuiltinFunctionType, MethodType, WrapperDescriptorType, MethodDescriptorType, partial)
 _MAX_WRAPPED = 100
+_CALLED = vars(partial)["func"]
+"""Gives the function of a `partial`, whose class may define the attribute anew."""
 
 _EXPLAINED = 5
 """Unknown names that are explained one by one; looking for similar names takes long."""
@@ -186,6 +189,9 @@ def _without_decorators(paragraph: str) -> Iterator[str]:
 def is_of_notebook(name: str, value: object) -> bool:
     """Return whether a value is a function that a cell defined, or a tool that was made in one.
 
+    A method, what `functools.partial` makes, and an object with a `__call__` method count as the function that they
+    call.
+
     Args:
         name: The name of its variable.
         value: The value.
@@ -199,6 +205,8 @@ def is_of_notebook(name: str, value: object) -> bool:
 
 def _is_of_cell(value: object) -> bool:
     function = _unwrapped(value)
+    if type(function) is not FunctionType and not is_a(function, type):
+        function = _unwrapped(attribute(type(function), "__call__"))
     if type(function) is not FunctionType or function.__module__ != "__main__":
         return False
     file = Path(function.__code__.co_filename)
@@ -207,8 +215,17 @@ def _is_of_cell(value: object) -> bool:
 
 
 def _unwrapped(value: object) -> object:
-    """What decorators have wrapped, found without running code of the value's class."""
+    """What decorators have wrapped and arguments were bound to, found without running code of the value's class."""
     for _ in range(_MAX_WRAPPED):
+        if type(value) is MethodType:
+            value = value.__func__
+            continue
+        if is_a(value, partial):
+            value = _CALLED.__get__(value)
+            continue
+        if is_a(value, Tool) and value.function is not None:
+            value = value.function
+            continue
         if type(attribute(type(value), "__dict__")) is not GetSetDescriptorType:
             return value
         attributes = object.__getattribute__(value, "__dict__")

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from planck_nb import Agent, Tool, ToolContext, tool
+from planck_nb.agent.calling.functions import ToolLike
 from planck_nb.base.errors import ToolError, UsageError
 from planck_nb.testing import scripted_model
 
@@ -42,6 +43,23 @@ def test_the_schema_comes_from_hints_and_docstring() -> None:
         "required": ["city"],
         "additionalProperties": False,
     }
+
+
+class Finder:
+    def find(self, text: str) -> str:
+        return text
+
+
+def test_an_agent_does_not_take_two_different_functions_of_one_name() -> None:
+    def scale(value: int, factor: int) -> int:
+        return value * factor
+
+    double, triple = (functools.partial(scale, factor=factor) for factor in (2, 3))
+    with pytest.raises(UsageError, match="Two different functions make a tool named scale; give one of them another"):
+        Agent(model=scripted_model([]), tools=[double, triple])
+    finder = Finder()
+    tools: list[ToolLike] = [scale, tool(scale), tool(name="triple")(triple), finder.find, finder.find]
+    assert [each.name for each in Agent(model=scripted_model([]), tools=tools).tools] == ["scale", "triple", "find"]
 
 
 async def test_arguments_are_converted_and_the_tool_stays_a_function() -> None:

@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import time
+from contextlib import ContextDecorator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.prompts.mentions import mentioned, mentions
 
 CELL = "/tmp/ipykernel_1/123.py"
+REMOVE = functools.partial(shutil.rmtree, ignore_errors=True)
 
 
 def cell(source: str, **names: Any) -> dict[str, Any]:
@@ -112,8 +114,34 @@ def test_a_decorated_function_and_a_tool_of_a_cell_are_handed_over() -> None:
     assert found.functions == ("a", "b", "c_", "d")
 
 
+def test_methods_partials_and_callable_objects_of_cells_are_handed_over() -> None:
+    source = """
+class Search:
+    def __call__(self, text): ...
+    def newest(self): ...
+class Row:
+    pass
+def scale(value, factor): ...
+double, search, row = partial(scale, factor=2), Search(), Row()
+twice, made, newest = partial(double), partial(tool(name='made')(scale)), search.newest
+inherited = type('Part', (partial,), {'func': None})(scale)
+"""
+    found = mentions(
+        "@double @twice @made @search @newest @inherited @Search @row",
+        cell(source, partial=functools.partial, tool=tool),
+    )
+    assert found.functions == ("double", "twice", "made", "search", "newest", "inherited")
+    assert found.values == ("Search", "row")
+
+
+def test_objects_that_a_library_makes_callable_are_values() -> None:
+    found = mentions("@get", cell("class Get(ContextDecorator): ...\nget = Get()", ContextDecorator=ContextDecorator))
+    assert (found.functions, found.values) == ((), ("get",))
+
+
 @pytest.mark.parametrize(
-    "value", [os.system, print, shutil.rmtree, [].append, os.environ.get, functools.wraps, str.upper, Path.unlink]
+    "value",
+    [os.system, print, shutil.rmtree, [].append, os.environ.get, functools.wraps, str.upper, Path.unlink, REMOVE],
 )
 def test_what_was_imported_is_not_handed_over(value: Any) -> None:
     found = mentions("Use @it.", {"it": value})
