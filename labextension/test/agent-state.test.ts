@@ -185,6 +185,13 @@ test('compaction, limits and fallbacks are shown as sentences', () => {
   );
 });
 
+test('a request that is sent again is the activity until then', () => {
+  const [start, ...rest] = TURN;
+  const agent = after([start!, event('retry', 1, { attempt: 1, delay: 1.2, reason: 'Busy.' })]);
+  assert.equal(agent.activity, 'Retrying in 2 s, attempt 2: Busy.');
+  assert.equal(after(rest, agent).activity, 'Done');
+});
+
 test('how an answer ended is said once, in a note and in the status', () => {
   const warned = (about: 'cut_off' | 'refused' | 'no_answer'): AgentEvent =>
     event('warning', 3, { text: `It is ${about}.`, about });

@@ -78,6 +78,11 @@ test('limits that were set are beside what was used, as in the saved output', ()
   assert.deepEqual(figuresOf(EMPTY), { tokens: [], cost: '' });
 });
 
+test('a cost that is partly estimated is the least that the run took', () => {
+  const estimated = { ...used(1, 0.05), estimated: true } as AgentEvent;
+  assert.equal(figuresOf(foldAll(EMPTY, [used(0, 0.0634), estimated])).cost, 'at least $0.113');
+});
+
 test('a model is named by its alias', () => {
   const start = (agent: string, model: string): AgentEvent => event('turn_start', 0, { index: 0, model }, agent);
   const member = { id: 'c', name: 'c', type: '', role: 'worker', model: 'cheap' } as const;

@@ -9,6 +9,7 @@ from support.stored import converse
 
 from planck_nb import Agent
 from planck_nb.ai.messages import UserMessage
+from planck_nb.base.ids import NewId
 from planck_nb.sessions import Session
 from planck_nb.sessions.paging import Pager
 from planck_nb.testing import scripted_model
@@ -26,6 +27,18 @@ async def test_a_new_agent_reads_nothing_of_a_new_session(tmp_path: Path, monkey
         assert [entry.message for entry in again.state.messages] == [
             entry.message for entry in agents[0].state.messages
         ]
+
+
+async def test_a_new_agent_reads_nothing_of_a_resumed_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Session.create(tmp_path) as session:
+        await converse(session)
+        session_id = session.id
+    with Session.open(tmp_path, session_id) as session:
+        monkeypatch.setattr(Pager, "conversation", lambda *_, **__: pytest.fail("the session was read"))
+        for agent_id in (None, NewId("new")):
+            assert Agent(model=scripted_model(["Yes."]), session=session, id=agent_id).state.messages == ()
+        with pytest.raises(pytest.fail.Exception, match="the session was read"):
+            Agent(model=scripted_model(["Yes."]), session=session, id="a1")
 
 
 async def test_agents_of_sessions_that_were_there_before_have_their_messages(tmp_path: Path) -> None:

@@ -416,6 +416,20 @@ def test_the_events_of_a_run_become_its_transcript() -> None:
     ]
 
 
+def test_a_cost_that_is_partly_estimated_is_the_least_that_the_run_took() -> None:
+    def used(*, estimated: bool) -> ev.AgentEvent:
+        usage = Usage(10, 2)
+        return event(ev.UsageDelta, delta=usage, total=usage, cost=0.05, total_cost=0.05, estimated=estimated)
+
+    said = event(ev.Message, id=1, message=AssistantMessage((TextPart("hi"),)))
+    for estimated in (True, False):
+        events = [said, used(estimated=estimated), used(estimated=False)]
+        bundle = transcript_of("ana", "m", events).bundle()
+        for shown in (bundle["text/html"], bundle["text/markdown"]):
+            assert ("24 tokens · at least " if estimated else "24 tokens · ") in shown
+            assert ("at least" in shown) == estimated
+
+
 def test_a_call_that_was_stopped_while_it_waited_was_not_denied() -> None:
     stopped = event(ev.ApprovalDecision, id="1", name="bash", allowed=False, by="stop")
     events = [event(ev.Message, id=1, message=reply(ToolCallPart("1", "bash", {}))), stopped, event(ev.Aborted)]
