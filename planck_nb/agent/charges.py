@@ -14,7 +14,7 @@ from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, Usage
 
 
-class ReadLimits(Protocol):
+class LimitCheck(Protocol):
     """Says whether a limit is reached."""
 
     def __call__(self, tokens: int = 0, cost: float = 0.0) -> str:
@@ -26,12 +26,12 @@ class ReadLimits(Protocol):
         """
 
 
-def unlimited(tokens: int = 0, cost: float = 0.0) -> str:  # noqa: ARG001 - as `ReadLimits` has it
+def unlimited(tokens: int = 0, cost: float = 0.0) -> str:  # noqa: ARG001 - as `LimitCheck` has it
     """No limit is reached."""
     return ""
 
 
-async def read_within_limits(stream: Stream, request: Usage, limit: ReadLimits) -> str:
+async def read_within_limits(stream: Stream, request: Usage, limit: LimitCheck) -> str:
     """Read a stream to its end, or until a limit is reached.
 
     Args:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from planck_nb.agent.charges import ReadLimits, unlimited
+from planck_nb.agent.charges import LimitCheck, unlimited
 from planck_nb.agent.context.conversation import cuts, pairs, places
 from planck_nb.agent.context.python_file import run_python_file
 from planck_nb.agent.context.summary import summarise
@@ -86,7 +86,7 @@ class ContextUsage:
     client: Client
     scale: float = 1.0
     spend: Callable[[Usage, float | None], None] = field(default=ignore_cost, compare=False, repr=False)
-    exhausted: ReadLimits = field(default=unlimited, compare=False, repr=False)
+    exhausted: LimitCheck = field(default=unlimited, compare=False, repr=False)
 
     @property
     def overflows(self) -> bool:

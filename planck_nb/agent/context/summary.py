@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from planck_nb.agent.charges import ReadLimits, charged, read_within_limits, unlimited
+from planck_nb.agent.charges import LimitCheck, charged, read_within_limits, unlimited
 from planck_nb.agent.context.senders import with_sender
 from planck_nb.agent.tokens import estimate_request, estimate_text
 from planck_nb.ai.client import Client
@@ -66,7 +66,7 @@ async def summarise(
     window: int | None,
     client: Client,
     spend: Callable[[Usage, float | None], None] | None = None,
-    exhausted: ReadLimits = unlimited,
+    exhausted: LimitCheck = unlimited,
 ) -> WrittenSummary:
     """Summarise messages.
 
@@ -107,7 +107,7 @@ async def _write(
     model: Model,
     client: Client,
     spend: Callable[[Usage, float | None], None] | None,
-    exhausted: ReadLimits,
+    exhausted: LimitCheck,
 ) -> None:
     """Extend the summary by one piece of the conversation."""
     earlier = _marked("earlier notes", _shortened(summary.text, notes)) if summary.text else ""
