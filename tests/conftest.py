@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from support import forked_kernels
 from support.coverage_lock import use_methods_of_locks
+from support.forked_kernels import KernelTemplate
 from support.llama import llama_server
 
 settings.register_profile("planck", deadline=None)  # a slow machine is no defect; pytest-timeout bounds each test
@@ -48,6 +50,16 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
         (folder / name).mkdir()
     monkeypatch.setenv("HOME", str(folder / "home"))
     monkeypatch.chdir(folder / "work")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernel_template() -> Iterator[KernelTemplate]:
+    """Starts the kernels of all tests."""
+    template = KernelTemplate()
+    forked_kernels.start_from(template.address)
+    yield template
+    forked_kernels.start_as_usual()
+    template.close()
 
 
 @pytest.fixture(scope="session")

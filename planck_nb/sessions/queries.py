@@ -13,7 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -261,21 +261,31 @@ def query(
     """
     # On another thread, because DuckDB does not notice Ctrl-C while it computes on the main one.
     running = Query(directory, sql, frames=frames, limit=limit, session=session)
-    with ThreadPoolExecutor(1) as thread:
-        result = thread.submit(running.run)
-        try:
-            return result.result()
-        except KeyboardInterrupt:
-            _interrupt(running)
-            raise
+    result: Future[pd.DataFrame] = Future()
+    thread = threading.Thread(target=_run_for, args=(result, running), name="planck-query", daemon=True)
+    try:
+        thread.start()  # Ctrl-C may come when the query runs but this has not returned
+        return result.result()
+    except KeyboardInterrupt:
+        _end(running, thread)
+        raise
 
 
-def _interrupt(running: Query) -> None:
-    """End a query, whatever number of times Ctrl-C is pressed meanwhile."""
+def _run_for(result: Future[pd.DataFrame], running: Query) -> None:
+    try:
+        result.set_result(running.run())
+    except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+        result.set_exception(error)
+
+
+def _end(running: Query, thread: threading.Thread) -> None:
+    """End a query and wait for its thread, whatever number of times Ctrl-C is pressed meanwhile."""
     try:
         running.interrupt()
+        if thread.ident is not None:
+            thread.join()
     except KeyboardInterrupt:
-        _interrupt(running)
+        _end(running, thread)
 
 
 async def query_async(

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Error, Locator, Page, expect, sync_playwright
+from support.forked_kernels import KernelTemplate
 
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
 _HERE = Path(__file__).parent
@@ -168,13 +169,24 @@ def _no_news(settings: Path) -> None:
     (folder / "notification.jupyterlab-settings").write_text(json.dumps(choices), encoding="utf-8")
 
 
+def _fork_kernels(config: Path, address: str) -> None:
+    """Have the server start its kernels as the tests do."""
+    config.mkdir()
+    (config / "jupyter_server_config.py").write_text(
+        f"import sys\nsys.path.append({str(_HERE.parent)!r})\n"
+        f"from support.forked_kernels import start_from\nstart_from(lambda: {address!r})\n",
+        encoding="utf-8",
+    )
+
+
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplate) -> Iterator[Lab]:
     """A JupyterLab on a free port of this machine, with folders of its own; it ends with the tests."""
     home = tmp_path_factory.mktemp("jupyterlab")
     root = home / "notebooks"
     root.mkdir()
     _no_news(home / "settings")
+    _fork_kernels(home / "config", kernel_template.address())
     shutil.copy(_HERE / "scripted_run.py", root)
     token, port = "planck", _free_port()
     environment = {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from support.forked_kernels import ADDRESS, KernelTemplate
 
 from planck_nb.jupyter.command import main
 
@@ -18,16 +19,21 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.timeout(400)
-def test_they_show_what_is_saved_in_every_time_zone_and_beside_the_sessions_of_a_run_before(tmp_path: Path) -> None:
+def test_they_show_what_is_saved_in_every_time_zone_and_beside_the_sessions_of_a_run_before(
+    tmp_path: Path, kernel_template: KernelTemplate
+) -> None:
     copies = []
     for notebook in NOTEBOOKS:
         (tmp_path / notebook.stem).mkdir()  # a notebook reads the sessions of its own folder
         copies.append(str(shutil.copy(notebook, tmp_path / notebook.stem)))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
+    plugins = ("-p", "nbval.plugin", "-p", "support.forked_kernels", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-c", os.devnull]
     for zone in ("America/New_York", "Asia/Tokyo"):
         environment = {
             **os.environ,
             "PLANCK_NB_DEMO_PACE": "0",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+            ADDRESS: kernel_template.address(),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the other plugins take longer to load than a notebook to run
             "TZ": zone,
         }

@@ -383,6 +383,21 @@ except KeyboardInterrupt:
     assert (done.stdout, done.stderr) == ("interrupted 1\n", "")
 
 
+def test_ctrl_c_in_the_moment_in_which_a_query_starts_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "planck-query":
+            raise KeyboardInterrupt
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        query(tmp_path, FOREVER)
+    assert not [thread for thread in threading.enumerate() if thread.name == "planck-query" and thread not in before]
+
+
 @pytest.mark.parametrize("lately", [60, float("-inf")])
 async def test_one_query_sees_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float) -> None:
     monkeypatch.setattr(snapshot, "_RECENTLY_WRITTEN", lately)

@@ -301,12 +301,21 @@ def wait_for(file: Path) -> None:
         time.sleep(0.005)
 
 
+SLEEP = "import time\ntime.sleep(60)"
 BLOCKING = [
     "while True: pass",
     "def forever():\n    while True: pass\nforever()",
-    "import time\ntime.sleep(60)",
+    SLEEP,
     "await asyncio.sleep(60)",
 ]
+
+
+def wait_until_blocked(notebook: Notebook, begun: Path, code: str) -> None:
+    wait_for(begun)
+    # Python hears a signal before and during `time.sleep`, but not in the moment in which that calls the system.
+    state = Path(f"/proc/{notebook.kernel.manager.provisioner.pid}/wchan")
+    while code == SLEEP and "nanosleep" not in state.read_text():
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("code", BLOCKING)
@@ -315,7 +324,7 @@ def test_stop_ends_the_code_at_once_and_the_agent_asks_nothing_more(notebook: No
     script = [("run_python", {"code": f"{touching(begun)}\n{code}"})]
     name = notebook.make(script, "asked again", "asked again")
     running = notebook.kernel.start(f"%%planck {name} --tools kernel --allow run_python --quiet\ngo")
-    wait_for(begun)
+    wait_until_blocked(notebook, begun, code)
     stopped = time.monotonic()
     notebook.kernel.interrupt()
     cell = notebook.kernel.finish(running)
@@ -340,7 +349,7 @@ def test_a_signal_stops_it_in_the_background(notebook: Notebook, code: str) -> N
     notebook.kernel.run("cell_has_ended = False")
     notebook.kernel.run(f"%%planck {name} --tools kernel --allow run_python --background --quiet\ngo")
     notebook.kernel.run("cell_has_ended = True")
-    wait_for(begun)
+    wait_until_blocked(notebook, begun, code)
     os.kill(notebook.kernel.manager.provisioner.pid, signal.SIGINT)
     sent = time.monotonic()
     assert notebook.kernel.run("1").plain == "1"
