@@ -14,6 +14,7 @@ from planck_nb.agent.approval.gate import Gate
 from planck_nb.agent.calling.approved_call import ApprovedCall
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.charges import charged
+from planck_nb.agent.context.refused_media import RefusedMedia
 from planck_nb.agent.context.window import ContextWindow
 from planck_nb.agent.limits import ReachedLimit, TurnBudget
 from planck_nb.agent.output import OutputMismatch, OutputSpec, correction
@@ -26,6 +27,7 @@ from planck_nb.agent.state import Entry
 from planck_nb.agent.wait_graph import Participant, WaitScope, within
 from planck_nb.ai.client import Stream
 from planck_nb.ai.messages import AssistantMessage, Message, ToolCallPart, ToolResultPart, Usage, UserMessage
+from planck_nb.ai.models import Model
 from planck_nb.base.aio import ReusableTimeout
 from planck_nb.base.errors import (
     ContextOverflowError,
@@ -80,6 +82,7 @@ class TurnRunner:
         self._budget = budget
         self._participant = participant
         self._fallbacks = list(setup.fallbacks)
+        self._refused_media = RefusedMedia(setup.sendable, self._check_request)
         self._asked = False
         self._next_request: Usage | None = None
         """What the next request was estimated at, until it is sent or something else may have changed it."""
@@ -126,7 +129,9 @@ class TurnRunner:
         return stream
 
     async def recover(self, error: PlanckError) -> bool:
-        """Prepare for another attempt after a request failed before any content arrived: shorter, or another model.
+        """Prepare for another attempt after a request failed before any content arrived.
+
+        It is shorter, without what an earlier prompt contains, or for another model.
 
         Returns:
             Whether the request can be sent again.
@@ -135,11 +140,18 @@ class TurnRunner:
             return True
         if isinstance(error, ContextOverflowError) and not self._fallbacks:
             raise await self._window.set_aside(error) from error
+        prompts = [run.prompt for run in self.runs]
+        if await self._refused_media.leave_out(error, self._window.messages(), prompts, self.model):
+            return True
         if not isinstance(error, (ModelError, ProviderError)) or not self._fallbacks:
             return False
         failed, self.model = self.model, self._fallbacks.pop(0)
         self.emit(ev.Fallback, str(failed), str(self.model), redact(str(error)))
         return True
+
+    async def _check_request(self, messages: Sequence[Message], model: Model) -> None:
+        """Build a request of these messages alone. Raises `UnsupportedFeatureError` if it cannot be sent them."""
+        await self._setup.client.preview(model, self._setup.context(messages, model), self._setup.options)
 
     # Counting what it spends.
 

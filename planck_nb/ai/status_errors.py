@@ -94,9 +94,34 @@ _IMAGES = re.compile(
     ),
     re.IGNORECASE,
 )
+_DOCUMENTS = re.compile(
+    "|".join(  # noqa: FLY002 - a list to read
+        (
+            # it cannot be read
+            r"(could not|cannot|unable to|failed to) (process|parse|read|open|decode)( \w+){0,4} (pdf|document|file)",
+            r"(unable to|failed to|error while) (load|extract|download)\w*( \w+){0,4} (pdf|document|file)s?\b",
+            r"\b(pdf|document)s?\b.{0,80}(not (a )?valid|corrupt|damaged|malformed|unreadable|encrypted|password)",
+            r"\b(pdf|document)s?\b.{0,80}(unsupported|not supported|not be empty|is empty|has no pages)",
+            r"\b(pdf|document|file)s?\b.{0,40}(could not|cannot|failed to) be (process|pars|read|open|decrypt|decod)",
+            r"\bfile (is |was )?(corrupt|damaged|encrypted|password)|password[- ]protected",
+            r"\b(invalid|unsupported|corrupt(ed)?|damaged|malformed|encrypted)[ _](\w+ ){0,2}(pdf|document|file)\b",
+            r"document_parser_|\bfile_data\b|document\.source|document source bytes|context stuffing file type",
+            # there is too much of it
+            r"too many pages|maximum of \d+ (pdf )?pages|\bpage limit|number of pages.{0,40}exceed",
+            r"referenced files bytes are too large",
+            # the model or the server has no documents
+            r"support (file|pdf|document)s? inputs?|(file|pdf|document) inputs? (is|are) not (supported|enabled)",
+            r"invalid value: '?(input_)?file'?\.|unknown (part|content) type:? .?(input_)?(file|document)\b",
+            r"unknown variant `?(input_)?(file|document)\b|unsupported content\[\]\.type",
+            r"(mime|media)[ _]?type:? .{0,80}application/.{0,80}not supported",
+            r"unsupported (mime|media) ?type:? .?application/",
+        )
+    ),
+    re.IGNORECASE,
+)
 _OF_ANOTHER_SERVER = "Provider returned error"
 """What OpenRouter says if the server that it asked refused the request. What that server said is beside it."""
-_IMAGE_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
+_MEDIA_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)</title>", re.IGNORECASE)
 
 
@@ -143,7 +168,7 @@ def status_error(
         f"{happened.format(**facts)} ({status})" + (f': "{quote}"; ' if quote else "; ") + f"{advice.format(**facts)}.",
         status=status,
         retry_after=wait,
-        should_retry=False if _refuses_images(status, words) else should_retry,
+        should_retry=False if _refuses_media(status, f"{kind} {words}") else should_retry,
         provider=model.provider,
         model=model.id,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
@@ -199,6 +224,12 @@ def _meaning(status: int, words: str) -> _Meaning:
             return meaning
     if _refuses_images(status, words):
         return _of_status(status)[0], "{who} does not accept images for {id}", "leave them out or choose another model"
+    if _refuses_documents(status, words):
+        return (
+            _of_status(status)[0],
+            "{who} could not read a document of the request for {id}",
+            "check the file, send its text or choose another model",
+        )
     return _of_status(status)
 
 
@@ -209,7 +240,15 @@ def _of_status(status: int) -> _Meaning:
 
 
 def _refuses_images(status: int, words: str) -> bool:
-    return status in _IMAGE_STATUSES and _IMAGES.search(words) is not None
+    return status in _MEDIA_STATUSES and _IMAGES.search(words) is not None
+
+
+def _refuses_documents(status: int, words: str) -> bool:
+    return status in _MEDIA_STATUSES and _DOCUMENTS.search(words) is not None
+
+
+def _refuses_media(status: int, words: str) -> bool:
+    return _refuses_images(status, words) or _refuses_documents(status, words)
 
 
 def _is_overflow(status: int, words: str) -> bool:
@@ -231,6 +270,13 @@ def is_about_thinking(error: ProviderError) -> bool:
 def is_about_images(error: ProviderError) -> bool:
     """Whether the server refused the images of the request."""
     return isinstance(error, ProviderStatusError) and _refuses_images(error.status, str(error))
+
+
+def is_about_documents(error: ProviderError) -> bool:
+    """Whether the server refused a document of the request, which it or the model cannot read."""
+    if not isinstance(error, ProviderStatusError) or isinstance(error, ContextOverflowError):
+        return False
+    return _refuses_documents(error.status, str(error))
 
 
 def body_error(model: Model, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:

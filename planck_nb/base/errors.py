@@ -95,7 +95,14 @@ class MissingCredentialError(ModelError):
 
 
 class UnsupportedFeatureError(ModelError):
-    """The model or its wire format cannot express a part of the request."""
+    """The model or its wire format cannot express a part of the request.
+
+    `about_media` says whether that is an image, a file or a video.
+    """
+
+    def __init__(self, message: str, *, about_media: bool = False) -> None:
+        super().__init__(message)
+        self.about_media = about_media
 
 
 class ProviderError(PlanckError):

@@ -1,18 +1,20 @@
 """What of a conversation its model can be sent: what it cannot read is replaced by a few words.
 
-One picture that no vendor can decode, or that the present model does not accept, would make every later request fail.
+One picture that no vendor can decode, or that the present model does not accept, would make every later request fail;
+so would a document that its server has refused.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from planck_nb.agent.calling.image_check import checked, placeholder, unreadable_by
 from planck_nb.agent.context.senders import with_sender
 from planck_nb.ai.dialects.request_checks import watches
 from planck_nb.ai.messages import (
+    FilePart,
     ImagePart,
     Message,
     TextPart,
@@ -23,6 +25,21 @@ from planck_nb.ai.messages import (
     VideoPart,
 )
 from planck_nb.ai.models import Model
+
+
+@dataclass(frozen=True, slots=True)
+class _RefusedParts:
+    """What is left out of one message.
+
+    Args:
+        message: The message, which is kept so that no other object gets its id.
+        kinds: The types of the parts.
+        problem: Why, as a clause.
+    """
+
+    message: UserMessage
+    kinds: frozenset[str]
+    problem: str
 
 
 class SendableHistory:
@@ -39,6 +56,32 @@ class SendableHistory:
         self._replaced: dict[int, Message] = {}
         self._latest: tuple[Sequence[Message], Sequence[Message]] = (), ()
         """The messages that were prepared last, and the result: each request needs them twice."""
+        self._refused: dict[tuple[str, str, str | None], dict[int, _RefusedParts]] = {}
+        """What each model has refused, by the ids of the messages."""
+
+    def leave_out(self, messages: Iterable[UserMessage], model: Model, kinds: frozenset[str], problem: str) -> None:
+        """Leave parts of messages out of what the model is sent from now on.
+
+        Args:
+            messages: The messages, as they are in the conversation.
+            model: The model that refused them.
+            kinds: The types of the parts.
+            problem: Why they are left out, as a clause.
+        """
+        of_model = self._refused.setdefault(_key(model), {})
+        for message in messages:
+            of_model[id(message)] = _RefusedParts(message, kinds, problem)
+        self._model, self._latest = None, ((), ())
+
+    def send_again(self, messages: Iterable[UserMessage], model: Model) -> None:
+        """Send messages whole again."""
+        for message in messages:
+            self._refused.get(_key(model), {}).pop(id(message), None)
+        self._model, self._latest = None, ((), ())
+
+    def leaves_out(self, message: UserMessage, model: Model) -> bool:
+        """Whether parts of the message are left out because the model refused them."""
+        return id(message) in self._refused.get(_key(model), {})
 
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
         """The messages as they can be sent to the model; the same objects if it can read all of them.
@@ -70,7 +113,13 @@ class SendableHistory:
 
     def _fitting(self, message: Message, model: Model, *, answered: bool) -> Message:
         if isinstance(message, UserMessage):
-            parts = [self._part(part, model, answered=answered) for part in message.content]
+            refused = self._refused.get(_key(model), {}).get(id(message)) if self._refused else None
+            parts = [
+                self._part(part, model, answered=answered)
+                if refused is None or part.type not in refused.kinds
+                else TextPart(self._left_out(part, model, refused.problem))
+                for part in message.content
+            ]
             if message.sender_name is not None:
                 return UserMessage(with_sender(parts, message.sender_name, message.purpose))
             return message if all(map(operator.is_, parts, message.content)) else UserMessage(parts)
@@ -87,7 +136,7 @@ class SendableHistory:
             problem = unreadable_by(part, model.provider)
             return TextPart(self._left_out(part, model, problem)) if problem else checked(part)[0]
         if isinstance(part, VideoPart) and answered and not watches(model):
-            return TextPart(f"[video {part.url or part.mime}: left out, because the model cannot watch videos]")
+            return TextPart(self._left_out(part, model, "because the model cannot watch videos"))
         return part
 
     def _result(self, result: ToolResultPart, model: Model) -> ToolResultPart:
@@ -102,12 +151,32 @@ class SendableHistory:
             return result
         return replace(result, text="\n".join(filter(None, [result.text, *words])), images=tuple(images))
 
-    def _left_out(self, part: ImagePart, model: Model, problem: str) -> str:
-        sentence = f"A picture is not sent to {model}, {problem}; it reads a note in its place."
+    def _left_out(self, part: UserPart, model: Model, problem: str) -> str:
+        what = {"image": "A picture", "video": "A video"}.get(part.type, "A document")
+        if isinstance(part, FilePart):
+            what = f"The document {part.name!r}"
+        sentence = f"{what} is not sent to {model}, {problem}; it reads a note in its place."
         if sentence not in self._noted:
             self._noted.add(sentence)
             self.notes.append(sentence)
-        return placeholder(part, problem)
+        match part:
+            case ImagePart():
+                return placeholder(part, problem)
+            case FilePart():
+                return f"[file {part.name}: left out, {problem}]"
+            case VideoPart():
+                return f"[video {part.url or part.mime}: left out, {problem}]"
+            case TextPart():
+                return part.text
+
+
+def has_kinds(message: UserMessage, kinds: frozenset[str]) -> bool:
+    """Whether the message has parts of these types."""
+    return any(part.type in kinds for part in message.content)
+
+
+def _key(model: Model) -> tuple[str, str, str | None]:
+    return model.provider, model.id, model.base_url
 
 
 def _latest_reply(messages: Sequence[Message]) -> int:

@@ -196,7 +196,9 @@ def _said(part: TextPart | ThinkingPart | ToolCallPart) -> JsonObject | None:
 def _image(part: ImagePart, model: Model) -> JsonObject:
     check_media(model, part)
     if part.mime not in _IMAGES and part.data is not None:
-        raise UnsupportedFeatureError(f"{model} cannot look at {part.mime}; convert the image to image/png.")
+        raise UnsupportedFeatureError(
+            f"{model} cannot look at {part.mime}; convert the image to image/png.", about_media=True
+        )
     return {"type": "image", "source": _source(part)}
 
 

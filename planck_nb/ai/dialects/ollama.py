@@ -122,7 +122,8 @@ def _user(message: UserMessage, model: Model) -> JsonObject:
             raise no_video(model)
         if part.type == "file":
             raise UnsupportedFeatureError(
-                f"Ollama does not accept files, so {part.name} cannot be sent to {model}; send its text instead."
+                f"Ollama does not accept files, so {part.name} cannot be sent to {model}; send its text instead.",
+                about_media=True,
             )
         if part.type == "image":
             images.append(part)
@@ -138,11 +139,14 @@ def _result(part: ToolResultPart, model: Model) -> JsonObject:
 
 def _images(images: Sequence[ImagePart], model: Model) -> list[str]:
     if not model.takes("image"):
-        raise UnsupportedFeatureError(f"{model} cannot see images; choose a model that can, or leave the image out.")
+        raise UnsupportedFeatureError(
+            f"{model} cannot see images; choose a model that can, or leave the image out.", about_media=True
+        )
     found = [image.data for image in images if image.data is not None]
     if len(found) < len(images):
         raise UnsupportedFeatureError(
-            "Ollama does not fetch images from a URL; read the image and pass its bytes as `data`."
+            "Ollama does not fetch images from a URL; read the image and pass its bytes as `data`.",
+            about_media=True,
         )
     return found
 

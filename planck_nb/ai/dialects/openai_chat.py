@@ -137,7 +137,8 @@ def _content(model: Model, part: UserPart) -> JsonObject:
             if part.url:
                 raise UnsupportedFeatureError(
                     f"The chat format cannot send the URL of the file {part.name!r}; pass its bytes as data, or choose "
-                    'api="responses" if the server supports it.'
+                    'api="responses" if the server supports it.',
+                    about_media=True,
                 )
             return {"type": "file", "file": {"filename": part.name, "file_data": address(model, part)}}
 

@@ -16,13 +16,15 @@ TOOL_CHOICES = frozenset({"auto", "none", "required"})
 def check_media(model: Model, part: ImagePart | FilePart | VideoPart) -> None:
     """Raise `UnsupportedFeatureError` for media that the model does not accept, and for empty media."""
     if part.type == "image" and not model.takes("image"):
-        raise UnsupportedFeatureError(f"{model} cannot look at images; leave them out or choose another model.")
+        raise UnsupportedFeatureError(
+            f"{model} cannot look at images; leave them out or choose another model.", about_media=True
+        )
     if part.type == "file" and part.mime == "application/pdf" and not model.takes("pdf"):
         raise unreadable(model, part)
     if part.type == "video" and not watches(model):
         raise no_video(model)
     if not part.url and part.data is None:
-        raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; pass one of them.")
+        raise UnsupportedFeatureError(f"The {part.type} has neither data nor url; pass one of them.", about_media=True)
 
 
 def watches(model: Model) -> bool:
@@ -33,14 +35,16 @@ def watches(model: Model) -> bool:
 def no_video(model: Model) -> UnsupportedFeatureError:
     """The error for a video that the model's wire format cannot send."""
     return UnsupportedFeatureError(
-        f"{model} cannot watch videos; choose a Gemini model, or send some of the frames as images."
+        f"{model} cannot watch videos; choose a Gemini model, or send some of the frames as images.",
+        about_media=True,
     )
 
 
 def unreadable(model: Model, part: FilePart) -> UnsupportedFeatureError:
     """The error for a file of a kind that the model cannot read."""
     return UnsupportedFeatureError(
-        f"{model} cannot read the file {part.name!r} ({part.mime}); give it the file's text or choose another model."
+        f"{model} cannot read the file {part.name!r} ({part.mime}); give it the file's text or choose another model.",
+        about_media=True,
     )
 
 

@@ -1,0 +1,102 @@
+"""What the next request leaves out, after one was refused for an image, a document or a video of a prompt.
+
+What was refused stays in the conversation, so that every later request would be refused for it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from planck_nb.agent.context.sendable import SendableHistory, has_kinds
+from planck_nb.ai.messages import Message, UserMessage
+from planck_nb.ai.models import Model
+from planck_nb.ai.status_errors import is_about_documents
+from planck_nb.base.errors import PlanckError, ProviderError, UnsupportedFeatureError
+
+_DOCUMENTS = frozenset({"file"})
+_MEDIA = frozenset({"image", "file", "video"})
+
+_UNREADABLE = "because the model could not read it"
+_ONE_UNREADABLE = "because the model could not read one of the documents"
+_UNSUPPORTED = "because the model could not be sent the prompt as it was"
+
+
+class RefusedMedia:
+    """Decides for one turn what is left out of its requests.
+
+    The prompts of the turn itself fail with the sentence about what was refused, and only later requests are without
+    it: whoever sent the document waits for an answer about it. Earlier prompts are sent without it at once.
+
+    Args:
+        sendable: Leaves it out of the requests to the model.
+        check: Builds a request of these messages alone for the model. Raises `UnsupportedFeatureError` if it cannot.
+    """
+
+    def __init__(
+        self, sendable: SendableHistory, check: Callable[[Sequence[Message], Model], Awaitable[object]]
+    ) -> None:
+        self._sendable = sendable
+        self._check = check
+        self._tried: dict[str, list[UserMessage]] = {}
+        """By model, the earlier prompts without whose documents the request was sent once more."""
+
+    async def leave_out(
+        self, error: PlanckError, messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
+    ) -> bool:
+        """Leave out of later requests to the model what it refused.
+
+        Args:
+            error: How the request failed.
+            messages: The messages that it had.
+            prompts: The prompts of the turn.
+            model: The model that was asked.
+
+        Returns:
+            Whether the same request can be sent again without it.
+        """
+        if isinstance(error, UnsupportedFeatureError) and error.about_media:
+            own, earlier = self._prompts_with(_MEDIA, messages, prompts, model)
+            if own and not await self._can_be_sent(own, model):
+                self._sendable.leave_out(own, model, _MEDIA, _UNSUPPORTED)
+                return False
+            self._sendable.leave_out(earlier, model, _MEDIA, _UNSUPPORTED)
+            return bool(earlier)
+        if isinstance(error, ProviderError) and is_about_documents(error):
+            return self._leave_out_documents(messages, prompts, model)
+        return False
+
+    def _leave_out_documents(self, messages: Sequence[Message], prompts: Collection[UserMessage], model: Model) -> bool:
+        """Find out which documents the server refused, which it does not say: earlier ones or the turn's."""
+        own, earlier = self._prompts_with(_DOCUMENTS, messages, prompts, model)
+        tried = self._tried.get(str(model))
+        if earlier and tried is None:
+            self._tried[str(model)] = earlier
+            self._sendable.leave_out(earlier, model, _DOCUMENTS, _clause(earlier))
+            return True
+        if own:
+            self._sendable.send_again(tried or (), model)
+            self._sendable.leave_out(own, model, _DOCUMENTS, _clause(own))
+        return False
+
+    def _prompts_with(
+        self, kinds: frozenset[str], messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
+    ) -> tuple[list[UserMessage], list[UserMessage]]:
+        """The prompts whose parts of these kinds were sent: those of the turn, and earlier ones."""
+        own: list[UserMessage] = []
+        earlier: list[UserMessage] = []
+        for message in messages:
+            if message.type == "user" and has_kinds(message, kinds) and not self._sendable.leaves_out(message, model):
+                (own if any(message is prompt for prompt in prompts) else earlier).append(message)
+        return own, earlier
+
+    async def _can_be_sent(self, messages: Sequence[Message], model: Model) -> bool:
+        try:
+            await self._check(messages, model)
+        except UnsupportedFeatureError:
+            return False
+        return True
+
+
+def _clause(prompts: Sequence[UserMessage]) -> str:
+    documents = sum(part.type in _DOCUMENTS for prompt in prompts for part in prompt.content)
+    return _UNREADABLE if documents == 1 else _ONE_UNREADABLE
