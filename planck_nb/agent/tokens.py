@@ -28,6 +28,15 @@ MAX_SCALE = 8.0
 
 _WRITER = json.JSONEncoder(ensure_ascii=False, default=str)
 
+_PIECES = 1_000
+_PIECE = 512
+"""A text of more characters than these pieces have together is estimated by such pieces of it: a text of 50 MB would
+block the event loop for a second."""
+
+_STEP = 0.6180339887498949
+"""The golden ratio: where in its share of the text a piece lies differs from piece to piece, so that the pieces do not
+all meet the same part of lines or records that are equally long."""
+
 _MIN_CALIBRATING_TOKENS = 64
 """Estimated tokens from which a count says something about the tokenizer."""
 
@@ -73,8 +82,23 @@ _CASE_OF = _table(_CLASSES[:2])
 def estimate_text(text: str) -> int:
     """Estimate the tokens of a text: within 15 % for prose, with any model.
 
-    Deterministic. A longer text never has fewer tokens, and a text has at most as many as its pieces together.
+    Deterministic. A longer text never has fewer tokens, and a text has at most as many as its pieces together. This
+    does not hold for texts of more than half a million characters, of which pieces are counted: their estimate is
+    within a few percent of what counting all of it gives.
     """
+    if len(text) > _PIECES * _PIECE:
+        return -(-len(text) * _estimate_all(_sample(text)) // (_PIECES * _PIECE))
+    return _estimate_all(text)
+
+
+def _sample(text: str) -> str:
+    """Pieces of a text, one that begins in each of as many equal shares of it, joined."""
+    share, last = len(text) / _PIECES, len(text) - _PIECE
+    places = (min(last, int(share * (index + index * _STEP % 1))) for index in range(_PIECES))
+    return "".join(text[place : place + _PIECE] for place in places)
+
+
+def _estimate_all(text: str) -> int:
     data = text.encode("utf-8", "surrogatepass")
     classes = data.translate(_CLASS_OF)
     hundredths: int = _WORD * _words(data) + sum(map(mul, _WEIGHTS, map(classes.count, _NAMES)))

@@ -86,6 +86,43 @@ def test_a_very_long_text_is_estimated_in_a_fraction_of_the_time_that_its_words_
     assert time.process_time() - found < (found - began) / 2
 
 
+LINES = {
+    "prose": "The quick brown fox jumps over the lazy dog, as foxes do.\n" * 20_000,
+    "numbers": "".join(f"{number}, {number * 7919 % 1_000_003}, 0.{number}\n" for number in range(50_000)),
+    "Japanese": "今日は良い天気です。" * 100_000,
+    "camelCase": "aVariableName(ANOTHER_NAME) = 12\n" * 40_000,
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *LINES.values(),
+        "".join(LINES.values()),
+        "".join(text[place : place + 5_000] for place in range(0, 900_000, 5_000) for text in LINES.values()),
+        "word " * 200_000 + "漢" * 30_000,
+        ("word " * 30 + "9" * 3_450) * 1_000,  # records as long as the shares that pieces are taken of
+    ],
+    ids=[*LINES, "one after the other", "in turns", "different at the end", "records"],
+)
+def test_a_long_text_is_estimated_by_pieces_within_two_percent(text: str) -> None:
+    parts = (text[place : place + 500_000] for place in range(0, len(text), 500_000))
+    exact = sum(map(estimate_text, parts))
+    assert estimate_text(text) == pytest.approx(exact, rel=0.02)
+    assert estimate_text(text) == estimate_text(str(text.encode(), "utf-8"))
+
+
+def test_the_time_for_a_long_text_does_not_grow_with_it() -> None:
+    long, longer = "the quick brown fox. " * 50_000, "the quick brown fox. " * 1_000_000
+    times: list[float] = []
+    for text in (long, longer):
+        began = time.process_time()
+        for _ in range(5):
+            estimate_text(text)
+        times.append(time.process_time() - began)
+    assert times[1] < 5 * times[0]
+
+
 def test_no_text_takes_nothing_and_any_text_takes_something() -> None:
     assert estimate_text("") == 0
     assert all(estimate_text(chr(code)) > 0 for code in range(0x3000))
