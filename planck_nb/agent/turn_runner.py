@@ -111,6 +111,10 @@ class TurnRunner:
 
     # Asking the model.
 
+    async def check_pictures(self) -> None:
+        """Check the pictures that the next request has, without blocking the event loop."""
+        await self._setup.sendable.check_pictures(self._window.messages())
+
     def open_stream(self) -> Stream:
         """Ask the model for the next reply to the conversation so far."""
         setup, spec = self._setup, self._output_spec

@@ -10,10 +10,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import to_json
 from support.loopback import Exchange, serving
 from support.wire import CHAT_HELLO, client
 
 from planck_nb import ai
+from planck_nb.ai.dialects import json_wire
 from planck_nb.ai.dialects.json_wire import write_json, write_long_json
 from planck_nb.ai.dialects.openai_chat import DIALECT, Chat
 from planck_nb.ai.encoded_history import KEPT_CHARACTERS, encode_history
@@ -36,6 +38,21 @@ def test_long_json_is_the_same_json(value: object) -> None:
 def test_what_has_no_utf_8_form_is_written_as_before() -> None:
     value = {"messages": [{"content": [{"text": "\ud800 half a pair"}, {"text": "é"}]}]}
     assert write_long_json(value) == write_json(value)
+
+
+@pytest.mark.parametrize("character", ["a", '"', "\0", "é", "漢", "😀"])
+def test_a_long_text_is_written_in_short_steps(character: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {"messages": [{"content": [{"type": "file", "source": {"data": character * 1_200_001}}]}]}
+    expected = write_json(value)
+    written: list[int] = []
+
+    def counting(part: object) -> bytes:
+        written.append(len(str(part)))
+        return to_json(part)
+
+    monkeypatch.setattr(json_wire, "to_json", counting)
+    assert write_long_json(value) == expected
+    assert max(written) <= 500_000
 
 
 class Threads(Chat):

@@ -7,7 +7,7 @@ so would a document that its server has refused.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planck_nb.agent.calling.image_check import checked, placeholder, unreadable_by
@@ -25,6 +25,10 @@ from planck_nb.ai.messages import (
     VideoPart,
 )
 from planck_nb.ai.models import Model
+from planck_nb.base.aio import run_in_thread
+
+_CHECK_IN_THREAD_FROM = 1_000_000
+"""Characters of pictures that are checked in a thread; the event loop would be blocked for more than 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,18 @@ class SendableHistory:
         """The messages that were prepared last, and the result: each request needs them twice."""
         self._refused: dict[tuple[str, str, str | None], dict[int, _RefusedParts]] = {}
         """What each model has refused, by the ids of the messages."""
+        self._checked: Message | None = None
+        """The latest message whose pictures were checked."""
+
+    async def check_pictures(self, messages: Sequence[Message]) -> None:
+        """Check the pictures of new messages, so that `fit` knows the results: in a thread if they are large."""
+        start = len(messages)
+        while start and messages[start - 1] is not self._checked:
+            start -= 1
+        pictures = [picture for message in messages[start:] for picture in _pictures(message)]
+        if sum(len(picture.data or "") for picture in pictures) >= _CHECK_IN_THREAD_FROM:
+            await run_in_thread(lambda: [checked(picture) for picture in pictures])
+        self._checked = messages[-1] if messages else None
 
     def leave_out(self, messages: Iterable[UserMessage], model: Model, kinds: frozenset[str], problem: str) -> None:
         """Leave parts of messages out of what the model is sent from now on.
@@ -168,6 +184,14 @@ class SendableHistory:
                 return f"[video {part.url or part.mime}: left out, {problem}]"
             case TextPart():
                 return part.text
+
+
+def _pictures(message: Message) -> Iterator[ImagePart]:
+    if message.type == "user":
+        yield from (part for part in message.content if part.type == "image")
+    elif message.type == "tool_result":
+        for result in message.content:
+            yield from result.images
 
 
 def has_kinds(message: UserMessage, kinds: frozenset[str]) -> bool:

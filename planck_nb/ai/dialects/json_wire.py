@@ -17,8 +17,11 @@ _MAX_INDEX = 2**31 - 1
 _MAX_NUMBER_DIGITS = 400
 """Digits; Python refuses to read much longer ones."""
 
-_NESTED = 4
-"""Levels from a request's body to the parts of a message: a part is the largest piece that is written at once."""
+_NESTED = 6
+"""Levels from a request's body to the data of a part of a message; what is within them is written at once."""
+
+_STEP = 500_000
+"""Characters of a text that are written at once."""
 
 
 def read_object(data: bytes, model: Model) -> JsonObject:
@@ -100,6 +103,11 @@ def _pieces(value: object, levels: int) -> Iterator[bytes]:
             yield from _pieces(item, levels - 1)
             before = b","
         yield b"]"
+    elif isinstance(value, str) and len(value) > _STEP:
+        yield b'"'
+        for place in range(0, len(value), _STEP):
+            yield to_json(value[place : place + _STEP])[1:-1]
+        yield b'"'
     else:
         yield to_json(value)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import struct
+import threading
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ import pytest
 from support.wire import CHAT_HELLO, client, replying
 
 from planck_nb import Agent, Session, ai
+from planck_nb.agent.calling import image_check
 from planck_nb.agent.context.sendable import SendableHistory
 from planck_nb.agent.context.summary import render
 from planck_nb.ai.messages import UserMessage
@@ -99,6 +104,46 @@ async def test_a_prompt_with_a_broken_picture_is_answered(picture: ai.ImagePart)
     assert (await agent.prompt([picture])).text == "one"
     assert (await agent.prompt("more")).text == "two"
     assert agent.state.messages[0].message == ai.UserMessage([picture])
+
+
+def large(size: int) -> ai.ImagePart:
+    """A PNG of about so many bytes, whose pixels nobody could decode."""
+    header = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", random.Random(size).randbytes(size)), (b"IEND", b"")]
+    written = (struct.pack(">I", len(data)) + kind + data + _checksum(kind + data) for kind, data in chunks)
+    return ai.ImagePart(b"\x89PNG\r\n\x1a\n" + b"".join(written))
+
+
+def _checksum(data: bytes) -> bytes:
+    return struct.pack(">I", zlib.crc32(data))
+
+
+@pytest.mark.parametrize("source", ["prompt", "tool"])
+async def test_large_pictures_are_not_checked_on_the_event_loop(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def noting(text: str) -> str:
+        threads.append(threading.get_ident())
+        return check(text)
+
+    check = image_check._check
+    monkeypatch.setattr(image_check, "_check", noting)
+    pictures = [large(500_000 + number) for number in ((1, 2) if source == "prompt" else (3, 4))]
+    if source == "prompt":
+        agent = Agent(model=scripted_model(["one", "two"]))
+        await agent.prompt([ai.TextPart("Look."), *pictures])
+    else:
+
+        def look() -> list[ai.ImagePart]:
+            """Look at the pictures."""
+            return pictures
+
+        call: dict[str, object] = {"calls": [{"name": "look", "arguments": {}}]}
+        agent = Agent(model=scripted_model([call, "one", "two"]), tools=[look])
+        await agent.prompt("Look.")
+    await agent.prompt("And now?")
+    assert len(threads) == len(pictures)
+    assert threading.get_ident() not in threads
 
 
 def test_what_another_agent_sends_is_marked_as_its_words_in_requests_and_summaries() -> None:
