@@ -499,13 +499,13 @@ class AgentRunner:
 
     async def complete(self, context: Context, options: Options) -> AssistantMessage:
         """Have the model reply outside the conversation, and count what that takes."""
-        if reason := self._exhausted():
+        model, request = self._current_model(), Usage(estimate_request(context))
+        if reason := self._exhausted(request.total_tokens, model.cost(request) or 0.0):
             raise AgentError(reason)
         async with (
             asyncio.timeout(self._seconds_left()),
-            self._setup.client.stream(self._current_model(), context, options) as stream,
+            self._setup.client.stream(model, context, options) as stream,
         ):
-            request = Usage(estimate_request(context))
             try:
                 reason = await read_within_limits(stream, request, self._exhausted)
             finally:  # what a stopped reply has taken is paid for, too

@@ -146,6 +146,33 @@ async def test_a_summary_is_stopped_when_its_estimated_cost_crosses_the_limit(
     assert agent.state.cost == pytest.approx(spend.cost)
 
 
+@pytest.mark.parametrize("explicit", [True, False])
+async def test_a_summary_whose_request_alone_would_reach_a_limit_is_not_asked_for(*, explicit: bool) -> None:
+    server = Writer(20)
+    agent, spend = await talked(server, CHAT, Limits(session_cost=0.02))
+    if explicit:
+        await agent.compact()
+    else:
+        with pytest.raises(LimitError, match="`session_cost`"):
+            await agent.prompt("go")
+    assert (server.requests, spend.cost) == (0, 0.0)
+    told = await anext(event async for event in agent.subscribe(since=0) if event.type == "compacted")
+    assert told.summary_id is None
+    assert "its request of about" in told.reason
+    assert "`session_cost`" in told.reason
+    agent.limits = Limits(session_cost=1.0)
+    await agent.compact()
+    assert any(entry.message.type == "summary" for entry in agent.state.messages)
+
+
+async def test_a_reply_outside_the_conversation_whose_request_would_reach_a_limit_is_not_asked_for() -> None:
+    server = Writer(20)
+    agent, spend = await talked(server, CHAT, Limits(session_cost=0.02))
+    with pytest.raises(AgentError, match="`session_cost`"):
+        await complete_for(agent, ai.Context("", [UserMessage("word " * 20_000)]), ai.Options())
+    assert (server.requests, spend.cost) == (0, 0.0)
+
+
 async def test_what_a_server_does_not_count_is_estimated_outside_the_conversation_too() -> None:
     agent, spend = await talked(Writer(20), CHAT, Limits())
     assert await agent.compact()

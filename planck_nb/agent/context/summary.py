@@ -114,10 +114,13 @@ async def _write(
     words = min(MAX_WORDS, notes * 2 // 3)
     prompt = f"{earlier}{_marked('conversation', chunk)}Write the notes now, in at most {words:,} words."
     context = Context(_INSTRUCTIONS, [UserMessage(prompt)])
+    request = Usage(estimate_request(context))
+    if reason := exhausted(request.total_tokens, model.cost(request) or 0.0):
+        tokens = f"about {request.total_tokens:,} tokens"
+        raise CompactionError(f"No summary was written, because its request of {tokens} would reach a limit: {reason}")
     try:
         async with client.stream(model, context) as stream:
             stream.continues = True  # without the summary the turn would fail
-            request = Usage(estimate_request(context))
             try:
                 reason = await read_within_limits(stream, request, exhausted)
             finally:
