@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from support.kernel import Kernel, running_kernel
 
+from planck_nb.jupyter import frontend
+
 pytestmark = pytest.mark.timeout(120)
 
 ASK = "%planck --new --tools bash Use bash with `touch mark; echo done`"
@@ -93,3 +95,18 @@ def test_in_a_function_it_is_typed_with_every_kernel(kernel: Kernel, folder: Pat
     assert kernel.finish(sent).status == "ok"
     assert (folder / "mark").exists()
     kernel.run(SIMULATE_IPYKERNEL_6)
+
+
+@pytest.mark.parametrize(
+    ("installed", "handles"),
+    [("6.17.1", False), ("6.29.5", False), ("6.30.0a0", False), ("7.0.0", True), ("7.1.0a1", True), ("10.0", True)],
+)
+def test_kernels_handle_clicks_while_a_cell_awaits_from_version_7_on(
+    installed: str, handles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontend, "version", {"ipykernel": installed}.__getitem__)
+    frontend.kernel_handles_clicks.cache_clear()
+    try:
+        assert frontend.kernel_handles_clicks() is handles
+    finally:
+        frontend.kernel_handles_clicks.cache_clear()
