@@ -76,11 +76,12 @@ def characters(context: Context) -> int:
     """How many characters the messages of a request have, about. What is kept in its cache is not counted again."""
     kept = None if context.cache is None else context.cache.encoder
     if not isinstance(kept, _Encoder) or kept.count > len(context.messages):
-        return sum(map(_characters, context.messages))
-    return kept.characters + sum(map(_characters, context.messages[kept.count :]))
+        return sum(map(characters_of, context.messages))
+    return kept.characters + sum(map(characters_of, context.messages[kept.count :]))
 
 
-def _characters(message: Message) -> int:
+def characters_of(message: Message) -> int:
+    """How many characters a message has, about."""
     return sum(map(_characters_of_part, message.content))
 
 
@@ -135,7 +136,7 @@ class _Encoder(Generic[T]):
             self._latest = message
         added = messages[self.count : end]
         self._messages.extend(added)
-        self.characters += sum(map(_characters, added))
+        self.characters += sum(map(characters_of, added))
         self.count = end
 
     def copy_without_wire(self) -> _Encoder[T]:

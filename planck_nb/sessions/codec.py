@@ -19,6 +19,7 @@ from planck_nb.agent.events import Message as MessageEvent
 from planck_nb.ai.messages import Message, decode_message, encode_message, message_json, text_of
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.long_json import in_pieces
 
 VERSION = 1
 """The version of the journal format; lines of a higher version are not read."""
@@ -26,6 +27,9 @@ VERSION = 1
 
 LAST_ID = 2**62
 """The highest id of a row; DuckDB can store it and the next ones."""
+
+_NESTED = 6
+"""Levels from the line of a message to the data of a picture in a result; what is within them is written at once."""
 
 _LAST_VERSION = 10_000
 _MAX_SEGMENTS = 100_000
@@ -96,14 +100,39 @@ def _is_valid(header: Header) -> bool:
     )
 
 
-def encode_message_line(row_id: int, agent_id: str, message: Message, *, turn: int, time: float) -> bytes:
+def encode_message_line(
+    row_id: int, agent_id: str, message: Message, *, turn: int, time: float, fields: bytes | None = None
+) -> bytes:
     """Encode a message that was complete at `time`, in seconds since the epoch.
 
     `time` is stored in addition to `ts`, which is rounded to microseconds. Raises ValueError if it is not JSON.
+    `fields` is what `encode_message_fields` returned, so that only the rest is encoded.
     """
-    line: JsonObject = _row("message", row_id, agent_id, turn, time)
-    line["time"] = time
-    line["role"] = message.type
+    row = _row("message", row_id, agent_id, turn, time)
+    if fields is not None:
+        return b"".join((_plain_json(row)[:-1], b",", fields, b"}\n"))
+    line = {**row, **_message_columns(message, time)}
+    try:
+        return b'%s,"data":%s}\n' % (_plain_json(line)[:-1], message_json(message))
+    except ValueError:
+        return _encode({**line, "data": encode_message(message)})
+
+
+def encode_message_fields(message: Message, *, time: float) -> bytes | None:
+    """Encode what the line of a message has besides the fields that every line has, without the braces.
+
+    This may take long, so that it is meant for a thread. None if it cannot be encoded in this way.
+    """
+    fields = {**_message_columns(message, time), "data": encode_message(message)}
+    try:
+        first, *rest = in_pieces(fields, _NESTED, _plain_json)
+    except ValueError:
+        return None
+    return b"".join((first[1:], *rest[:-1]))
+
+
+def _message_columns(message: Message, time: float) -> JsonObject:
+    line: JsonObject = {"time": time, "role": message.type}
     if message.type == "assistant":
         line.update(provider=message.provider, model=message.model, stop_reason=message.stop_reason)
         if message.usage is not None:
@@ -116,10 +145,7 @@ def encode_message_line(row_id: int, agent_id: str, message: Message, *, turn: i
             )
         line["cost_usd"] = message.cost
     line["text"] = text_of(message.content)
-    try:
-        return b'%s,"data":%s}\n' % (_plain_json(line)[:-1], message_json(message))
-    except ValueError:
-        return _encode({**line, "data": encode_message(message)})
+    return line
 
 
 def encode_event_line(row_id: int, event: AgentEvent, sign: Callable[[JsonObject], JsonObject] | None = None) -> bytes:
@@ -294,7 +320,7 @@ def _encode(line: JsonObject) -> bytes:
     return json.dumps(finite, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
-def _plain_json(line: JsonObject) -> bytes:
+def _plain_json(line: object) -> bytes:
     """Encode JSON types, four times as fast. Raises ValueError for lone surrogates and for deep nesting."""
     from pydantic_core import to_json  # noqa: PLC0415 - messages have loaded pydantic when they are encoded
 

@@ -21,8 +21,9 @@ import filelock
 
 from planck_nb.agent.events import TRANSIENT, AgentEvent
 from planck_nb.agent.message_log import LogFollower
+from planck_nb.ai.encoded_history import characters_of
 from planck_nb.ai.messages import Message
-from planck_nb.base.aio import LoopLock, cancel_late
+from planck_nb.base.aio import LoopLock, cancel_late, run_in_thread
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.forks import call_in_forks
 from planck_nb.base.ids import new_id, readable_name
@@ -53,6 +54,10 @@ from planck_nb.sessions.stale_files import remove_leftovers, remove_stale_files
 _log = logging.getLogger(__name__)
 
 _CHECKED = 1024 * 1024
+
+_ENCODE_IN_THREAD_FROM = 1_000_000
+"""Characters of a message that is encoded in a thread; the event loop would be blocked for more than 10 ms."""
+
 _LAST = 128 * 1024
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -628,13 +633,17 @@ class SessionLog:
         Raises:
             SessionError: The message cannot be stored, or the session is closed.
         """
+        fields: bytes | None = None
+        if characters_of(message) > _ENCODE_IN_THREAD_FROM:
+            with suppress(ValueError, TypeError, RecursionError):  # which are reported below
+                fields = await run_in_thread(lambda: codec.encode_message_fields(message, time=time))
         if self._session._agents is not None:  # noqa: SLF001 - a part of Session
             self._session._agents.add(self._agent_id)  # noqa: SLF001 - as above
 
         def encode(row_id: int) -> bytes:
             self._session._conversation_changed(self._agent_id)  # noqa: SLF001 - as above
             try:
-                return codec.encode_message_line(row_id, self._agent_id, message, turn=turn, time=time)
+                return codec.encode_message_line(row_id, self._agent_id, message, turn=turn, time=time, fields=fields)
             except (ValueError, TypeError, RecursionError) as error:
                 raise SessionError(f"The message cannot be stored as JSON ({error}).") from error
 

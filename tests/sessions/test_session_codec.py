@@ -134,6 +134,14 @@ def test_a_line_is_a_row(message: Message) -> None:
         assert record.get("output_tokens") == (message.usage.output_tokens if message.usage else None)
 
 
+@settings(deadline=None)
+@given(message=messages, time=times)
+def test_a_message_that_was_encoded_beforehand_has_the_same_line(message: Message, time: float) -> None:
+    fields = codec.encode_message_fields(message, time=time)
+    whole = codec.encode_message_line(4, "a", message, turn=2, time=time)
+    assert codec.encode_message_line(4, "a", message, turn=2, time=time, fields=fields) == whole
+
+
 def test_half_a_character_does_not_keep_a_message_from_being_stored() -> None:
     line = codec.encode_message_line(1, "a", UserMessage("a\ud83db"), turn=0, time=0)
     assert codec.message_of(codec.decode_line(line)) == UserMessage("a?b")

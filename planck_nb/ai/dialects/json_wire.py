@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -12,6 +11,7 @@ from pydantic_core import from_json, to_json
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import ProviderProtocolError
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.long_json import in_pieces
 
 _MAX_INDEX = 2**31 - 1
 _MAX_NUMBER_DIGITS = 400
@@ -19,9 +19,6 @@ _MAX_NUMBER_DIGITS = 400
 
 _NESTED = 6
 """Levels from a request's body to the data of a part of a message; what is within them is written at once."""
-
-_STEP = 500_000
-"""Characters of a text that are written at once."""
 
 
 def read_object(data: bytes, model: Model) -> JsonObject:
@@ -82,34 +79,9 @@ def write_json(value: object) -> bytes:
 def write_long_json(value: object) -> bytes:
     """What `write_json` returns, in a thread: written in short steps, between which other threads can run."""
     try:
-        return b"".join(_pieces(value, _NESTED))
+        return b"".join(in_pieces(value, _NESTED, to_json))
     except ValueError:
         return write_json(value)
-
-
-def _pieces(value: object, levels: int) -> Iterator[bytes]:
-    """The JSON of a value, in pieces down to so many levels of objects and arrays."""
-    if levels and isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
-        before = b"{"
-        for name, item in value.items():
-            yield before + to_json(name) + b":"
-            yield from _pieces(item, levels - 1)
-            before = b","
-        yield b"}"
-    elif levels and isinstance(value, list) and value:
-        before = b"["
-        for item in value:
-            yield before
-            yield from _pieces(item, levels - 1)
-            before = b","
-        yield b"]"
-    elif isinstance(value, str) and len(value) > _STEP:
-        yield b'"'
-        for place in range(0, len(value), _STEP):
-            yield to_json(value[place : place + _STEP])[1:-1]
-        yield b'"'
-    else:
-        yield to_json(value)
 
 
 def _read_leniently(data: bytes) -> Any:  # noqa: ANN401 - any JSON value

@@ -1,0 +1,39 @@
+"""Writes long JSON in short steps, between which other threads can run: to write it at once would keep them waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+_STEP = 500_000
+"""Characters of a text that are written at once."""
+
+
+def in_pieces(value: object, levels: int, write: Callable[[object], bytes]) -> Iterator[bytes]:
+    """The JSON of a value in pieces, which have to be joined.
+
+    Args:
+        value: A JSON value.
+        levels: Down to how many levels objects and arrays are taken apart; what is within them is written at once.
+        write: Writes one value.
+    """
+    if levels and isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
+        before = b"{"
+        for name, item in value.items():
+            yield before + write(name) + b":"
+            yield from in_pieces(item, levels - 1, write)
+            before = b","
+        yield b"}"
+    elif levels and isinstance(value, list) and value:
+        before = b"["
+        for item in value:
+            yield before
+            yield from in_pieces(item, levels - 1, write)
+            before = b","
+        yield b"]"
+    elif isinstance(value, str) and len(value) > _STEP:
+        yield b'"'
+        for place in range(0, len(value), _STEP):
+            yield write(value[place : place + _STEP])[1:-1]
+        yield b'"'
+    else:
+        yield write(value)
