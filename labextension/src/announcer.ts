@@ -11,13 +11,14 @@ const MAX_SENTENCES = 3;
 export class Announcer {
   readonly element = h('div', { class: 'pk-sr', 'aria-live': 'polite', 'aria-atomic': 'true' });
   private last = -Infinity;
+  /** What `timer` is for; empty if there is none. What was announced is in the document and kept nowhere else. */
   private pending = '';
   /** Sentences that are still to be announced. */
   private waiting: string[] = [];
   private timer = 0;
 
   announce(text: string): void {
-    if (text === this.pending) return;
+    if (text === (this.timer === 0 ? this.element.textContent : this.pending)) return;
     this.pending = text;
     if (this.timer === 0) {
       const wait = Math.max(0, this.last + INTERVAL_MS - performance.now());
@@ -35,11 +36,10 @@ export class Announcer {
   }
 
   announceNow(text: string): void {
-    this.dispose();
-    this.last = performance.now();
     const waiting = text === this.pending ? [] : this.waiting;
     this.waiting = [];
-    this.pending = text;
+    this.dispose();
+    this.last = performance.now();
     setText(this.element, text);
     this.add(waiting);
   }
@@ -47,5 +47,6 @@ export class Announcer {
   dispose(): void {
     clearTimeout(this.timer);
     this.timer = 0;
+    this.pending = '';
   }
 }

@@ -102,6 +102,8 @@ export class Connection {
   private requested: number | null = null;
   /** The difference between the kernel's clock and the browser's, in seconds. */
   private offset = 0;
+  /** Whether no view shows the run any more. What was sent before the kernel knew is ignored then. */
+  private released = false;
   private readonly changeListeners = new Set<() => void>();
   private readonly refusalListeners = new Set<(refusal: Refusal) => void>();
   readonly send: (command: Command) => void;
@@ -139,6 +141,7 @@ export class Connection {
   }
 
   resync(): void {
+    this.released = false;
     this.requested = this.clock();
     this.send({ type: 'resync' });
   }
@@ -157,6 +160,7 @@ export class Connection {
       for (const listener of this.refusalListeners) listener(message);
       return;
     }
+    if (this.released) return;
     if (message.type === 'questions') {
       this.questions = message;
       this.offset = message.now - this.clock() / 1000;
@@ -185,6 +189,8 @@ export class Connection {
   /** Forget the run, which is over, unless a view still shows it: a page keeps the connections of all its views. */
   release(): void {
     if (this.changeListeners.size > 0) return;
+    this.released = true;
+    this.requested = null;
     this.run = EMPTY;
     this.before = null;
     this.questions = NO_QUESTIONS;

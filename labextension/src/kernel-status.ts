@@ -16,28 +16,26 @@ interface Kernel {
 export interface Widget {
   readonly widget_manager?: NotebookManager & { readonly kernel?: Kernel | null };
   on(event: 'comm:close' | 'comm_live_update', callback: () => void): void;
+  off(event: 'comm:close' | 'comm_live_update', callback: () => void): void;
 }
 
 const ENDED = new Set(['restarting', 'autorestarting', 'terminating', 'dead']);
 
 /** Call `listener` when the kernel ends, perhaps more than once. Returns a function that stops that. */
 export function onKernelEnd(model: Widget, listener: () => void): () => void {
-  let active = true;
-  const notify = (): void => {
-    if (active) listener();
-  };
-  model.on('comm:close', notify);
+  model.on('comm:close', listener);
   const kernel = model.widget_manager?.kernel;
   // Other frontends do not expose the kernel. They send this when a connection is re-established, too.
-  if (!kernel) model.on('comm_live_update', notify);
+  if (!kernel) model.on('comm_live_update', listener);
   const changed = (_: unknown, status: string): void => {
-    if (ENDED.has(status)) notify();
+    if (ENDED.has(status)) listener();
   };
   kernel?.statusChanged.connect(changed);
-  kernel?.disposed.connect(notify);
+  kernel?.disposed.connect(listener);
   return () => {
-    active = false;
+    model.off('comm:close', listener);
+    model.off('comm_live_update', listener);
     kernel?.statusChanged.disconnect(changed);
-    kernel?.disposed.disconnect(notify);
+    kernel?.disposed.disconnect(listener);
   };
 }

@@ -52,7 +52,6 @@ function receive(connection: Connection, message: Message): void {
 }
 
 export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLElement }) => () => void) => {
-  partsFrom(load, model);
   const connection = new Connection((command) => model.send(command));
   model.on('msg:custom', (message) => receive(connection, message));
   const isDone = (): boolean => model.get('phase') === 'done';
@@ -70,6 +69,7 @@ export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLE
 
   return ({ el }) => {
     addStyle(el);
+    const leaveParts = partsFrom(load, model);
     const view = new RunView(connection, model.get('agent'), el, model.get('clicks'), model.widget_manager ?? null);
     connection.send({ type: 'rendered' });
     const cleanups: (() => void)[] = [];
@@ -86,6 +86,7 @@ export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLE
           return marker === '' ? null : staticOutput(el, marker);
         });
         showOutput();
+        leaveParts();
         if (!model.get('shown')) connection.send({ type: 'shown' });
       };
       const timer = window.setTimeout(() => {
@@ -107,6 +108,7 @@ export default ({ model }: { model: Model }, load: Load): ((context: { el: HTMLE
     }
     return () => {
       showOutput();
+      leaveParts();
       for (const cleanup of cleanups) cleanup();
       view.dispose();
     };

@@ -22,20 +22,29 @@ interface Source {
 const sources: Source[] = [];
 const loading = new Map<string, { readonly part: Promise<unknown>; from(source: Source): void }>();
 
-/** Let parts come from the kernel of this model, too, until it ends. */
-export function partsFrom(load: Load, model: PartModel): void {
+/**
+ * Let parts come from the kernel of this model, too, until it ends. Returns a function to call when the model is no
+ * longer needed for that: a page keeps the models of all its views.
+ */
+export function partsFrom(load: Load, model: PartModel): () => void {
   const source: Source = { model, load, leave: new Set() };
   sources.unshift(source);
   const end = (): void => {
+    unfollow();
     const at = sources.indexOf(source);
     if (at >= 0) sources.splice(at, 1);
     source.leave.forEach((leave) => leave());
     source.leave.clear();
   };
   // Other frontends do not say whether a kernel has ended or is only connected again.
-  if (model.widget_manager?.kernel) onKernelEnd(model, end);
-  else model.on('comm:close', end);
+  const unfollow = model.widget_manager?.kernel ? onKernelEnd(model, end) : onClose(model, end);
   for (const { from } of loading.values()) from(source);
+  return end;
+}
+
+function onClose(model: PartModel, listener: () => void): () => void {
+  model.on('comm:close', listener);
+  return () => model.off('comm:close', listener);
 }
 
 /**

@@ -25,6 +25,11 @@ class View {
   readonly requests: string[] = [];
   private readonly answers: Answer[] = [];
   private readonly listeners = new Set<() => void>();
+  private readonly closing = new Set<() => void>();
+
+  get isObserved(): boolean {
+    return this.listeners.size + this.closing.size > 0;
+  }
 
   get model(): PartModel {
     const disposed = {
@@ -33,7 +38,11 @@ class View {
     };
     return {
       get: () => null,
-      on: (event: string, callback: Answer) => event === 'msg:custom' && this.answers.push(callback),
+      on: (event: string, callback: Answer & (() => void)) => {
+        if (event === 'msg:custom') this.answers.push(callback);
+        else this.closing.add(callback);
+      },
+      off: (_: string, callback: () => void) => this.closing.delete(callback),
       send: ({ file }: { file: string }) => this.requests.push(file),
       widget_manager: { kernel: { disposed, statusChanged: { connect() {}, disconnect() {} } } },
     } as unknown as PartModel;
@@ -49,12 +58,12 @@ class View {
 }
 
 interface Parts {
-  partsFrom(load: Load, model: PartModel): void;
+  partsFrom(load: Load, model: PartModel): () => void;
   loadPart(name: string): Promise<{ drawn: string }>;
 }
 
 /** The module and the loader of a page that has loaded nothing yet. */
-async function freshPage(): Promise<Parts & { add(): View }> {
+async function freshPage(): Promise<Parts & { add(): View & { leave(): void } }> {
   delete page['planckNb'];
   copies += 1;
   const parts = (await import(`../src/parts.ts?copy=${copies}`)) as Parts;
@@ -75,8 +84,7 @@ async function freshPage(): Promise<Parts & { add(): View }> {
     ...parts,
     add: () => {
       const view = new View();
-      parts.partsFrom(load, view.model);
-      return view;
+      return Object.assign(view, { leave: parts.partsFrom(load, view.model) });
     },
   };
 }
@@ -98,6 +106,22 @@ test('the newest view requests a part, and its answer is for all', async () => {
   await settle();
   assert.deepEqual(views.map(({ requests }) => requests), [[], [], [FILE]]);
   views[2]?.answer();
+  assert.equal((await part).drawn, 'by the part');
+});
+
+test('a view that has left is not asked, and nothing listens for the end of its kernel', async () => {
+  const { add, loadPart } = await freshPage();
+  const views = [add(), add()];
+  views[1]?.leave();
+  const part = loadPart('mathematics');
+  await settle();
+  assert.deepEqual(views.map(({ requests }) => requests), [[FILE], []]);
+  assert.deepEqual(views.map(({ isObserved }) => isObserved), [true, false]);
+  views[0]?.leave();
+  const third = add();
+  await settle();
+  assert.deepEqual(third.requests, [FILE]);
+  third.answer();
   assert.equal((await part).drawn, 'by the part');
 });
 

@@ -113,6 +113,17 @@ test('a gap requests everything once, and the snapshot replaces the run', () => 
   assert.equal(connection.now(), 9);
 });
 
+test('a run that no view shows any more is not kept, unless a view requests it again', () => {
+  const connection = new Connection(() => {});
+  connection.resync();
+  connection.release();
+  connection.receive({ type: 'snapshot', to: 1, now: 0, events: [text(0, 'late')] });
+  assert.equal(connection.hasRun, false);
+  connection.resync();
+  connection.receive({ type: 'snapshot', to: 1, now: 0, events: [text(0, 'again')] });
+  assert.deepEqual(texts(connection.run), [['a', 'again']]);
+});
+
 test('nothing runs once the kernel has ended, and the run goes on if it sends again', () => {
   let time = 8000;
   let changes = 0;

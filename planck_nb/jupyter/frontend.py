@@ -22,7 +22,6 @@ from planck_nb.jupyter.live.browser_requests import RunRequests
 from planck_nb.jupyter.live.question_channel import QuestionChannel
 from planck_nb.jupyter.live.run_actions import RunActions
 from planck_nb.jupyter.live.view import LiveView, RunSummary
-from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.terminal.approval_prompt import (
     ApprovalPrompt,
     LineReader,
@@ -167,7 +166,6 @@ class Frontend:
         view = LiveView(
             run.events,
             agent=agent.name,
-            model=model_name(agent.model),
             actions=actions,
             on_connect=self._controller.workspace.attend,
             clicks=clicks,

@@ -42,7 +42,7 @@ class ScriptedRun:
     _cost: float = 0.0
 
     def view(self) -> LiveView:
-        return LiveView(self.log, agent="analyst", model="demo:scripted", actions=self)
+        return LiveView(self.log, agent="analyst", actions=self)
 
     def add(self, kind: Any, /, **payload: Any) -> None:
         self.log.append(kind(self.agent_id, None, 0, self._seq, time.time(), **payload))

@@ -22,7 +22,7 @@ from planck_nb.ai.messages import AssistantMessage, TextPart
 from planck_nb.jupyter.transcript.answer import transcript_of
 import time, asyncio
 def view_of(run, **named):
-    return LiveView(run.log, agent="analyst", model="demo:scripted", actions=run, **named)"""
+    return LiveView(run.log, agent="analyst", actions=run, **named)"""
 RUNNING = """running = ScriptedRun()
 display(view_of(running))
 table = TablePreview("t", ("", "month", "orders"), ("index", "str", "int64"), (True, False, True), 1,

@@ -168,7 +168,7 @@ async def wait_for_words() -> str:
 agent = Agent(model=scripted_model([{"calls": [{"name": "wait_for_words"}]}, "I look at March only.", "Printed."]),
               tools=[wait_for_words])
 run = agent.prompt("Go on.")
-view = LiveView(run.events, agent="ana", model="demo", actions=RunActions(agent, run, lambda run: None))
+view = LiveView(run.events, agent="ana", actions=RunActions(agent, run, lambda run: None))
 display(view)
 await run
 transcript = transcript_of("ana", "demo", run.events.since(0))

@@ -31,7 +31,7 @@ from scripted_run import ScriptedRun
 texts = json.load(open("payloads.json"))
 bundles = json.load(open("bundles.json"))"""
 LIVE = """run = ScriptedRun()
-display(LiveView(run.log, agent=" ".join(texts), model=" ".join(texts), actions=run))
+display(LiveView(run.log, agent=" ".join(texts), actions=run))
 run.start()
 for number, text in enumerate(texts):
     run.add(ev.Warned, text=text)

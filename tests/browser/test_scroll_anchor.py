@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SETUP = """from planck_nb.jupyter.transcript.answer import Answer, transcript_of
 from scripted_run import ScriptedRun, EDIT"""
 RUN = """run = ScriptedRun()
-view = LiveView(run.log, agent="analyst", model="demo:scripted", actions=run, marker="planck-run-1")
+view = LiveView(run.log, agent="analyst", actions=run, marker="planck-run-1")
 display(view)
 run.start()
 said = "".join(f"Paragraph {at} of the answer.\\n\\n" for at in range(40))

@@ -62,7 +62,7 @@ idle = agent("spare", "worker", ["x"])
 """
 SHOW = """run = TeamRun(lead, "Clean the March export, refit the forecast, and draft the report.", None).run
 actions = RunActions(lead, run, lambda run: None)
-view = LiveView(run.events, agent="lead", model="demo:script", actions=actions, members=actions.agents.members)
+view = LiveView(run.events, agent="lead", actions=actions, members=actions.agents.members)
 display(view)
 """
 FINISH = """
@@ -275,7 +275,7 @@ from scripted_run import ScriptedRun
 run = ScriptedRun()
 members = [{"id": f"w{n}", "name": f"worker {n}", "type": "w", "role": "worker" if n else "orchestrator", "model": "m"}
     for n in range(200)]
-view = LiveView(run.log, agent="lead", model="m", actions=run, members=lambda: members)
+view = LiveView(run.log, agent="lead", actions=run, members=lambda: members)
 display(view)
 def add(agent, kind, /, **payload):
     run.agent_id = f"w{agent}"

@@ -68,7 +68,6 @@ class Sent:
         self.view = LiveView(
             self.log,
             agent="a",
-            model="m",
             actions=object(),  # type: ignore[arg-type]  # nothing is clicked
             facts=lambda: self.facts,
             throttle=FrameThrottle(interval=0),

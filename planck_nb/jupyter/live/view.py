@@ -67,7 +67,6 @@ class LiveView(anywidget.AnyWidget):
     Args:
         log: The events of the run, of one agent or of several.
         agent: The name of the agent of the run.
-        model: What people call its model.
         actions: Carries out what the user does in the view, on the event loop on which the view was created.
         on_connect: Called on that loop when the first browser has connected.
         clicks: Whether messages of the browser arrive while the run goes on. If not, the view sends to a browser that
@@ -88,7 +87,6 @@ class LiveView(anywidget.AnyWidget):
     code = traitlets.Bytes().tag(sync=True)
     """The code of the view in the first one of the kernel, until a browser has connected. Others request it."""
     agent = traitlets.Unicode().tag(sync=True)
-    model = traitlets.Unicode().tag(sync=True)
     phase = traitlets.Unicode("live").tag(sync=True)
     summary = traitlets.Dict().tag(sync=True)
     clicks = traitlets.Bool(default_value=True).tag(sync=True)
@@ -107,7 +105,6 @@ class LiveView(anywidget.AnyWidget):
         log: EventLog[AgentEvent],
         *,
         agent: str,
-        model: str,
         actions: Actions,
         on_connect: Callable[[], None] | None = None,
         clicks: bool = True,
@@ -131,9 +128,7 @@ class LiveView(anywidget.AnyWidget):
         self._pages: frozenset[str] = frozenset()
         self._requests: RunRequests | None = None
         self._is_rendered = False
-        super().__init__(
-            agent=agent, model=model, clicks=clicks, marker=marker, key=token_hex(8), code=_FIRST_CODE.take()
-        )
+        super().__init__(agent=agent, clicks=clicks, marker=marker, key=token_hex(8), code=_FIRST_CODE.take())
         with contextlib.suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
         if self._loop is not None:

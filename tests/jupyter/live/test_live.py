@@ -69,7 +69,6 @@ class Browser:
         self.view = LiveView(
             self.log,
             agent="a",
-            model="m",
             actions=self.actions,
             on_connect=self.connect,
             throttle=FrameThrottle(interval=0),
@@ -266,14 +265,14 @@ async def test_the_text_to_copy_is_bounded(browser: Browser) -> None:
 
 
 def test_outside_a_loop_and_a_kernel_the_view_is_inert() -> None:
-    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
+    view = LiveView(EventLog(), agent="a", actions=Recorder())
     view.finish(SUMMARY)
     assert view.phase == "done"
     view.close()
 
 
 def test_frontends_without_widgets_show_nothing() -> None:
-    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
+    view = LiveView(EventLog(), agent="a", actions=Recorder())
     data, _ = view._repr_mimebundle_()
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
     assert (data["text/plain"], data["text/html"]) == ("", "")
@@ -282,7 +281,7 @@ def test_frontends_without_widgets_show_nothing() -> None:
 
 async def test_a_view_sends_its_code_when_asked_even_after_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     file = next(word for word in LOADER.read_text(encoding="utf-8").split('"') if word.startswith("live-"))
-    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
+    view = LiveView(EventLog(), agent="a", actions=Recorder())
     sent: list[Any] = []
     monkeypatch.setattr(view, "send", lambda content, buffers=None: sent.append((content, buffers)))
     view.finish(SUMMARY)
@@ -295,8 +294,8 @@ async def test_a_view_sends_its_code_when_asked_even_after_the_run(monkeypatch: 
 
 
 async def test_the_state_of_a_view_is_small() -> None:
-    LiveView(EventLog(), agent="a", model="m", actions=Recorder()).close()
-    view = LiveView(EventLog(), agent="a", model="m", actions=Recorder())
+    LiveView(EventLog(), agent="a", actions=Recorder()).close()
+    view = LiveView(EventLog(), agent="a", actions=Recorder())
     state = view.get_state()
     assert len(str(state["_esm"])) + len(str(state.get("_css", ""))) <= 1024
     assert not state["code"]

@@ -161,7 +161,7 @@ async def test_a_call_of_a_worker_is_decided() -> None:
 
 async def test_a_snapshot_describes_the_team_and_one_agent_is_none(team: Team) -> None:
     sent: asyncio.Queue[Any] = asyncio.Queue()
-    view = LiveView(team.run.events, agent="lead", model="m", actions=team.actions, members=team.actions.agents.members)
+    view = LiveView(team.run.events, agent="lead", actions=team.actions, members=team.actions.agents.members)
     view.send = sent.put_nowait
     view._handle({"type": "resync"})
     members = (await sent.get())["members"]
@@ -176,7 +176,7 @@ async def test_a_snapshot_describes_the_team_and_one_agent_is_none(team: Team) -
 
 async def test_a_refusal_goes_back_to_the_agent_that_it_is_about(team: Team) -> None:
     sent: list[Any] = []
-    view = LiveView(team.run.events, agent="lead", model="m", actions=team.actions)
+    view = LiveView(team.run.events, agent="lead", actions=team.actions)
     view.send = sent.append
     view._handle({"type": "steer", "text": "my text", "agent_id": team.idle.id})
     [refused] = [message for message in sent if message["type"] == "refused"]
