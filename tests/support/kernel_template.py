@@ -124,7 +124,7 @@ def _become_kernel(forked: _Forked, own_path: list[str]) -> None:
     environment = request["env"]
     assert isinstance(environment, dict)
     os.environ.clear()
-    os.environ.update(environment, JPY_PARENT_PID=str(os.getppid()))  # the kernel ends when this process is gone
+    os.environ.update(environment)
     time.tzset()
     os.chdir(str(request["cwd"]))
     sys.path[:] = [*filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *own_path]
@@ -136,7 +136,11 @@ def _become_kernel(forked: _Forked, own_path: list[str]) -> None:
     forked.connection.sendall(NUMBER.pack(os.getpid()))
     forked.connection.close()
     with suppress(SystemExit):
-        import_module("ipykernel.kernelapp").launch_new_instance()
+        # What these two modules do when a kernel imports them: look for their parent, and register the comm of widgets.
+        app = import_module("ipykernel.kernelapp").IPKernelApp.instance(parent_handle=os.getppid())
+        app.initialize()
+        import_module("ipywidgets").register_comm_target()
+        app.start()
 
 
 def _exit() -> NoReturn:
