@@ -68,7 +68,7 @@ class Notebook:
         self.page.evaluate(f"() => {{ {_PANEL}.content.activeCellIndex = {cell}; }}")
         self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell'), null")
 
-    def wait_idle(self, seconds: float = 30, *, cells: int | None = None) -> None:
+    def wait_idle(self, seconds: float = _DEADLINE_MS / 1000, *, cells: int | None = None) -> None:
         """Wait until every code cell, or the first `cells`, has run and the kernel is idle."""
         self.page.wait_for_function(
             f"""() => {{
