@@ -119,6 +119,18 @@ _DOCUMENTS = re.compile(
     ),
     re.IGNORECASE,
 )
+_UNREADABLE_IMAGES = re.compile(
+    "|".join(  # noqa: FLY002 - a list to read
+        (
+            r"(could not|cannot|unable to|failed to) (process|parse|read|open|decode|load|identify)( \w+){0,2} image",
+            r"\bimages?\b.{0,60}(could not|cannot|failed to) be (process|pars|read|open|load|decod|identif)",
+            r"\bimages?\b( \w+){0,4} (is|are) not (a )?valid|not represent a valid image|not a valid image",
+            r"\b(invalid|unsupported|corrupt(ed)?|damaged|malformed)[ _](\w+ )?image\b|\bimage: unknown format",
+            r"\bimage (exceeds|dimensions exceed|is too (large|big|small))|\bimage dimensions exceed",
+        )
+    ),
+    re.IGNORECASE,
+)
 _OF_ANOTHER_SERVER = "Provider returned error"
 """What OpenRouter says if the server that it asked refused the request. What that server said is beside it."""
 _MEDIA_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
@@ -224,6 +236,12 @@ def _meaning(status: int, words: str) -> _Meaning:
             return meaning
     if _refuses_images(status, words):
         return _of_status(status)[0], "{who} does not accept images for {id}", "leave them out or choose another model"
+    if _cannot_read_images(status, words):
+        return (
+            _of_status(status)[0],
+            "{who} could not read an image of the request for {id}",
+            "check the file or choose another model",
+        )
     if _refuses_documents(status, words):
         return (
             _of_status(status)[0],
@@ -247,8 +265,15 @@ def _refuses_documents(status: int, words: str) -> bool:
     return status in _MEDIA_STATUSES and _DOCUMENTS.search(words) is not None
 
 
+def _cannot_read_images(status: int, words: str) -> bool:
+    if _refuses_images(status, words):
+        return False
+    return status in _MEDIA_STATUSES and _UNREADABLE_IMAGES.search(words) is not None
+
+
 def _refuses_media(status: int, words: str) -> bool:
-    return _refuses_images(status, words) or _refuses_documents(status, words)
+    refuses = (_refuses_images, _cannot_read_images, _refuses_documents)
+    return any(refuse(status, words) for refuse in refuses)
 
 
 def _is_overflow(status: int, words: str) -> bool:
@@ -270,6 +295,13 @@ def is_about_thinking(error: ProviderError) -> bool:
 def is_about_images(error: ProviderError) -> bool:
     """Whether the server refused the images of the request."""
     return isinstance(error, ProviderStatusError) and _refuses_images(error.status, str(error))
+
+
+def is_about_unreadable_images(error: ProviderError) -> bool:
+    """Whether the server could not read an image of the request, though the model accepts images."""
+    if not isinstance(error, ProviderStatusError) or isinstance(error, ContextOverflowError):
+        return False
+    return _cannot_read_images(error.status, str(error))
 
 
 def is_about_documents(error: ProviderError) -> bool:

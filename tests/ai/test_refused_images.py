@@ -11,7 +11,7 @@ from support.wire import CHAT, CHAT_HELLO, client
 from planck_nb import ai
 from planck_nb.ai.dialects.google_common import http_failure
 from planck_nb.ai.retry import is_passing
-from planck_nb.ai.status_errors import body_error, is_about_images
+from planck_nb.ai.status_errors import body_error, is_about_images, is_about_unreadable_images
 from planck_nb.ai.stream_events import StreamWarning
 from planck_nb.base.errors import (
     BadRequestError,
@@ -35,6 +35,18 @@ REFUSALS = {
     "Mistral": (400, "Image input is not enabled for this model"),
     "LM Studio": (400, "Model does not support images. Please use a model that does."),
     "Anthropic": (400, "This model does not support image inputs."),
+}
+UNREADABLE = {
+    "Anthropic": (400, "Could not process image"),
+    "Anthropic, its size": (400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes"),
+    "OpenAI": (400, "You uploaded an unsupported image. Please make sure your image is valid."),
+    "OpenAI, its data": (400, "The image data you provided does not represent a valid image."),
+    "Google": (400, "Unable to process input image. Please retry or report in a new issue."),
+    "Google, another": (400, "Provided image is not valid."),
+    "llama.cpp": (400, "Failed to load image or audio file"),
+    "Ollama": (500, "image: unknown format"),
+    "vLLM": (400, "cannot identify image file <_io.BytesIO object at 0x7f>"),
+    "Mistral": (400, "Image, 'data', could not be loaded as a valid image"),
 }
 OTHERS = {
     "an image that cannot be read": (400, "Could not process image"),
@@ -78,6 +90,26 @@ def test_a_refusal_is_one_sentence_and_is_not_tried_again(server: str, failure: 
     assert not is_passing(error)
     assert "openai does not accept images for some-model" in str(error)
     assert str(error).endswith("leave them out or choose another model.")
+
+
+@pytest.mark.parametrize("failure", [body_error, http_failure])
+@pytest.mark.parametrize("server", UNREADABLE)
+def test_an_unreadable_image_is_one_sentence_and_is_not_tried_again(server: str, failure: object) -> None:
+    status, words = UNREADABLE[server]
+    assert callable(failure)
+    error = failure(CHAT, status, {}, json.dumps({"error": {"message": words}}).encode())
+    assert is_about_unreadable_images(error)
+    assert not is_about_images(error)
+    assert not is_passing(error)
+    assert "openai could not read an image of the request for some-model" in str(error)
+    assert str(error).endswith("check the file or choose another model.")
+
+
+@pytest.mark.parametrize("server", REFUSALS)
+def test_a_model_without_images_is_not_an_image_that_cannot_be_read(server: str) -> None:
+    status, words = REFUSALS[server]
+    error = body_error(CHAT, status, {}, json.dumps({"error": {"message": words}}).encode())
+    assert not is_about_unreadable_images(error)
 
 
 @pytest.mark.parametrize("name", OTHERS)

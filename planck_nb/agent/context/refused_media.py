@@ -10,14 +10,18 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from planck_nb.agent.context.sendable import SendableHistory, has_kinds
 from planck_nb.ai.messages import Message, UserMessage
 from planck_nb.ai.models import Model
-from planck_nb.ai.status_errors import is_about_documents
+from planck_nb.ai.status_errors import is_about_documents, is_about_unreadable_images
 from planck_nb.base.errors import PlanckError, ProviderError, UnsupportedFeatureError
 
 _DOCUMENTS = frozenset({"file"})
+_IMAGES = frozenset({"image"})
 _MEDIA = frozenset({"image", "file", "video"})
 
 _UNREADABLE = "because the model could not read it"
-_ONE_UNREADABLE = "because the model could not read one of the documents"
+_ONE_UNREADABLE = {
+    _DOCUMENTS: "because the model could not read one of the documents",
+    _IMAGES: "because the model could not read one of the pictures",
+}
 _UNSUPPORTED = "because the model could not be sent the prompt as it was"
 
 
@@ -37,8 +41,8 @@ class RefusedMedia:
     ) -> None:
         self._sendable = sendable
         self._check = check
-        self._tried: dict[str, list[UserMessage]] = {}
-        """By model, the earlier prompts without whose documents the request was sent once more."""
+        self._tried: dict[tuple[str, frozenset[str]], list[UserMessage]] = {}
+        """By model and kinds, the earlier prompts without whose parts the request was sent once more."""
 
     async def leave_out(
         self, error: PlanckError, messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
@@ -62,20 +66,24 @@ class RefusedMedia:
             self._sendable.leave_out(earlier, model, _MEDIA, _UNSUPPORTED)
             return bool(earlier)
         if isinstance(error, ProviderError) and is_about_documents(error):
-            return self._leave_out_documents(messages, prompts, model)
+            return self._leave_out_unreadable(_DOCUMENTS, messages, prompts, model)
+        if isinstance(error, ProviderError) and is_about_unreadable_images(error):
+            return self._leave_out_unreadable(_IMAGES, messages, prompts, model)
         return False
 
-    def _leave_out_documents(self, messages: Sequence[Message], prompts: Collection[UserMessage], model: Model) -> bool:
-        """Find out which documents the server refused, which it does not say: earlier ones or the turn's."""
-        own, earlier = self._prompts_with(_DOCUMENTS, messages, prompts, model)
-        tried = self._tried.get(str(model))
+    def _leave_out_unreadable(
+        self, kinds: frozenset[str], messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
+    ) -> bool:
+        """Find out which parts the server could not read, which it does not say: earlier ones or the turn's."""
+        own, earlier = self._prompts_with(kinds, messages, prompts, model)
+        tried = self._tried.get((str(model), kinds))
         if earlier and tried is None:
-            self._tried[str(model)] = earlier
-            self._sendable.leave_out(earlier, model, _DOCUMENTS, _clause(earlier))
+            self._tried[str(model), kinds] = earlier
+            self._sendable.leave_out(earlier, model, kinds, _clause(earlier, kinds))
             return True
         if own:
             self._sendable.send_again(tried or (), model)
-            self._sendable.leave_out(own, model, _DOCUMENTS, _clause(own))
+            self._sendable.leave_out(own, model, kinds, _clause(own, kinds))
         return False
 
     def _prompts_with(
@@ -97,6 +105,6 @@ class RefusedMedia:
         return True
 
 
-def _clause(prompts: Sequence[UserMessage]) -> str:
-    documents = sum(part.type in _DOCUMENTS for prompt in prompts for part in prompt.content)
-    return _UNREADABLE if documents == 1 else _ONE_UNREADABLE
+def _clause(prompts: Sequence[UserMessage], kinds: frozenset[str]) -> str:
+    parts = sum(part.type in kinds for prompt in prompts for part in prompt.content)
+    return _UNREADABLE if parts == 1 else _ONE_UNREADABLE[kinds]

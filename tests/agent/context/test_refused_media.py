@@ -78,6 +78,25 @@ async def test_the_prompt_of_a_refused_document_fails_with_a_sentence_and_the_ne
     assert server.sent(BAD, GOOD) == [False, True]
 
 
+async def test_the_prompt_of_an_image_that_a_server_cannot_read_fails_and_the_next_ones_are_answered() -> None:
+    asked: list[bool] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append("image_url" in request.content.decode())
+        if asked[-1]:
+            return httpx.Response(400, json={"error": {"message": "Could not process image"}})
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(CHAT_HELLO))
+
+    agent = Agent(model=CHAT, client=client(httpx.MockTransport(answer)))
+    with pytest.raises(BadRequestError, match="could not read an image of the request"):
+        await agent.prompt(reading(ImagePart(PIXEL)))
+    assert (await agent.prompt("And now?")).text == "Hello"
+    assert asked == [True, False]
+    with pytest.raises(BadRequestError):  # it is tried again if it is sent again
+        await agent.prompt(reading(ImagePart(PIXEL)))
+    assert (await agent.prompt("And now?")).text == "Hello"
+
+
 async def test_a_stored_conversation_with_a_refused_document_goes_on(tmp_path: Path) -> None:
     server = Server()
     server.refused = {CHAT.id: [BAD]}
