@@ -221,6 +221,11 @@ def growth(notebook: Notebook, cells: range) -> float:
     return (heap_of(notebook) - before) / len(cells)
 
 
+@pytest.fixture(scope="session")
+def kernel_template() -> None:
+    """Kernels start as those of users do."""
+
+
 def test_heap(lab: Lab, open_notebook: Open) -> None:
     title(f"JavaScript's heap after {FINISHED} cells that have finished")
     first = "%load_ext planck_nb\n%planck model demo"

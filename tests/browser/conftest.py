@@ -180,13 +180,14 @@ def _fork_kernels(config: Path, address: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplate) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplate | None) -> Iterator[Lab]:
     """A JupyterLab on a free port of this machine, with folders of its own; it ends with the tests."""
     home = tmp_path_factory.mktemp("jupyterlab")
     root = home / "notebooks"
     root.mkdir()
     _no_news(home / "settings")
-    _fork_kernels(home / "config", kernel_template.address())
+    if kernel_template is not None:
+        _fork_kernels(home / "config", kernel_template.address())
     shutil.copy(_HERE / "scripted_run.py", root)
     token, port = "planck", _free_port()
     environment = {
