@@ -136,7 +136,7 @@ def _become_kernel(forked: _Forked, own_path: list[str]) -> None:
     forked.connection.sendall(NUMBER.pack(os.getpid()))
     forked.connection.close()
     with suppress(SystemExit):
-        # What these two modules do when a kernel imports them: look for their parent, and register the comm of widgets.
+        # ipykernel looks for the parent, and ipywidgets registers its comm, when they are imported: here, too early.
         app = import_module("ipykernel.kernelapp").IPKernelApp.instance(parent_handle=os.getppid())
         app.initialize()
         import_module("ipywidgets").register_comm_target()
@@ -156,6 +156,7 @@ def _exit() -> NoReturn:
 def main(descriptor: int) -> None:
     """Import everything, then fork."""
     added = {str(Path(__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    added -= {entry for entry in added if entry.startswith((sys.prefix, sys.base_prefix))}  # named there, and its own
     own_path = [entry for entry in sys.path if entry not in added]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     for name in _MODULES:
