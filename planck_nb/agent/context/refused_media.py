@@ -1,4 +1,4 @@
-"""What the next request leaves out, after one was refused for an image, a document or a video of a prompt.
+"""What the next request leaves out, after one was refused for an image, a document or a video.
 
 What was refused stays in the conversation, so that every later request would be refused for it again.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from planck_nb.agent.context.sendable import SendableHistory, has_kinds
-from planck_nb.ai.messages import Message, UserMessage
+from planck_nb.agent.context.sendable import MediaMessage, SendableHistory, count_kinds, latest_reply
+from planck_nb.ai.messages import Message, ToolResultMessage, UserMessage
 from planck_nb.ai.models import Model
 from planck_nb.ai.status_errors import is_about_documents, is_about_unreadable_images
 from planck_nb.base.errors import PlanckError, ProviderError, UnsupportedFeatureError
@@ -41,8 +41,8 @@ class RefusedMedia:
     ) -> None:
         self._sendable = sendable
         self._check = check
-        self._tried: dict[tuple[str, frozenset[str]], list[UserMessage]] = {}
-        """By model and kinds, the earlier prompts without whose parts the request was sent once more."""
+        self._tried: dict[tuple[str, frozenset[str]], list[MediaMessage]] = {}
+        """By model and kinds, the messages without whose parts a request was sent once more."""
 
     async def leave_out(
         self, error: PlanckError, messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
@@ -59,12 +59,12 @@ class RefusedMedia:
             Whether the same request can be sent again without it.
         """
         if isinstance(error, UnsupportedFeatureError) and error.about_media:
-            own, earlier = self._prompts_with(_MEDIA, messages, prompts, model)
+            own, others = self._messages_with(_MEDIA, messages, prompts, model)
             if own and not await self._can_be_sent(own, model):
                 self._sendable.leave_out(own, model, _MEDIA, _UNSUPPORTED)
                 return False
-            self._sendable.leave_out(earlier, model, _MEDIA, _UNSUPPORTED)
-            return bool(earlier)
+            self._sendable.leave_out(others, model, _MEDIA, _UNSUPPORTED)
+            return bool(others)
         if isinstance(error, ProviderError) and is_about_documents(error):
             return self._leave_out_unreadable(_DOCUMENTS, messages, prompts, model)
         if isinstance(error, ProviderError) and is_about_unreadable_images(error):
@@ -75,27 +75,32 @@ class RefusedMedia:
         self, kinds: frozenset[str], messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
     ) -> bool:
         """Find out which parts the server could not read, which it does not say: earlier ones or the turn's."""
-        own, earlier = self._prompts_with(kinds, messages, prompts, model)
-        tried = self._tried.get((str(model), kinds))
-        if earlier and tried is None:
-            self._tried[str(model), kinds] = earlier
-            self._sendable.leave_out(earlier, model, kinds, _clause(earlier, kinds))
+        own, others = self._messages_with(kinds, messages, prompts, model)
+        tried = self._tried.setdefault((str(model), kinds), [])
+        if others:
+            # What is newer than the latest reply was not sent before; the rest was perhaps read by this very model.
+            new = messages[latest_reply(messages) :]
+            refused = [each for each in others if any(each is message for message in new)] or others
+            tried.extend(refused)
+            self._sendable.leave_out(refused, model, kinds, _clause(refused, kinds))
             return True
         if own:
-            self._sendable.send_again(tried or (), model)
+            self._sendable.send_again(tried, model)
             self._sendable.leave_out(own, model, kinds, _clause(own, kinds))
         return False
 
-    def _prompts_with(
+    def _messages_with(
         self, kinds: frozenset[str], messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
-    ) -> tuple[list[UserMessage], list[UserMessage]]:
-        """The prompts whose parts of these kinds were sent: those of the turn, and earlier ones."""
-        own: list[UserMessage] = []
-        earlier: list[UserMessage] = []
+    ) -> tuple[list[MediaMessage], list[MediaMessage]]:
+        """The messages whose parts of these kinds were sent: the prompts of the turn, and all others."""
+        own: list[MediaMessage] = []
+        others: list[MediaMessage] = []
         for message in messages:
-            if message.type == "user" and has_kinds(message, kinds) and not self._sendable.leaves_out(message, model):
-                (own if any(message is prompt for prompt in prompts) else earlier).append(message)
-        return own, earlier
+            if not isinstance(message, (UserMessage, ToolResultMessage)) or not count_kinds(message, kinds):
+                continue
+            if not self._sendable.leaves_out(message, model):
+                (own if any(message is prompt for prompt in prompts) else others).append(message)
+        return own, others
 
     async def _can_be_sent(self, messages: Sequence[Message], model: Model) -> bool:
         try:
@@ -105,6 +110,6 @@ class RefusedMedia:
         return True
 
 
-def _clause(prompts: Sequence[UserMessage], kinds: frozenset[str]) -> str:
-    parts = sum(part.type in kinds for prompt in prompts for part in prompt.content)
+def _clause(messages: Sequence[MediaMessage], kinds: frozenset[str]) -> str:
+    parts = sum(count_kinds(message, kinds) for message in messages)
     return _UNREADABLE if parts == 1 else _ONE_UNREADABLE[kinds]

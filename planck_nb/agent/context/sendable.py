@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from planck_nb.agent.calling.image_check import checked, placeholder, unreadable_by
 from planck_nb.agent.context.senders import with_sender
@@ -31,6 +32,10 @@ _CHECK_IN_THREAD_FROM = 1_000_000
 """Characters of pictures that are checked in a thread; the event loop would be blocked for more than 10 ms."""
 
 
+MediaMessage: TypeAlias = UserMessage | ToolResultMessage
+"""A message that may have images, documents or videos."""
+
+
 @dataclass(frozen=True, slots=True)
 class _RefusedParts:
     """What is left out of one message.
@@ -41,7 +46,7 @@ class _RefusedParts:
         problem: Why, as a clause.
     """
 
-    message: UserMessage
+    message: MediaMessage
     kinds: frozenset[str]
     problem: str
 
@@ -75,7 +80,7 @@ class SendableHistory:
             await run_in_thread(lambda: [checked(picture) for picture in pictures])
         self._checked = messages[-1] if messages else None
 
-    def leave_out(self, messages: Iterable[UserMessage], model: Model, kinds: frozenset[str], problem: str) -> None:
+    def leave_out(self, messages: Iterable[MediaMessage], model: Model, kinds: frozenset[str], problem: str) -> None:
         """Leave parts of messages out of what the model is sent from now on.
 
         Args:
@@ -89,13 +94,13 @@ class SendableHistory:
             of_model[id(message)] = _RefusedParts(message, kinds, problem)
         self._model, self._latest = None, ((), ())
 
-    def send_again(self, messages: Iterable[UserMessage], model: Model) -> None:
+    def send_again(self, messages: Iterable[MediaMessage], model: Model) -> None:
         """Send messages whole again."""
         for message in messages:
             self._refused.get(_key(model), {}).pop(id(message), None)
         self._model, self._latest = None, ((), ())
 
-    def leaves_out(self, message: UserMessage, model: Model) -> bool:
+    def leaves_out(self, message: MediaMessage, model: Model) -> bool:
         """Whether parts of the message are left out because the model refused them."""
         return id(message) in self._refused.get(_key(model), {})
 
@@ -113,7 +118,7 @@ class SendableHistory:
         return fitting
 
     def _fit(self, messages: Sequence[Message], model: Model, *, is_same: bool) -> Sequence[Message]:
-        latest = _latest_reply(messages)
+        latest = latest_reply(messages)
         known = self._known
         if not is_same or len(known) > latest or not all(map(operator.is_, known, messages)):
             self._model, self._known, self._replaced = model, [], {}
@@ -128,8 +133,8 @@ class SendableHistory:
         return [*(self._replaced.get(index, message) for index, message in enumerate(messages[:latest])), *newest]
 
     def _fitting(self, message: Message, model: Model, *, answered: bool) -> Message:
+        refused = self._refused.get(_key(model), {}).get(id(message)) if self._refused else None
         if isinstance(message, UserMessage):
-            refused = self._refused.get(_key(model), {}).get(id(message)) if self._refused else None
             parts = [
                 self._part(part, model, answered=answered)
                 if refused is None or part.type not in refused.kinds
@@ -140,7 +145,8 @@ class SendableHistory:
                 return UserMessage(with_sender(parts, message.sender_name, message.purpose))
             return message if all(map(operator.is_, parts, message.content)) else UserMessage(parts)
         if isinstance(message, ToolResultMessage) and any(part.images for part in message.content):
-            results = tuple(self._result(part, model) for part in message.content)
+            problem = "" if refused is None else refused.problem
+            results = tuple(self._result(part, model, problem) for part in message.content)
             if not all(map(operator.is_, results, message.content)):
                 return ToolResultMessage(results)
         return message
@@ -155,11 +161,11 @@ class SendableHistory:
             return TextPart(self._left_out(part, model, "because the model cannot watch videos"))
         return part
 
-    def _result(self, result: ToolResultPart, model: Model) -> ToolResultPart:
+    def _result(self, result: ToolResultPart, model: Model, refused: str) -> ToolResultPart:
         images: list[ImagePart] = []
         words: list[str] = []
         for image in result.images:
-            if problem := unreadable_by(image, model.provider):
+            if problem := unreadable_by(image, model.provider) or refused:
                 words.append(self._left_out(image, model, problem))
             else:
                 images.append(checked(image)[0])
@@ -194,16 +200,18 @@ def _pictures(message: Message) -> Iterator[ImagePart]:
             yield from result.images
 
 
-def has_kinds(message: UserMessage, kinds: frozenset[str]) -> bool:
-    """Whether the message has parts of these types."""
-    return any(part.type in kinds for part in message.content)
+def count_kinds(message: MediaMessage, kinds: frozenset[str]) -> int:
+    """The number of parts of these types in the message."""
+    if message.type == "user":
+        return sum(part.type in kinds for part in message.content)
+    return sum(len(result.images) for result in message.content) if "image" in kinds else 0
 
 
 def _key(model: Model) -> tuple[str, str, str | None]:
     return model.provider, model.id, model.base_url
 
 
-def _latest_reply(messages: Sequence[Message]) -> int:
+def latest_reply(messages: Sequence[Message]) -> int:
     """The index of the latest reply, 0 without one."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].type == "assistant":

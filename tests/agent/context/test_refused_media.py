@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.wire import CHAT, CHAT_HELLO, client
+from support.wire import CHAT, CHAT_HELLO, chat_chunk, client, sse
 
 from planck_nb import Agent, Session
 from planck_nb.ai.messages import FilePart, ImagePart, TextPart, UserPart, VideoPart
@@ -95,6 +95,59 @@ async def test_the_prompt_of_an_image_that_a_server_cannot_read_fails_and_the_ne
     with pytest.raises(BadRequestError):  # it is tried again if it is sent again
         await agent.prompt(reading(ImagePart(PIXEL)))
     assert (await agent.prompt("And now?")).text == "Hello"
+
+
+async def test_an_image_of_a_tool_that_a_server_cannot_read_is_left_out_and_the_turn_goes_on() -> None:
+    asked: list[str] = []
+    call = {"index": 0, "id": "a", "function": {"name": "word", "arguments": "{}"}}
+    calls = sse(chat_chunk({"tool_calls": [call]}), chat_chunk({}, "tool_calls"))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.content.decode())
+        if PIXEL in asked[-1]:
+            return httpx.Response(400, json={"error": {"message": "Could not process image"}})
+        chunks = calls if len(asked) in {1, 3} else CHAT_HELLO  # a call in the second round, too
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(chunks))
+
+    def word() -> ImagePart:
+        """Draw a word."""
+        return ImagePart(PIXEL)
+
+    agent = Agent(model=CHAT, client=client(httpx.MockTransport(answer)), tools=[word])
+    assert (await agent.prompt("Draw twice.")).text == "Hello"
+    assert [PIXEL in request for request in asked] == [False, True, False, True, False]
+    assert asked[-1].count("[image png, 70 bytes: left out, because the model could not read it]") == 2
+    assert sum(PIXEL in str(each.message) for each in agent.state.messages) == 2  # the history keeps them
+    assert (await agent.prompt("And now?")).text == "Hello"
+    assert len(asked) == 6
+
+
+async def test_what_was_read_before_is_still_sent_if_only_the_image_of_a_tool_is_refused() -> None:
+    asked: list[str] = []
+    call = {"index": 0, "id": "a", "function": {"name": "word", "arguments": "{}"}}
+    calls = sse(chat_chunk({"tool_calls": [call]}), chat_chunk({}, "tool_calls"))
+    read = ImagePart("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7", "image/gif")
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.content.decode())
+        if PIXEL in asked[-1]:
+            return httpx.Response(400, json={"error": {"message": "Could not process image"}})
+        chunks = calls if len(asked) == 2 else CHAT_HELLO
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"".join(chunks))
+
+    def word() -> ImagePart:
+        """Draw a word."""
+        return ImagePart(PIXEL)
+
+    agent = Agent(model=CHAT, client=client(httpx.MockTransport(answer)), tools=[word])
+    await agent.prompt(reading(read))
+    assert (await agent.prompt("Draw a word.")).text == "Hello"
+    assert [(str(read.data) in request, PIXEL in request) for request in asked] == [
+        (True, False),
+        (True, False),
+        (True, True),
+        (True, False),
+    ]
 
 
 async def test_a_stored_conversation_with_a_refused_document_goes_on(tmp_path: Path) -> None:
