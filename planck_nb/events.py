@@ -12,9 +12,7 @@
     >>> run_sync(show(Agent(model="demo")))
     I am the demo model...
 
-`AgentEvent` is the union of all of them; `event.type` is the tag of an event's class, such as "text_delta". Some short
-names also exist in `planck_nb.ai` with another meaning (`events.Message` says that a message was appended, `ai.Message`
-is the message itself), so use them with their module's name.
+`AgentEvent` is the union of all of them; `event.type` is the tag of an event's class, such as "text_delta".
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ type WithoutAgent<T> = T extends Item ? Omit<T, 'agent'> : never;
 /** A message as far as it was sent, with the id that its log gave it. */
 export interface Entry {
   readonly id: number;
-  readonly message: ev.Message['message'];
+  readonly message: ev.MessageAppended['message'];
 }
 
 /** A prompt that waits: for the running tools to end if it steers, otherwise for the running turn. */
@@ -611,7 +611,7 @@ function callWritten(
   return append(closed, { ...newCall(closed, id, name, time), json, characters });
 }
 
-function message(agent: AgentState, event: ev.Message): AgentState {
+function message(agent: AgentState, event: ev.MessageAppended): AgentState {
   const { id, message, time } = event;
   const logged = { ...agent, messages: [...agent.messages, { id, message }] };
   if (message.type === 'summary') return logged;

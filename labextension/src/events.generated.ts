@@ -79,7 +79,7 @@ export interface TurnStart extends EventBase {
   readonly type: 'turn_start';
 }
 
-export interface Message extends EventBase {
+export interface MessageAppended extends EventBase {
   readonly id: number;
   readonly message: UserMessage | AssistantMessage | ToolResultMessage | SummaryMessage;
   readonly type: 'message';
@@ -284,7 +284,7 @@ export type AgentEvent =
   | Unqueued
   | Steered
   | TurnStart
-  | Message
+  | MessageAppended
   | TextDelta
   | ThinkingDelta
   | ToolArgsDelta

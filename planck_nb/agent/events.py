@@ -192,7 +192,7 @@ class TurnStart(EventBase):
 
 
 @dataclass(frozen=True, slots=True)
-class Message(EventBase):
+class MessageAppended(EventBase):
     """A message was appended to the log; it is as durable as the log.
 
     Args:
@@ -637,7 +637,7 @@ AgentEvent: TypeAlias = (
     | Unqueued
     | Steered
     | TurnStart
-    | Message
+    | MessageAppended
     | TextDelta
     | ThinkingDelta
     | ToolArgsDelta

@@ -126,7 +126,7 @@ class EventRecorder:
 
     async def _append(self, message: Message) -> int:
         message_id = await self._log.append(message, turn=self.settled.turn, time=time.time())
-        self.emit(ev.Message, message_id, message)
+        self.emit(ev.MessageAppended, message_id, message)
         return message_id
 
     def _next(self, kind: object) -> tuple[str, str | None, int, int, float]:

@@ -252,7 +252,7 @@ def _turn_start(state: AgentState, event: ev.TurnStart) -> AgentState:
     return changed(state, status="streaming", turn=event.index, model=event.model, error=None, partial=None)
 
 
-def _message(state: AgentState, event: ev.Message) -> AgentState:
+def _message(state: AgentState, event: ev.MessageAppended) -> AgentState:
     messages = (*state.messages, Entry(event.id, event.message))
     if event.message.type == "summary" or state.status == "idle":  # may come at any time, whatever the agent does
         return changed(state, messages=messages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from planck_nb.agent.agent import Agent
-from planck_nb.agent.events import Message
+from planck_nb.agent.events import MessageAppended
 from planck_nb.agent.run import Run
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.errors import UsageError
@@ -101,7 +101,7 @@ class FinishedRun:
     def _told(self, sentence: str, problems: list[str]) -> str:
         return " ".join(filter(None, [sentence, *problems, self._controller.check_default()]))
 
-    def _require_same_session(self, prompt: Message) -> None:
+    def _require_same_session(self, prompt: MessageAppended) -> None:
         if prompt.session_id != self._controller.workspace.session_id:
             raise UsageError(_ELSEWHERE)
 
@@ -112,10 +112,10 @@ class FinishedRun:
             raise UsageError(f"{', '.join(working)} {verb} working; wait, or stop the run first.")
 
 
-def _prompt_of(run: Run, agent_id: str) -> Message | None:
+def _prompt_of(run: Run, agent_id: str) -> MessageAppended | None:
     """The first message of the user to the agent in the run."""
     for event in run.events.since(0):
-        if isinstance(event, Message) and event.agent_id == agent_id:
+        if isinstance(event, MessageAppended) and event.agent_id == agent_id:
             message = event.message
             if isinstance(message, UserMessage) and message.sender_id is None:
                 return event

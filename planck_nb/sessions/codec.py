@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from planck_nb.agent.events import AgentEvent, decode_event, encode_event
-from planck_nb.agent.events import Message as MessageEvent
+from planck_nb.agent.events import AgentEvent, MessageAppended, decode_event, encode_event
 from planck_nb.ai.messages import Message, decode_message, encode_message, message_json, text_of
 from planck_nb.base.errors import SessionFormatError
 from planck_nb.base.json_types import JsonObject
@@ -263,7 +262,7 @@ def event_of(record: JsonObject, *, session_id: str, seq: int) -> AgentEvent:
     if record["kind"] == "event":
         return replace(decode_event(record["data"]), session_id=session_id, seq=seq)
     whole = completed(record)
-    return MessageEvent(
+    return MessageAppended(
         record["agent_id"], session_id, whole["turn"], seq, whole["time"], id=record["id"], message=message_of(record)
     )
 

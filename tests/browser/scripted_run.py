@@ -67,7 +67,9 @@ class ScriptedRun:
         self._total += usage
         self._cost += 0.0143
         self.add(
-            ev.Message, id=self._seq, message=AssistantMessage(tuple(parts), "tool_use" if calls else "stop", usage)
+            ev.MessageAppended,
+            id=self._seq,
+            message=AssistantMessage(tuple(parts), "tool_use" if calls else "stop", usage),
         )
         self.add(ev.UsageDelta, delta=usage, total=self._total, cost=0.0143, total_cost=self._cost)
 
@@ -79,7 +81,7 @@ class ScriptedRun:
 
     def results(self, *parts: tuple[str, str, str]) -> None:
         message = ToolResultMessage(tuple(ToolResultPart(*part) for part in parts))
-        self.add(ev.Message, id=self._seq, message=message)
+        self.add(ev.MessageAppended, id=self._seq, message=message)
 
     def end(self) -> None:
         message = AssistantMessage((TextPart(self.said),))
@@ -161,7 +163,7 @@ class ScriptedRun:
     def steered(self, prompt_id: str, text: str) -> None:
         self.add(ev.Unqueued, prompt_id=prompt_id)
         self.add(ev.Steered, prompt_id=prompt_id)
-        self.add(ev.Message, id=self._seq, message=UserMessage(text))
+        self.add(ev.MessageAppended, id=self._seq, message=UserMessage(text))
 
     def summary(self, outcome: str = "done") -> Any:
         tokens, text = self._total.total_tokens, self.said

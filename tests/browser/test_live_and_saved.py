@@ -48,7 +48,7 @@ def calls(run):
         run.result(call, name, text, error=call == "2")
     from planck_nb.ai.messages import ToolResultMessage, ToolResultPart
     parts = tuple(ToolResultPart(*result, is_error=result[0] == "2") for result in results)
-    run.add(ev.Message, id=run._seq, message=ToolResultMessage(parts))
+    run.add(ev.MessageAppended, id=run._seq, message=ToolResultMessage(parts))
     reply(run, "That is all.")
 def many(run):
     made = [(str(at), "read", {"path": f"part_{at}.csv"}) for at in range(20)]

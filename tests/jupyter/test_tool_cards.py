@@ -32,12 +32,12 @@ def events(
     answer = AssistantMessage((TextPart("Done."),))
     return [
         ev.TurnStart(*AT, 100.0, 0, "demo:x"),
-        ev.Message(*AT, 101.0, 1, reply),
+        ev.MessageAppended(*AT, 101.0, 1, reply),
         ev.ToolStart(*AT, 102.0, "c1", name, dict(args)),
         *([ev.ToolProgress(*AT, 103.0, "c1", name, printed)] if printed else []),
         ev.ToolEnd(*AT, 104.5, "c1", name, result, error),
-        ev.Message(*AT, 104.5, 2, results),
-        ev.Message(*AT, 105.0, 3, answer),
+        ev.MessageAppended(*AT, 104.5, 2, results),
+        ev.MessageAppended(*AT, 105.0, 3, answer),
     ]
 
 

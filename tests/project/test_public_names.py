@@ -16,7 +16,6 @@ import planck_nb
 from planck_nb import errors, events
 
 SAME_NAME = {
-    "Message": "events.Message says that a message was appended; ai.Message is any message.",
     "discover": "sidecars.discover finds the sidecar of this environment; ai.discover finds the models of a server.",
     "tool": "sidecars.tool adds what a sidecar needs, such as timeout_ms and process, to what planck_nb.tool makes.",
 }

@@ -108,7 +108,7 @@ def test_every_message_comes_back_as_it_was(message: Message, time: float, row_i
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
     event = codec.event_of(codec.decode_line(line), session_id="s", seq=3)
-    assert event == events.Message("a", "s", turn, 3, time, id=row_id, message=message)
+    assert event == events.MessageAppended("a", "s", turn, 3, time, id=row_id, message=message)
 
 
 @pytest.mark.parametrize("kind", STORED)

@@ -48,7 +48,7 @@ async def test_deltas_and_message_events_are_not_stored_twice(tmp_path: Path) ->
     with Session.create(tmp_path) as session:
         log = session.log("a")
         message_id = await log.append(UserMessage("hi"), turn=0, time=1.5)
-        event = events.Message("a", session.id, 0, 0, 1.5, id=message_id, message=UserMessage("hi"))
+        event = events.MessageAppended("a", session.id, 0, 0, 1.5, id=message_id, message=UserMessage("hi"))
         log.record(event)
         log.record(events.TextDelta("a", session.id, 0, 1, 1.5, text="x"))
         assert session.events() == [event]

@@ -105,7 +105,7 @@ class ResultsDisplay:
 
 
 DISPLAYS: Mapping[type[ev.EventBase], type[object]] = {
-    ev.Message: ResultsDisplay,
+    ev.MessageAppended: ResultsDisplay,
     ev.Queued: QueuedDisplay,
     ev.ToolStart: CallDisplay,
     ev.ToolArgsDelta: ArgumentsDisplay,
@@ -171,7 +171,7 @@ def browser_event(event: ev.AgentEvent, *, shown: bool = False) -> JsonObject:
         `tool_end`.
     """
     data = _encoded(event) | {"time": round(event.time, 3)}
-    if isinstance(event, ev.Message):
+    if isinstance(event, ev.MessageAppended):
         message = event.message
         if message.type == "user" and (shown or message.sender_id is not None):
             data["message"]["content"] = [_encoded(ai.TextPart(message.text))]

@@ -121,7 +121,7 @@ def _shown_images(events: Sequence[ev.AgentEvent]) -> dict[int, ResultsDisplay]:
     found: dict[int, ResultsDisplay] = {}
     space = IMAGES_CHARACTERS
     for event in reversed(events):
-        if not isinstance(event, ev.Message) or event.message.type != "tool_result":
+        if not isinstance(event, ev.MessageAppended) or event.message.type != "tool_result":
             continue
         images: list[ImageDisplay] = []
         for part in reversed(event.message.content):
@@ -146,10 +146,10 @@ def _is_shown_prompt(event: ev.AgentEvent, agent: _AgentProgress) -> bool:
         agent.turns += 1
     elif isinstance(event, ev.Steered):
         agent.steering += 1
-    elif isinstance(event, ev.Message) and event.message.type == "user" and agent.steering > 0:
+    elif isinstance(event, ev.MessageAppended) and event.message.type == "user" and agent.steering > 0:
         agent.steering -= 1
         return True
-    return isinstance(event, ev.Message) and agent.turns > 1
+    return isinstance(event, ev.MessageAppended) and agent.turns > 1
 
 
 def _complete(delta: _OpenDelta | None, agent: _AgentProgress) -> None:

@@ -13,7 +13,7 @@ from planck_nb.agent.events import (
     Delegated,
     Fallback,
     LimitReached,
-    Message,
+    MessageAppended,
     Queued,
     Responded,
     Retry,
@@ -124,7 +124,7 @@ class TerminalPrinter:
             self._print(stripped)
             self._in_line = True
 
-    def _message(self, event: Message) -> None:
+    def _message(self, event: MessageAppended) -> None:
         """Print what was not printed of a reply, and prompts that did not come from the cell."""
         message = event.message
         if isinstance(message, UserMessage):

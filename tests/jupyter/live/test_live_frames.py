@@ -97,7 +97,7 @@ def test_results_and_arguments_keep_beginning_and_end() -> None:
 
 def test_only_failed_results_are_sent_twice() -> None:
     results = ToolResultMessage((ToolResultPart("1", "t", "fine"), ToolResultPart("2", "t", "bad JSON", is_error=True)))
-    [encoded] = FrameEncoder().encode([event(ev.Message, id=1, message=results)])
+    [encoded] = FrameEncoder().encode([event(ev.MessageAppended, id=1, message=results)])
     failed = {"id": "2", "name": "t", "text": "bad JSON", "is_error": True, "type": "tool_result"}
     assert encoded["message"] == {"content": [failed], "type": "tool_result"}
 
@@ -120,7 +120,7 @@ def test_system_prompt_tools_and_options_are_not_sent() -> None:
 def test_a_reply_is_not_sent_a_second_time() -> None:
     reply = AssistantMessage((TextPart("the reply"),), usage=Usage(1, 1))
     message, end = FrameEncoder().encode(
-        [event(ev.Message, id=1, message=reply), event(ev.TurnEnd, 7, message=reply, usage=Usage())]
+        [event(ev.MessageAppended, id=1, message=reply), event(ev.TurnEnd, 7, message=reply, usage=Usage())]
     )
     assert message == {**base(), "id": 1, "message": {"stop_reason": "stop", "type": "assistant"}, "type": "message"}
     assert "message" not in end
@@ -208,7 +208,7 @@ def test_only_the_last_lines_of_output_are_sent_once_a_frame() -> None:
 
 def test_messages_that_steer_are_sent_and_prompts_are_not() -> None:
     def user(text: str) -> ev.AgentEvent:
-        return event(ev.Message, id=1, message=UserMessage(text))
+        return event(ev.MessageAppended, id=1, message=UserMessage(text))
 
     steered = event(ev.Steered, prompt_id="q")
     events = [user("prompt"), steered, steered, user("left"), user("up"), user("correction"), steered, user("down")]
@@ -218,7 +218,7 @@ def test_messages_that_steer_are_sent_and_prompts_are_not() -> None:
 
 def test_messages_of_other_agents_are_sent() -> None:
     message = UserMessage("done", sender_id="b", sender_name="helper")
-    [encoded] = FrameEncoder().encode([event(ev.Message, id=1, message=message)])
+    [encoded] = FrameEncoder().encode([event(ev.MessageAppended, id=1, message=message)])
     assert encoded["message"]["content"][0]["text"] == "done"
     assert encoded["message"]["sender_name"] == "helper"
 

@@ -15,7 +15,7 @@ from planck_nb.jupyter.shown_images import IMAGE_CHARACTERS
 
 def results(seq: int, *parts: tuple[str, ImagePart]) -> ev.AgentEvent:
     message = ToolResultMessage(tuple(ToolResultPart(call, "draw", "drawn", images=(image,)) for call, image in parts))
-    return ev.Message("a", None, 0, seq, 100.0, seq, message)
+    return ev.MessageAppended("a", None, 0, seq, 100.0, seq, message)
 
 
 def shown(*events: ev.AgentEvent) -> list[tuple[str, bool, str]]:
@@ -34,7 +34,7 @@ def test_an_image_is_sent_once_with_its_call_and_not_in_the_message() -> None:
     }
     assert encoded["message"]["content"] == []
     plain = ToolResultMessage((ToolResultPart("8", "read", "text"),))
-    [without] = FrameEncoder().encode([ev.Message("a", None, 0, 2, 100.0, 2, plain)])
+    [without] = FrameEncoder().encode([ev.MessageAppended("a", None, 0, 2, 100.0, 2, plain)])
     assert "display" not in without
 
 

@@ -60,7 +60,7 @@ def reply(agent: str, text: str) -> list[ev.AgentEvent]:
     message = AssistantMessage((TextPart(text),))
     return [
         event(ev.TurnStart, agent, index=0, model="demo:m"),
-        event(ev.Message, agent, id=1, message=message),
+        event(ev.MessageAppended, agent, id=1, message=message),
         event(ev.TurnEnd, agent, message=message, usage=Usage()),
     ]
 
@@ -190,7 +190,7 @@ def test_agents_that_give_each_other_tasks_endlessly_are_shown() -> None:
 
 def test_the_names_of_unknown_agents_are_not_their_ids() -> None:
     task = event(ev.Delegated, "a", task_id="1", kind="delegate", target_id="b", target_name="", text="do it")
-    message = event(ev.Message, "b", id=1, message=UserMessage("go", sender_id="zz"))
+    message = event(ev.MessageAppended, "b", id=1, message=UserMessage("go", sender_id="zz"))
     texts = "".join(saved([*reply("a", "Hm."), task, message], "a").bundle().values())
     assert "lead → another agent, task" in texts
     assert "zz" not in texts

@@ -388,7 +388,7 @@ def event(kind: Any, **payload: Any) -> ev.AgentEvent:
 
 def test_the_events_of_a_run_become_its_transcript() -> None:
     def message(content: Message) -> ev.AgentEvent:
-        return event(ev.Message, id=1, message=content)
+        return event(ev.MessageAppended, id=1, message=content)
 
     call = ToolCallPart("1", "bash", {"command": "ls"})
     decided = {"id": "1", "name": "bash", "by": "user"}
@@ -421,7 +421,7 @@ def test_a_cost_that_is_partly_estimated_is_the_least_that_the_run_took() -> Non
         usage = Usage(10, 2)
         return event(ev.UsageDelta, delta=usage, total=usage, cost=0.05, total_cost=0.05, estimated=estimated)
 
-    said = event(ev.Message, id=1, message=AssistantMessage((TextPart("hi"),)))
+    said = event(ev.MessageAppended, id=1, message=AssistantMessage((TextPart("hi"),)))
     for estimated in (True, False):
         events = [said, used(estimated=estimated), used(estimated=False)]
         bundle = transcript_of("ana", "m", events).bundle()
@@ -432,15 +432,15 @@ def test_a_cost_that_is_partly_estimated_is_the_least_that_the_run_took() -> Non
 
 def test_a_call_that_was_stopped_while_it_waited_was_not_denied() -> None:
     stopped = event(ev.ApprovalDecision, id="1", name="bash", allowed=False, by="stop")
-    events = [event(ev.Message, id=1, message=reply(ToolCallPart("1", "bash", {}))), stopped, event(ev.Aborted)]
+    events = [event(ev.MessageAppended, id=1, message=reply(ToolCallPart("1", "bash", {}))), stopped, event(ev.Aborted)]
     assert transcript_of("ana", "m", events).bundle()["text/plain"] == "[bash: stopped]\n[Stopped.]"
 
 
 def test_a_call_that_was_stopped_did_not_fail() -> None:
     result = ToolResultMessage((ToolResultPart("1", "bash", STOPPED, is_error=True),))
     events = [
-        event(ev.Message, id=1, message=reply(ToolCallPart("1", "bash", {}))),
-        event(ev.Message, id=2, message=result),
+        event(ev.MessageAppended, id=1, message=reply(ToolCallPart("1", "bash", {}))),
+        event(ev.MessageAppended, id=2, message=result),
         event(ev.Aborted),
     ]
     assert transcript_of("ana", "m", events).bundle()["text/plain"] == "[bash: stopped]\n[Stopped.]"
