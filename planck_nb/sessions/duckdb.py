@@ -26,6 +26,7 @@ _SETTINGS = (
     "python_enable_replacements = false",
 )
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
+_MAX_IDLE = 2
 _MIN_PAUSE = 0.005
 _MAX_PAUSE = 0.1
 
@@ -33,6 +34,50 @@ _MAX_PAUSE = 0.1
 def connect(*, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     """Connect to a new in-memory database; `threads` limits the threads of DuckDB, None means one for each core."""
     return track_connection(duckdb.connect(config={} if threads is None else {"threads": threads}))
+
+
+class _IdleConnections:
+    """Connections that are not in use."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In a forked process: replace the lock and the connections, which belong to the parent."""
+        self._lock = threading.Lock()
+        self._connections: list[duckdb.DuckDBPyConnection] = []
+
+    def take(self) -> duckdb.DuckDBPyConnection | None:
+        """Return one of them, which is then in use, or None."""
+        with self._lock:
+            return self._connections.pop() if self._connections else None
+
+    def keep(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Keep a connection for the next who needs one, or close it if there are enough."""
+        with self._lock:
+            if len(self._connections) < _MAX_IDLE:
+                self._connections.append(connection)
+                return
+        connection.close()
+
+
+_idle = _IdleConnections()
+
+
+@contextmanager
+def idle_connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Take a connection to an in-memory database with one thread, which nobody else uses until the block ends.
+
+    A new database takes longer than a short transaction, so a few are kept. Whoever takes one leaves nothing attached,
+    no table and no setting. After an error it is closed.
+    """
+    connection = _idle.take() or connect(threads=1)
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
+    _idle.keep(connection)
 
 
 def track_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
@@ -45,6 +90,7 @@ def track_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyCo
 
 # Closing one in a forked process would wait for DuckDB's threads, which do not exist there.
 forget_in_forks(_connections, never_destroy)
+call_in_forks(_idle.forget)  # after the line before, so that none is destroyed
 
 
 def create_local_time(connection: duckdb.DuckDBPyConnection) -> None:

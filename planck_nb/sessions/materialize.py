@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from planck_nb.sessions.database_match import (
 )
 from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.duckdb import (
-    connect,
+    idle_connection,
     is_busy,
     is_refused,
     require_tables,
@@ -82,8 +81,9 @@ def materialize(session: SessionInfo, *, end: Position, check: bool = False) -> 
 
 
 def _materialize(session: SessionInfo, end: Position, *, check: bool = False) -> None:
-    with closing(connect(threads=1)) as connection:
+    with idle_connection() as connection:
         copy_rows(connection, session, end, check=check)
+        schema.drop_staged(connection)
 
 
 def copy_rows(

@@ -8,8 +8,6 @@ file is busy, damaged or missing, the whole journal is read instead.
 from __future__ import annotations
 
 import json
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
@@ -21,13 +19,12 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 
 from planck_nb.ai.messages import Message, decode_message
-from planck_nb.base.forks import forget_in_forks
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import codec, tables
 from planck_nb.sessions.branch import HiddenRange, hidden_ranges, is_hidden
 from planck_nb.sessions.database_match import is_made_from, parse_position, read_meta, times_sql
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.duckdb import connect, require_tables, retry_while_busy, sql_literal
+from planck_nb.sessions.duckdb import idle_connection, require_tables, retry_while_busy, sql_literal
 from planck_nb.sessions.journal_check import known_check
 from planck_nb.sessions.records import read_records, sorted_records
 from planck_nb.sessions.screening import DisorderError, in_order
@@ -86,22 +83,11 @@ def rows_of(records: Iterable[JsonObject]) -> list[Row]:
     return rows
 
 
-_pagers: weakref.WeakSet[Pager] = weakref.WeakSet()
-
-
 class Pager:
     """Reads chapters of one session, as far as the position `end` in the journal. May be used from any thread."""
 
     def __init__(self, session: SessionInfo) -> None:
         self._session = session
-        self._lock = threading.Lock()
-        self._connection: duckdb.DuckDBPyConnection | None = None
-        _pagers.add(self)
-
-    def forget(self) -> None:
-        """In a forked process: replace the lock and the connection, whose threads do not exist there."""
-        self._lock = threading.Lock()
-        self._connection = None
 
     def chapter(self, before: int | None, agent_id: str | None, *, end: Position) -> Page:
         """Read the messages from the latest summary before the id `before` up to that id; None stands for the end.
@@ -140,20 +126,13 @@ class Pager:
         """Read all saved metadata in order, with the ids of its rows."""
         return self._read(end, lambda snapshot: snapshot.metadata())
 
-    def close(self) -> None:
-        """Close the connection to DuckDB. A later read opens it again."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
     def _read(self, end: Position, read: Callable[[_Snapshot], T], agent_id: str | None = None) -> T:
         try:
             for size in _LAST_BYTES:
                 with suppress(_TooFarBackError):
                     return read(_tail_snapshot(self._session, end, size, agent_id))
             try:
-                with self._lock, self._attached() as connection:
+                with self._attached() as connection:
                     return read(_full_snapshot(self._session, end, connection, agent_id))
             except (duckdb.Error, _UnusableFileError):
                 return read(_full_snapshot(self._session, end, None, agent_id))
@@ -164,15 +143,10 @@ class Pager:
     def _attached(self) -> Iterator[duckdb.DuckDBPyConnection]:
         if not self._session.database.exists():
             raise _UnusableFileError
-        if self._connection is None:
-            # One thread is enough for a few rows, and connecting takes longer than reading them.
-            self._connection = connect(threads=1)
-        connection = self._connection
-        attach = f"attach {sql_literal(self._session.database)} as file (read_only)"
-        retry_while_busy(partial(connection.execute, attach), seconds=_BUSY_TIMEOUT)
-        try:
+        with idle_connection() as connection:
+            attach = f"attach {sql_literal(self._session.database)} as file (read_only)"
+            retry_while_busy(partial(connection.execute, attach), seconds=_BUSY_TIMEOUT)
             yield connection
-        finally:
             connection.execute("detach file")
 
 
@@ -207,7 +181,9 @@ def _tail_snapshot(session: SessionInfo, end: Position, size: int, agent_id: str
     known = known_check(session.path)
     if known is not None and not known.ascending:
         raise DisorderError
-    first = next((record["id"] for record in map(codec.parse_line, lines) if record is not None), None)
+    records = (record for record in map(codec.parse_line, lines) if record is not None)
+    # The first line of a segment has the id of the last row before it, which is not among these lines.
+    first = next((record["id"] for record in records if record["kind"] != "session"), None)
     if first is None or not any(_SUMMARY in line for line in lines):
         raise _TooFarBackError
     return _Snapshot(_parse(lines, agent_id), known_from=first)
@@ -426,6 +402,3 @@ class _Snapshot:
         if self._connection is None:
             return []
         return self._connection.execute(sql, list(values)).fetchall()
-
-
-forget_in_forks(_pagers, Pager.forget)

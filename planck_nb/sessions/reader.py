@@ -184,8 +184,7 @@ class SessionReader:
         return export_session(self._info, form)
 
     def close(self) -> None:
-        """Close the connection that reading uses. Closing again does nothing; a later read opens it again."""
-        self._pager.close()
+        """End reading, as `Session.close` does. A reader keeps nothing open, so that it can be used after that, too."""
 
     def __enter__(self) -> Self:
         return self

@@ -195,6 +195,11 @@ def _stage(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Sequence[b
     return int(staged[0]) if staged else 0
 
 
+def drop_staged(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop what `stage_lines` has created."""
+    connection.execute("drop table if exists temp.line")
+
+
 def insert_staged(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
     """Insert the staged lines into the tables, with expressions in `extra` for the additional columns."""
     for table in TABLES:

@@ -32,6 +32,12 @@ _CLEAR = """async () => {
         panel.dispose();
     }
 }"""
+_STATE = f"""() => ({{
+    kernel: {_PANEL}?.sessionContext?.session?.kernel?.status,
+    active: {_PANEL}?.content?.activeCellIndex,
+    cells: {_PANEL}?.content?.widgets?.map(({{ model }}) => [model.executionCount, model.executionState]),
+    dialogs: [...document.querySelectorAll('.jp-Dialog')].map(dialog => dialog.innerText),
+}})"""
 READY = f"() => window.jupyterapp && {_PANEL}?.sessionContext?.session?.kernel?.info && true"
 _FLAGS = """
     --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --disable-quic
@@ -255,6 +261,14 @@ class Window:
         self._page.wait_for_function(READY)
         return Notebook(self._page, path)
 
+    def tell(self, name: str) -> None:
+        """Print the state of the notebook of a test that has failed, and save what the page shows."""
+        if self._page is not None:
+            with suppress(Error):
+                print(f"the notebook: {json.dumps(self._page.evaluate(_STATE))}")
+                SCREENSHOTS.mkdir(exist_ok=True)
+                self._page.screenshot(path=SCREENSHOTS / f"failed-{name}.png")
+
     def clear(self) -> None:
         """Shut the kernels down and take the notebooks away."""
         if self._page is not None:
@@ -348,6 +362,8 @@ def open_notebook(window: Window, request: pytest.FixtureRequest) -> Iterator[Ca
     if own:
         window.close()
     yield window.open
+    if request.session.testsfailed > failed:
+        window.tell(request.node.originalname)
     if own or request.session.testsfailed > failed:
         window.close()
     else:

@@ -104,6 +104,18 @@ def test_reading_from_the_end_gives_what_reading_everything_gives(
         assert look(info, end, sizes) == expected
 
 
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_summary_keeps_the_last_message_of_the_segment_before(tmp_path: Path, compressed: bool) -> None:
+    info, end = write(tmp_path, [Say("a1", 0), Rotate(), Summarise("a1", (1,))])
+    if compressed:
+        for segment in old_segments(info.path):
+            compress_segment(segment)
+    for size in (end.offset, 10**6):  # as many bytes as the segment has, and as the reader tries
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(paging, "_LAST_BYTES", (size,))
+            assert [row.db_id for row in Pager(info).conversation("a1", end=end)] == [1, 2]
+
+
 @settings(max_examples=50, deadline=None)
 @given(steps, st.integers(1, 6000))
 def test_the_last_lines_are_the_end_of_all_lines(script: list[Say | Summarise | Rewind | Rotate], size: int) -> None:
