@@ -65,14 +65,18 @@ class Notebook:
 
     def run_first(self, count: int) -> None:
         """Start the first cells without waiting for them."""
-        self.page.evaluate(f"() => {{ {_PANEL}.content.activeCellIndex = 0; }}")
-        for _ in range(count):
-            self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell-and-select-next'), null")
+        for cell in range(count):
+            self.run_only(cell)
 
     def run_only(self, cell: int) -> None:
         """Start one cell without waiting for it."""
-        self.page.evaluate(f"() => {{ {_PANEL}.content.activeCellIndex = {cell}; }}")
-        self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell'), null")
+        # In one step, because JupyterLab itself may change the active cell in between.
+        self.page.evaluate(
+            f"""() => {{
+                {_PANEL}.content.activeCellIndex = {cell};
+                window.jupyterapp.commands.execute('notebook:run-cell');
+            }}"""
+        )
 
     def wait_idle(self, seconds: float = _DEADLINE_MS / 1000, *, cells: int | None = None) -> None:
         """Wait until every code cell, or the first `cells`, has run and the kernel is idle."""

@@ -42,6 +42,7 @@ def llama_server(
     command = [
         *(str(folder / "llama-server"), "-m", str(folder / "script.gguf"), "--jinja", "--host", "127.0.0.1"),
         *("--port", str(port), "--ctx-size", str(window), "--temp", "0"),
+        *("--threads", "1"),  # several threads wait for one another in loops, which takes the CPU of other tests
     ]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
