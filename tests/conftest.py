@@ -29,13 +29,6 @@ _LONG = ("browser", "sidecars", "jupyter", "notebooks", "project", "serve", "ses
 _OURS = {"PLANCK_NB_MCP_SERVERS", "PLANCK_NB_TESTDATA", "PLANCK_NB_REQUIRE", "PLANCK_NB_SOAK"}
 
 
-def pytest_xdist_auto_num_workers() -> int | None:
-    """More processes than cores: a third of the time, tests wait for servers, browsers and deadlines."""
-    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
-        return None  # pytest-xdist reads it
-    return (os.cpu_count() or 2) * 3 // 2
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the files that take long: processes that share the tests then end at about the same time."""
 

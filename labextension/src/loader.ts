@@ -9,7 +9,8 @@ declare const FILE: string;
 declare const EXTENSION: string;
 
 const LATE_MS = 10_000;
-const LATE = 'Loads when the kernel is free. Or run %planck answer.';
+/** How long a kernel that is asked has to answer before the next one is asked, at first. */
+const PAUSE_MS = 2000;
 
 export interface Model {
   get(name: 'code'): DataView<ArrayBuffer> | null;
@@ -33,19 +34,17 @@ export type Load = (file: string, model: Model) => readonly [Promise<never>, () 
 /** By file: has a view wait for it. */
 type Page = Record<string, (model: Model) => ReturnType<Load>>;
 
-const page: Page = ((globalThis as { planckNb?: Page }).planckNb ??= {});
-
-const load: Load = (file, model) => (page[file] ??= share(file))(model);
+const load: Load = (file, model) => (((globalThis as { planckNb?: Page }).planckNb ??= {})[file] ??= share(file))(model);
 
 function share(file: string) {
   const views = new Set<Model>();
   let asking: Model | undefined;
-  let timer = 0;
-  let pause = 2000;
+  let timer: number | undefined;
+  let pause = PAUSE_MS;
   /** One view requests the file. If it gets no answer for a while, or ends, the next one does. None does if `pause` is 0. */
-  const ask = (): void => {
+  const ask = (first: Iterable<Model> = views): void => {
     clearTimeout(timer);
-    [asking] = pause ? views : [];
+    [asking] = pause ? first : [];
     if (!asking) return;
     views.delete(asking);
     timer = setTimeout(() => {
@@ -57,15 +56,12 @@ function share(file: string) {
   };
   let use!: (url: string) => unknown;
   const loaded = new Promise<never>((resolve) => {
-    use = async (url) => {
-      resolve((await import(url)) as never);
-      pause = 0;
-    };
+    use = async (url) => (resolve((await import(url)) as never), (pause = 0));
   });
   const offer = (code: DataView<ArrayBuffer> | null | undefined): unknown =>
     code?.byteLength && (pause = 0, use(URL.createObjectURL(new Blob([code], { type: 'text/javascript' }))));
   const extension = (async () => {
-    const config = document.getElementById('jupyter-config-data')!.textContent;
+    const config = (document.getElementById('jupyter-config-data') as HTMLScriptElement).text;
     if (config.includes(EXTENSION))
       await use(JSON.parse(config).fullLabextensionsUrl + `/${EXTENSION}/static/${file}.js`);
   })().catch(() => 0);
@@ -73,7 +69,12 @@ function share(file: string) {
     views.add(model);
     model.on('msg:custom', (message, [code]) => message.file === file && offer(code));
     offer(model.get('code'));
-    extension.then(() => asking ?? ask());
+    extension.then(() => {
+      // At once, unless another view has only just asked: that one's kernel may be busy for hours.
+      if (asking && pause < 2 * PAUSE_MS) return;
+      pause &&= PAUSE_MS;
+      ask([model]);
+    });
     return [
       loaded,
       (): void => {
@@ -84,21 +85,19 @@ function share(file: string) {
   };
 }
 
-export default () => {
-  let render: Promise<Render>;
-  return {
-    initialize(context: Context) {
-      const [loaded, leave] = load(FILE, context.model);
-      render = loaded.then((module: { default(context: Context, load: Load): Render }) => module.default(context, load));
-      return leave;
-    },
-    async render(context: Context) {
-      const { el } = context;
-      const timer = setTimeout(() => (el.textContent = LATE), LATE_MS);
-      const draw = await render;
-      clearTimeout(timer);
-      el.textContent = '';
-      return draw(context);
-    },
-  };
-};
+/** `render` is for the module itself: a parameter is shorter than a variable, and each view has this code. */
+export default (render?: Promise<Render>) => ({
+  initialize(context: Context) {
+    const [loaded, leave] = load(FILE, context.model);
+    render = loaded.then((module: { default(context: Context, load: Load): Render }) => module.default(context, load));
+    return leave;
+  },
+  async render(context: Context) {
+    const { el } = context;
+    const timer = setTimeout(() => (el.textContent = 'Loads when the kernel is free. Or run %planck answer.'), LATE_MS);
+    const draw = await render!;
+    clearTimeout(timer);
+    el.textContent = '';
+    return draw(context);
+  },
+});

@@ -16,7 +16,7 @@ let copies = 0;
 Object.assign(page, {
   FILE,
   EXTENSION: '@planck-nb/lab',
-  document: { getElementById: () => ({ textContent: config }) },
+  document: { getElementById: () => ({ text: config }) },
 });
 URL.createObjectURL = () => `data:text/javascript,${encodeURIComponent(CODE)}`;
 
@@ -127,12 +127,28 @@ test('a view whose kernel is gone without a word does not keep the others from a
   assert.throws(() => mock.timers.tick(2000), /Cannot send/); // it is the only view, so it asks again
   const second = new View(loader);
   await settle();
-  assert.deepEqual(second.requests, []);
-  mock.timers.tick(4000);
   assert.deepEqual(second.requests, [FILE]);
   second.answer();
   await settle();
   assert.equal(typeof (await second.draw()), 'string');
+});
+
+test('a view asks at once, and again soon, however long a busy kernel has not answered another one', async () => {
+  const loader = await freshLoader();
+  const busy = new View(loader);
+  await settle();
+  for (let minutes = 0; minutes < 60; minutes += 1) mock.timers.tick(60_000);
+  const second = new View(loader);
+  await settle();
+  assert.deepEqual(second.requests, [FILE]);
+  const third = new View(loader); // it is only a moment since the second one asked
+  await settle();
+  assert.deepEqual(third.requests, []);
+  for (const pause of [2_000, 4_000, 8_000]) mock.timers.tick(pause); // after both others
+  assert.deepEqual(third.requests, [FILE]);
+  assert.ok(busy.requests.length < 15);
+  third.answer();
+  assert.equal(await busy.draw(), 'drawn');
 });
 
 test('an answer about another file is none', async () => {
