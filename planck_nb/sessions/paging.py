@@ -1,6 +1,6 @@
 """Reads parts of a long conversation without reading what comes before them.
 
-The part is nearly always at the end of the journal and is read from there, because connecting to DuckDB alone takes
+The part is nearly always at the end of the journal and is read from there, because attaching a DuckDB file alone takes
 longer. Otherwise rows come from the session's DuckDB file, and those that are not in it yet from the journal. If the
 file is busy, damaged or missing, the whole journal is read instead.
 """

@@ -74,7 +74,7 @@ class RefusedMedia:
     def _leave_out_unreadable(
         self, kinds: frozenset[str], messages: Sequence[Message], prompts: Collection[UserMessage], model: Model
     ) -> bool:
-        """Find out which parts the server could not read, which it does not say: earlier ones or the turn's."""
+        """Find out whose parts the server could not read, which it does not say: the turn's prompts' or others'."""
         own, others = self._messages_with(kinds, messages, prompts, model)
         tried = self._tried.setdefault((str(model), kinds), [])
         if others:
