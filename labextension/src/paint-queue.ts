@@ -3,6 +3,8 @@
 const BUDGET_MS = 12;
 /** A frame that has not come after this long may never come, so another one is requested. */
 const LOST_MS = 1000;
+/** While a pointer is pressed, nothing is painted for this long at most. */
+const PRESS_MS = 5000;
 
 /** What depends on the layout after a change of the page. */
 export interface Placed {
@@ -12,10 +14,14 @@ export interface Placed {
   place(): void;
 }
 
+const RELEASES = ['pointerup', 'pointercancel', 'pointermove'] as const;
+
 const waiting = new Set<() => void>();
 const placed = new Set<Placed>();
 let requested = -Infinity;
 let painting = false;
+/** The timer that ends a press; 0 if no pointer is pressed. */
+let press = 0;
 
 /** Call `paint` in one of the next frames, once; those that have waited longest come first. */
 export function paintSoon(paint: () => void): void {
@@ -37,6 +43,29 @@ export function placeAfterPaint(item: Placed): void {
   if (!painting) placeAll();
 }
 
+/**
+ * Paint nothing while a pointer is pressed on `element`: a button that moves away between press and release is not
+ * clicked, and a selection ends elsewhere than where the pointer is.
+ */
+export function waitForPresses(element: HTMLElement): void {
+  element.addEventListener('pointerdown', begin, true);
+}
+
+function begin(): void {
+  clearTimeout(press);
+  press = window.setTimeout(release, PRESS_MS);
+  for (const type of RELEASES) window.addEventListener(type, release, true);
+}
+
+function release(event?: Event): void {
+  // Moving with a button held is part of the press; without one, the release happened outside the page.
+  if (event?.type === 'pointermove' && (event as PointerEvent).buttons !== 0) return;
+  clearTimeout(press);
+  press = 0;
+  for (const type of RELEASES) window.removeEventListener(type, release, true);
+  if (waiting.size > 0) request(); // the click comes before the next frame
+}
+
 function placeAll(): void {
   const items = [...placed];
   placed.clear();
@@ -53,6 +82,7 @@ function request(): void {
 
 function run(): void {
   requested = -Infinity;
+  if (press !== 0) return;
   const end = performance.now() + BUDGET_MS;
   painting = true;
   try {

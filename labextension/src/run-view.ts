@@ -10,7 +10,7 @@ import { dollars, elapsed } from './format.ts';
 import { FollowedWindow } from './followed-window.ts';
 import type { PendingApproval } from './agent-state.ts';
 import { QuestionsView } from './questions-view.ts';
-import { cancelPaint, paintSoon } from './paint-queue.ts';
+import { cancelPaint, paintSoon, waitForPresses } from './paint-queue.ts';
 import { RunControls, unsentTexts } from './run-controls.ts';
 import { toWords } from './markdown.ts';
 import { NotebookCell } from './notebook-cell.ts';
@@ -102,6 +102,7 @@ export class RunView {
     if (!clicks) for (const part of [parts.approvals, parts.questions]) part.element.remove(); // the cell asks in its own way
     parent.append(this.root);
     addCodeTools(this.root, this.announcer);
+    waitForPresses(this.root);
     this.root.addEventListener('keydown', (event) => this.key(event));
     this.cleanups.push(connection.onChange(() => this.schedule()));
     this.cleanups.push(connection.onRefusal((refusal) => this.showRefusal(refusal)));

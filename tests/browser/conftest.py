@@ -189,6 +189,24 @@ def _fork_kernels(config: Path, address: str) -> None:
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def settled_clicks() -> Iterator[None]:
+    """Scroll to what a test clicks on before it is clicked.
+
+    Views out of sight are not laid out (`content-visibility` in the style sheet): one that comes into sight may grow and
+    move what is below it. Playwright waits until an element no longer moves, but before it scrolls.
+    """
+    click = Locator.click
+
+    def scroll_and_click(self: Locator, **options: Any) -> None:
+        self.scroll_into_view_if_needed()
+        click(self, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Locator, "click", scroll_and_click)
+        yield
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory, kernel_template: KernelTemplate | None) -> Iterator[Lab]:
     """A JupyterLab on a free port of this machine, with folders of its own; it ends with the tests."""

@@ -60,6 +60,18 @@ run.ask("1", "run_python", {{"code": "x = 1"}}, Effect("execute", "x = 1"), rule
 await run.stopped.wait()
 finish(run, view)"""
 
+PRESSED = f"""from pathlib import Path
+{BEGIN}run.text("One moment.")
+run.ask("1", "bash", {{"command": "ls"}}, Effect("execute", "ls"))
+while not Path("pressed").exists():
+    await asyncio.sleep(0.02)
+run.text("\\n\\nAnother paragraph." * 5)
+await asyncio.sleep(0.5)
+Path("written").touch()
+print(await run.commands.get())
+await run.stopped.wait()
+finish(run, view)"""
+
 
 def test_long_lines_many_calls_colours_and_broken_markdown(lab: Lab, open_notebook: Open) -> None:
     notebook = open_notebook(lab.write("hard.ipynb", SETUP, LINE, CALLS, MARKDOWN, PYTHON), height=1000)
@@ -103,3 +115,23 @@ def test_long_lines_many_calls_colours_and_broken_markdown(lab: Lab, open_notebo
     notebook.wait_idle()
     assert errors == []
     notebook.save()
+
+
+def test_a_button_stays_under_the_pointer_while_it_is_pressed(lab: Lab, open_notebook: Open) -> None:
+    path = lab.write("pressed.ipynb", SETUP, PRESSED)
+    notebook = open_notebook(path)
+    notebook.run_all()
+    output = notebook.output(1)
+    button = output.get_by_role("button", name="Allow once")
+    button.hover()  # waits until it takes clicks
+    place = button.bounding_box()
+    assert place is not None
+    notebook.page.mouse.down()
+    (path.parent / "pressed").touch()
+    while not (path.parent / "written").exists():
+        notebook.page.evaluate("() => new Promise(resolve => requestAnimationFrame(resolve))")
+    assert button.bounding_box() == place
+    notebook.page.mouse.up()
+    expect(output).to_contain_text("('decide', '1', True")
+    expect(output.locator(".pk-prose p")).to_have_count(6)
+    output.locator(".pk-stop").click()
