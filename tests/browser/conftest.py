@@ -193,8 +193,8 @@ def _fork_kernels(config: Path, address: str) -> None:
 def settled_clicks() -> Iterator[None]:
     """Scroll to what a test clicks on before it is clicked.
 
-    Views out of sight are not laid out (`content-visibility` in the style sheet): one that comes into sight may grow and
-    move what is below it. Playwright waits until an element no longer moves, but before it scrolls.
+    Views out of sight are not laid out (`content-visibility` in the style sheet): one that comes into sight may grow,
+    which moves what is below it. Playwright waits until an element no longer moves, but before it scrolls.
     """
     click = Locator.click
 
