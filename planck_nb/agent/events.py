@@ -28,6 +28,7 @@ from planck_nb.ai.numbers import (
     with_plausible_numbers,
 )
 from planck_nb.base.json_types import JsonObject
+from planck_nb.base.quick_init import quick_init
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,7 @@ class MessageAppended(EventBase):
     type: Literal["message"] = "message"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class TextDelta(EventBase):
     """More text of the reply that is being streamed.
@@ -217,6 +219,7 @@ class TextDelta(EventBase):
     type: Literal["text_delta"] = "text_delta"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta(EventBase):
     """More of the model's reasoning.
@@ -229,6 +232,7 @@ class ThinkingDelta(EventBase):
     type: Literal["thinking_delta"] = "thinking_delta"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolArgsDelta(EventBase):
     """More JSON text of the arguments of a tool call.
@@ -284,6 +288,7 @@ class ToolStart(EventBase):
     type: Literal["tool_start"] = "tool_start"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolProgress(EventBase):
     """Output of a tool that is still running, such as the lines of a command; `tool_end` has the result.

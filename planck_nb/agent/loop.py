@@ -8,9 +8,8 @@ result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from planck_nb.agent import events as ev
 from planck_nb.agent.tool_calls import run_calls
@@ -20,8 +19,6 @@ from planck_nb.ai.messages import AssistantMessage, AssistantPart, StopReason, U
 from planck_nb.ai.server_calls import ServerCall, ServerCallReader
 from planck_nb.ai.stream_events import StreamEvent, joined
 from planck_nb.base.errors import PlanckError
-
-T = TypeVar("T")
 
 EMPTY = "The model's reply was empty."
 """The error of a reply without content, which is stored because it was paid for, and never sent to a model."""
@@ -51,7 +48,8 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
         reply, complete = await _stream_reply(turn)
         correction = None
         if calls := reply.tool_calls:
-            await _in_time(turn, run_calls(turn, calls))
+            with turn.within_time():
+                await run_calls(turn, calls)
         elif complete and not turn.is_steered():
             if reply.error == EMPTY and not asked_again:
                 asked_again = True
@@ -68,8 +66,10 @@ async def _stream_reply(turn: TurnRunner) -> tuple[AssistantMessage, bool]:
     """Stream one reply and append it. Returns it, and whether it is complete or was ended by a limit."""
     while True:
         stream = turn.open_stream()
+        complete = False
         try:
-            complete = await _in_time(turn, _show_stream(turn, stream)) or False
+            with turn.within_time():
+                complete = await _show_stream(turn, stream)
         except asyncio.CancelledError:
             await _keep_partial(turn, stream, "aborted")
             raise
@@ -101,21 +101,11 @@ async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:
             written = 0
             for event in joined(batch):  # deltas that arrive together become one event: most of the cost is per event
                 written += _show(turn, event, names, on_server)
-            if turn.count_streamed(written, stream.usage):
+            if turn.count_streamed(written, turn.model, stream.usage):
                 return False
     for call in on_server.open.values():  # of which the server told no result
         turn.emit(ev.ToolEnd, call.id, call.name, "", False)
     return True
-
-
-async def _in_time(turn: TurnRunner, work: Coroutine[object, object, T]) -> T | None:
-    """The result of `work`, or None if the turn ran out of time and it was cancelled."""
-    try:
-        return await turn.timeout.wait(work, turn.seconds_left())
-    except TimeoutError:
-        if not turn.timeout.expired:
-            raise
-        return None
 
 
 def _show(turn: TurnRunner, event: StreamEvent, names: dict[int, tuple[str, str]], on_server: ServerCallReader) -> int:

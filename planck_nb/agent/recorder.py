@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeAlias
 
 from planck_nb.agent import events as ev
@@ -77,15 +77,19 @@ class EventRecorder:
 
     def emit(self, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
         """Publish an event and store it, if it is not transient, without waiting for the disk."""
-        self._store(self._publish(kind(*self._next(kind), *payload, **named)))
+        event = self._publish(kind, payload, named)
+        if event.type not in _NOT_RECORDED:
+            self._log.record(event)
 
     def emit_to(self, also: Iterable[Observer], kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
         """Like `emit`, to further logs too."""
-        self._store(self._publish(kind(*self._next(kind), *payload, **named), also))
+        event = self._publish(kind, payload, named, also)
+        if event.type not in _NOT_RECORDED:
+            self._log.record(event)
 
     async def keep(self, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
         """Like `emit`, and return once the event is durable."""
-        await self._log.keep(self._publish(kind(*self._next(kind), *payload, **named)))
+        await self._log.keep(self._publish(kind, payload, named))
 
     def add_usage(
         self, usage: Usage, cost: float | None, context_tokens: int, *, estimated: bool | None = False
@@ -129,14 +133,17 @@ class EventRecorder:
         self.emit(ev.MessageAppended, message_id, message)
         return message_id
 
-    def _next(self, kind: object) -> tuple[str, str | None, int, int, float]:
-        """The fields of `EventBase` for the next event."""
+    def _publish(
+        self,
+        kind: Callable[..., ev.AgentEvent],
+        payload: tuple[object, ...],
+        named: Mapping[str, object],
+        also: Iterable[Observer] = (),
+    ) -> ev.AgentEvent:
         turn = self.settled.turn + (kind is ev.TurnStart)  # which belongs to the turn that it starts
         sequence = self._sequence
-        self._sequence += 1
-        return self._agent_id, self._session_id, turn, sequence, time.time()
-
-    def _publish(self, event: ev.AgentEvent, also: Iterable[Observer] = ()) -> ev.AgentEvent:
+        self._sequence = sequence + 1
+        event = kind(self._agent_id, self._session_id, turn, sequence, time.time(), *payload, **named)
         if event.type in ev.TRANSIENT:
             self._deltas.append(event)
         else:
@@ -145,17 +152,14 @@ class EventRecorder:
                 self._deltas.clear()
         for observer in self.audience:
             observer.append(event)
-        for observer in also:
-            if observer not in self.audience:
-                observer.append(event)
+        if also:
+            for observer in also:
+                if observer not in self.audience:
+                    observer.append(event)
         for observer in self.observers:
             observer.append(event)
         self.events.append(event)
         return event
-
-    def _store(self, event: ev.AgentEvent) -> None:
-        if event.type not in _NOT_RECORDED:
-            self._log.record(event)
 
     def _stored(self) -> tuple[Entry, ...]:
         return tuple(Entry(*entry) for entry in self._log.messages())

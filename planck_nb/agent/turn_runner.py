@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +74,7 @@ class TurnRunner:
         self.emit = recorder.emit
         self.append: Callable[[Message], Awaitable[None]] = recorder.append
         self.fit_window = window.prepare
+        self.count_streamed = budget.count_streamed
         self._setup = setup
         self._recorder = recorder
         self._window = window
@@ -94,8 +95,7 @@ class TurnRunner:
         self._limit = ""
         self._warning = ""
         """What is wrong with the newest reply."""
-        self.timeout = ReusableTimeout(budget.seconds_left)
-        """Ends what the turn waits for when its time is up."""
+        self._timeout = ReusableTimeout(budget.seconds_left)
         for run in runs:
             run.status = "running"
 
@@ -159,10 +159,6 @@ class TurnRunner:
 
     # Counting what it spends.
 
-    def count_streamed(self, characters: int, usage: Usage | None) -> bool:
-        """Count characters of the reply that is being streamed; whether a limit is reached and it must end here."""
-        return self._budget.count_streamed(characters, self.model, usage)
-
     def charged(self, stream: Stream) -> AssistantMessage:
         """The message of a stream that is not read any more, with its usage so far."""
         return charged(stream, self._request)
@@ -199,6 +195,16 @@ class TurnRunner:
     def seconds_left(self) -> float | None:
         """How long the turn may still take, None without a limit."""
         return self._budget.seconds_left
+
+    @contextmanager
+    def within_time(self) -> Iterator[None]:
+        """Cancel the block when the turn's time is up, and go on after it."""
+        try:
+            with self._timeout.of(self.seconds_left()):
+                yield
+        except TimeoutError:
+            if not self._timeout.expired:
+                raise
 
     def out_of_budget(self) -> bool:
         """Whether a limit is reached; emits `limit_reached` if so.
@@ -343,7 +349,7 @@ class TurnRunner:
 
     def settle(self, status: RunStatus, error: BaseException | None = None) -> None:
         """Give the runs their result, or the error that ended the turn."""
-        self.timeout.close()
+        self._timeout.close()
         result = self._result(self._recorder.settled.messages, aborted=status == "aborted")
         for group in dict.fromkeys(run.group for run in self.runs if run.group is not None):
             group.add_turn(GroupedTurn(self.agent_id, result, error))

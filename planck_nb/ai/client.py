@@ -11,7 +11,7 @@ from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_core import from_json
 
@@ -333,7 +333,7 @@ class Client:
                         events_of = _ReplyDecoder(reply, pending.wire, model)
                         while (received := await events_of.next_batch()) is not None:
                             paused = received[-1].type == "pause"
-                            events = cast("list[StreamEvent]", received[:-1] if paused else received)
+                            events: Any = received[:-1] if paused else received  # `cast` would be called each time
                             builder.feed(events)
                             yield events
                         request_info.paused = paused
@@ -679,7 +679,11 @@ class _ReplyDecoder:
         while self._failure is None and not self._ended and not self._complete:
             batch: list[StreamEvent | Pause] = []
             try:
-                self._decode(await self._reply.chunk(), batch)
+                if (chunk := await self._reply.chunk()) is None:
+                    self._end(batch)
+                else:
+                    for data in self._frames.feed(chunk):
+                        batch.extend(self._decoder.feed(data))
             except ProviderError as error:
                 self._failure = error
                 error.provider, error.model = self._model.provider, self._model.id
@@ -695,15 +699,11 @@ class _ReplyDecoder:
             await self._reply.read_to_end(_END_TIMEOUT)
         return None
 
-    def _decode(self, chunk: bytes | None, batch: list[StreamEvent | Pause]) -> None:
-        """Add the events in a piece of data, or at the end of all data, to the batch, as far as they can be read."""
-        if chunk is None:
-            self._ended = True
-            _feed_last(self._decoder, self._frames.end(), batch)
-            batch.extend(self._decoder.end())
-        else:
-            for data in self._frames.feed(chunk):
-                batch.extend(self._decoder.feed(data))
+    def _end(self, batch: list[StreamEvent | Pause]) -> None:
+        """Add the events at the end of all data to the batch, as far as they can be read."""
+        self._ended = True
+        _feed_last(self._decoder, self._frames.end(), batch)
+        batch.extend(self._decoder.end())
 
     def _unreadable(self, error: Exception) -> ProviderProtocolError:
         return ProviderProtocolError(

@@ -37,6 +37,9 @@ class _Pieces:
         self._pieces: list[bytes] = []
         self._size = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
     def add(self, piece: bytes) -> None:
         if piece:
             self._pieces.append(piece)
@@ -75,17 +78,19 @@ class SseSplitter:
         if b"\n\n" not in chunk and not (chunk.startswith(b"\n") and pieces.ends_with(b"\n")):
             pieces.add(chunk)
             return []
-        *frames, rest = pieces.take(chunk).split(b"\n\n")
-        pieces.add(rest)
+        *frames, rest = (pieces.take(chunk) if pieces else chunk).split(b"\n\n")
+        if rest:
+            pieces.add(rest)
         if not self._started:
             self._started = True
             frames[0] = frames[0].removeprefix(_BOM)
         # One data line, nothing else, is what nearly every server sends. `find`, because `in` costs several times as
         # much: it first tries whether the bytes that it looks for are a number.
-        payloads = [
-            frame[6:] if frame.startswith(b"data: ") and frame.find(b"\n") < 0 else _data(frame) for frame in frames
+        return [
+            data
+            for frame in frames
+            if (data := frame[6:] if frame.startswith(b"data: ") and frame.find(b"\n") < 0 else _data(frame))
         ]
-        return [payload for payload in payloads if payload]
 
     def end(self) -> list[bytes]:
         """The data of an event that the stream ended without its empty line."""

@@ -62,7 +62,8 @@ class HttpResponse:
     async def chunk(self) -> bytes | None:
         """The next bytes, None after the last. Raises `ProviderConnectionError` or `ProviderProtocolError`."""
         try:
-            return await self._timeout.wait(anext(self._chunks))
+            with self._timeout:
+                return await anext(self._chunks)
         except StopAsyncIteration:
             return None
         except Exception as error:  # noqa: BLE001 - raised again
@@ -136,7 +137,8 @@ class Transport:
             if cassette is not None:
                 request.extensions[EXTENSION] = request_info
                 transport = CassetteTransport(cassette, transport, timeout)
-            response = await timeout.wait(transport.handle_async_request(request), self._timeouts.first_byte)
+            with timeout.of(self._timeouts.first_byte):
+                response = await transport.handle_async_request(request)
         except BaseException as error:
             timeout.close()
             if isinstance(error, Exception):

@@ -11,7 +11,9 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar, cast
+from time import monotonic
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, cast
 
 from planck_nb.base.errors import WrongLoopError
 from planck_nb.base.forks import call_in_forks
@@ -52,21 +54,19 @@ class LoopLock:
         self._lock.release()
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that this thread runs now, None if it runs none."""
+    return asyncio._get_running_loop()  # noqa: SLF001 - asyncio exports it; the public function raises instead
+
+
 def has_running_loop() -> bool:
     """Whether this thread runs an event loop now."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    return running_loop() is not None
 
 
 def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether this thread runs the event loop now."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
+    return running_loop() is loop
 
 
 async def await_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -179,60 +179,63 @@ async def within(limit: float | asyncio.Timeout, awaitable: Awaitable[T]) -> T:
 
 
 class ReusableTimeout:
-    """Limits how long each of many awaits takes, with one timer for all of them.
+    """Limits how long each of many blocks takes, with one timer for all of them.
 
-    A timer of its own for each await would cost as much as reading a piece of data. Only one task at a time may wait,
-    and the awaitable must end when it is cancelled. `close` when there is nothing more to wait for.
+        with timeout:
+            data = await connection.read()
+
+    A block that takes too long is cancelled, and raises `TimeoutError`. A timer of its own for each would cost as much
+    as reading a piece of data. Only one task at a time may have a block, and the block must end when it is cancelled.
+    `close` when there is nothing more to wait for.
 
     Args:
-        seconds: How long each await may take, None for no limit.
+        seconds: How long each block may take, None for no limit.
     """
 
     def __init__(self, seconds: float | None) -> None:
-        self._seconds = seconds
+        self._usual = self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = 0.0
+        """When the timer fires."""
         self._deadline = 0.0
         self._waiting: asyncio.Task[Any] | None = None
+        self._cancellations = 0
+        """How often the task had been cancelled when the block began."""
         self._expired = False
 
     @property
     def expired(self) -> bool:
-        """Whether the latest await took too long."""
+        """Whether the latest block took too long."""
         return self._expired
 
-    async def wait(self, awaitable: Awaitable[T], seconds: float | None = None) -> T:
-        """Await.
+    def of(self, seconds: float | None) -> Self:
+        """The same timeout, with another limit for the next block; None for the usual one."""
+        self._seconds = self._usual if seconds is None else seconds
+        return self
 
-        Args:
-            awaitable: What to await.
-            seconds: How long this may take; None for the time that each await may take.
-
-        Raises:
-            TimeoutError: It took too long, and was cancelled.
-        """
+    def __enter__(self) -> None:
         self._expired = False
-        seconds = self._seconds if seconds is None else seconds
-        if seconds is None:
-            return await awaitable
-        loop = asyncio.get_running_loop()
-        self._waiting = task = cast("asyncio.Task[Any]", asyncio.current_task())
-        cancellations = task.cancelling()
-        now = loop.time()
+        seconds, self._seconds = self._seconds, self._usual
+        task = None if seconds is None else asyncio.current_task()
+        if seconds is None or task is None:
+            return
+        self._waiting = task
+        self._cancellations = task.cancelling()
+        now = monotonic()
         self._deadline = now + seconds
-        if self._timer is None or self._timer.when() > self._deadline:
+        if self._timer is None or self._looks_at > self._deadline:
             self.close()
-            # It looks again when it is too early, so that a later await with a shorter limit does not need another.
-            shortest = seconds if self._seconds is None else min(seconds, self._seconds)
-            self._timer = self._timer_at(now + shortest, loop)
-        try:
-            return await awaitable
-        except BaseException as error:
-            withdrawn = self._expired and task.uncancel() <= cancellations
-            if withdrawn and isinstance(error, asyncio.CancelledError):
-                raise TimeoutError from error
-            raise
-        finally:
-            self._waiting = None
+            # It looks again when it is too early, so that a later block with a shorter limit does not need another.
+            self._look_in(seconds if self._usual is None else min(seconds, self._usual), now, task.get_loop())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._waiting = self._waiting, None
+        if error is None or task is None or not self._expired:
+            return
+        if task.uncancel() <= self._cancellations and isinstance(error, asyncio.CancelledError):
+            raise TimeoutError from error
 
     def close(self) -> None:
         """Stop the timer."""
@@ -240,18 +243,19 @@ class ReusableTimeout:
             self._timer.cancel()
             self._timer = None
 
-    def _timer_at(self, time: float, loop: asyncio.AbstractEventLoop) -> asyncio.TimerHandle:
+    def _look_in(self, seconds: float, now: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._looks_at = now + seconds
         # The loop keeps a cancelled timer until its time, perhaps for an hour, and with it the timer's context: in that
         # of a turn are its results.
-        return loop.call_at(time, self._check, loop, context=contextvars.Context())
+        self._timer = loop.call_later(seconds, self._check, loop, context=contextvars.Context())
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         """Cancel an await that takes too long; look again at the end of the time that a later one has."""
         self._timer = None
         if self._waiting is None:
             return
-        if loop.time() < self._deadline:
-            self._timer = self._timer_at(self._deadline, loop)
+        if (now := monotonic()) < self._deadline:
+            self._look_in(self._deadline - now, now, loop)
         else:
             self._expired = True
             self._waiting.cancel()

@@ -11,11 +11,12 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from operator import length_hint
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from planck_nb.base.aio import is_running_here
+from planck_nb.base.aio import running_loop
 
 T = TypeVar("T")
 
@@ -50,8 +51,9 @@ class EventLog(Generic[T]):
 
     def append(self, event: T) -> None:
         """Add an event and wake the readers that wait for one, in any event loop."""
-        self._events.append(event)
+        # In this order: Python switches threads only after a call, and readers compute positions from both.
         self.end += 1
+        self._events.append(event)
         if self._waiters:
             self._wake()
 
@@ -62,8 +64,15 @@ class EventLog(Generic[T]):
 
     def since(self, position: int) -> list[T]:
         """The kept events from `position` on."""
-        events, count = self._events, self.end - position
-        return list(events) if count >= len(events) else [events[-index] for index in range(count, 0, -1)]
+        while (count := self.end - position) > 0:
+            newest_first = reversed(self._events)  # no call after `count`, so that both are of the same moment
+            try:
+                events = list(islice(newest_first, count))
+            except RuntimeError:  # another thread has appended meanwhile
+                continue
+            events.reverse()
+            return events
+        return []
 
     def subscribe(self, position: int | None = None) -> Subscription[T]:
         """A reader that starts at `position`; by default after the newest event."""
@@ -72,22 +81,36 @@ class EventLog(Generic[T]):
     async def wait_beyond(self, position: int) -> None:
         """Return once there is an event at `position`, or the log is closed."""
         while self.end <= position and not self._closed:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            if self.end > position or self._closed:  # by another thread, which may have seen no waiter
-                self._wake()
+            waiter = self.waiter(position)
             try:
                 await waiter
             except asyncio.CancelledError:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
+                self.forget(waiter)
                 raise
+
+    def waiter(self, position: int) -> asyncio.Future[None]:
+        """A future that is done once there may be an event at `position`, or the log is closed.
+
+        Who no longer waits for it calls `forget`.
+        """
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        if self.end > position or self._closed:  # by another thread, which may have seen no waiter
+            self._wake()
+        return waiter
+
+    def forget(self, waiter: asyncio.Future[None]) -> None:
+        """Drop a future that nobody waits for."""
+        with suppress(ValueError):  # it is done
+            self._waiters.remove(waiter)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
+        here = running_loop()
         for waiter in waiters:
-            if is_running_here(waiter.get_loop()):
-                _settle(waiter)
+            if waiter.get_loop() is here:
+                if not waiter.done():
+                    waiter.set_result(None)
             else:  # a reader of the event loop of another thread
                 with suppress(RuntimeError):  # which is closed
                     waiter.get_loop().call_soon_threadsafe(_settle, waiter)
@@ -135,20 +158,29 @@ class Subscription(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
+        for event in self._pending:
+            return event
         log = self._log
-        while True:
-            for event in self._pending:
-                return event
-            if self._ended:
-                raise StopAsyncIteration
+        while not self._ended:
             end = log.end
-            if end <= self._position:
-                if log.closed:
-                    raise StopAsyncIteration
-                await log.wait_beyond(self._position)
-                continue
-            if self._position < log.start:
-                self.missed += log.start - self._position
-                self._position = log.start
-            self._pending = iter(log.since(self._position))
-            self._position = end
+            if end == self._position + 1 and log._events:  # noqa: SLF001 - one of this module
+                self._position = end  # as long as a reader keeps up
+                return log._events[-1]  # noqa: SLF001
+            if end > self._position:
+                if self._position < log.start:
+                    self.missed += log.start - self._position
+                    self._position = log.start
+                self._pending = iter(log.since(self._position))
+                self._position = end
+                for event in self._pending:
+                    return event
+            elif log._closed:  # noqa: SLF001
+                break
+            else:  # `wait_beyond` would do the same with one more coroutine for each event
+                waiter = log.waiter(self._position)
+                try:
+                    await waiter
+                except asyncio.CancelledError:
+                    log.forget(waiter)
+                    raise
+        raise StopAsyncIteration

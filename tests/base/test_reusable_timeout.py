@@ -20,16 +20,17 @@ async def never() -> None:
 
 async def test_many_awaits_take_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
-    call_at = loop.call_at
+    call_later = loop.call_later
 
     def counted(*args: Any, **named: Any) -> asyncio.TimerHandle:
-        timers.append(call_at(*args, **named))
+        timers.append(call_later(*args, **named))
         return timers[-1]
 
-    monkeypatch.setattr(loop, "call_at", counted)
+    monkeypatch.setattr(loop, "call_later", counted)
     timer = ReusableTimeout(60)
     for _ in range(50):
-        await timer.wait(asyncio.sleep(0))
+        with timer:
+            await asyncio.sleep(0)
     assert len(timers) == 1
     timer.close()
     assert timers[0].cancelled()
@@ -48,7 +49,8 @@ async def test_a_stopped_timer_keeps_nothing_of_the_task_that_started_it() -> No
         known.append(weakref.ref(value))
         variable.set(value)
         timer = ReusableTimeout(3_600)
-        await timer.wait(asyncio.sleep(0))
+        with timer:
+            await asyncio.sleep(0)
         timer.close()
 
     earlier = asyncio.get_running_loop().call_later(60, print)  # else the loop drops the stopped one at once
@@ -61,27 +63,34 @@ async def test_a_stopped_timer_keeps_nothing_of_the_task_that_started_it() -> No
 
 async def test_an_await_that_takes_too_long_is_cancelled() -> None:
     timer = ReusableTimeout(0.05)
-    with pytest.raises(TimeoutError):
-        await timer.wait(never())
+    with pytest.raises(TimeoutError), timer:
+        await never()
     task = asyncio.current_task()
     assert task is not None
     assert not task.cancelling()
-    assert await timer.wait(asyncio.sleep(0, "there")) == "there"
+    with timer:
+        assert await asyncio.sleep(0, "there") == "there"
 
 
 async def test_each_await_has_the_whole_time() -> None:
     timer = ReusableTimeout(0.2)
     began = time.monotonic()
     for _ in range(4):
-        await timer.wait(asyncio.sleep(0.1))
-    with pytest.raises(TimeoutError):
-        await timer.wait(never())
+        with timer:
+            await asyncio.sleep(0.1)
+    with pytest.raises(TimeoutError), timer:
+        await never()
     assert time.monotonic() - began >= 0.6
 
 
 async def test_a_cancellation_from_outside_stays_one() -> None:
     timer = ReusableTimeout(60)
-    task = asyncio.create_task(timer.wait(never()))
+
+    async def wait() -> None:
+        with timer:
+            await never()
+
+    task = asyncio.create_task(wait())
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -91,10 +100,11 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 
 async def test_a_failure_comes_through_and_an_idle_timer_does_nothing() -> None:
     timer = ReusableTimeout(0.01)
-    with pytest.raises(LookupError, match="gone"):
-        await timer.wait(fails())
+    with pytest.raises(LookupError, match="gone"), timer:
+        await fails()
     await asyncio.sleep(0.05)  # the timer fires while nothing waits
-    assert await timer.wait(asyncio.sleep(0, "there")) == "there"
+    with timer:
+        assert await asyncio.sleep(0, "there") == "there"
     timer.close()
 
 

@@ -1,0 +1,41 @@
+"""Makes frozen dataclasses of which thousands are created cheaper to create."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+C = TypeVar("C")
+
+
+def quick_init(cls: type[C]) -> type[C]:
+    """Let instances of a frozen dataclass with slots be created in half of the time.
+
+    `dataclass` sets the fields of a frozen class through `object.__setattr__`, which looks each of them up again. The
+    `__init__` of this decorator sets the slots themselves; it has the same parameters.
+
+    Args:
+        cls: The class, without `__post_init__` and without fields that have a `default_factory`.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @quick_init
+        ... @dataclass(frozen=True, slots=True)
+        ... class Point:
+        ...     x: int
+        ...     y: int = 0
+        >>> Point(1)
+        Point(x=1, y=0)
+    """
+    known: dict[str, Any] = {}
+    parameters, lines = ["self"], list[str]()
+    for field in fields(cast("Any", cls)):
+        known[f"set_{field.name}"] = getattr(cls, field.name).__set__
+        known[f"default_{field.name}"] = field.default
+        parameters.append(field.name if field.default is MISSING else f"{field.name}=default_{field.name}")
+        lines.append(f"    set_{field.name}(self, {field.name})")
+    # The source contains names of fields only; `dataclass` makes its methods in the same way.
+    exec(f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines), known)  # noqa: S102
+    setattr(cls, "__init__", wraps(cls.__init__)(known["__init__"]))  # noqa: B010 - mypy allows no other way
+    return cls
