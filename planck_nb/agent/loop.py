@@ -99,7 +99,8 @@ async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:
     async with stream:
         while (batch := await stream.next_batch()) is not None:
             written = 0
-            for event in joined(batch):  # deltas that arrive together become one event: most of the cost is per event
+            # Deltas that arrive together become one event: most of the cost is per event.
+            for event in batch if len(batch) == 1 else joined(batch):
                 written += _show(turn, event, names, on_server)
             if turn.count_streamed(written, turn.model, stream.usage):
                 return False

@@ -31,18 +31,15 @@ class Splitter(Protocol):
 class _Pieces:
     """The received pieces of an unfinished frame, joined only when its terminator arrives."""
 
-    __slots__ = ("_pieces", "_size")
+    __slots__ = ("_size", "waiting")
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self.waiting: list[bytes] = []
         self._size = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._pieces)
 
     def add(self, piece: bytes) -> None:
         if piece:
-            self._pieces.append(piece)
+            self.waiting.append(piece)
             self._size += len(piece)
             if self._size > MAX_FRAME:
                 raise ProviderProtocolError(
@@ -51,13 +48,13 @@ class _Pieces:
                 )
 
     def ends_with(self, tail: bytes) -> bool:
-        return bool(self._pieces) and self._pieces[-1].endswith(tail)
+        return bool(self.waiting) and self.waiting[-1].endswith(tail)
 
     def take(self, last: bytes = b"") -> bytes:
-        if not self._pieces:
+        if not self.waiting:
             return last
-        joined = b"".join((*self._pieces, last))
-        self._pieces.clear()
+        joined = b"".join((*self.waiting, last))
+        self.waiting.clear()
         self._size = 0
         return joined
 
@@ -78,7 +75,7 @@ class SseSplitter:
         if b"\n\n" not in chunk and not (chunk.startswith(b"\n") and pieces.ends_with(b"\n")):
             pieces.add(chunk)
             return []
-        *frames, rest = (pieces.take(chunk) if pieces else chunk).split(b"\n\n")
+        *frames, rest = (pieces.take(chunk) if pieces.waiting else chunk).split(b"\n\n")
         if rest:
             pieces.add(rest)
         if not self._started:

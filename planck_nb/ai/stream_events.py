@@ -164,8 +164,6 @@ Delta: TypeAlias = TextChunk | ThinkingChunk | ToolArgsChunk
 
 def joined(events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
     """Return the events, with consecutive chunks of the same part joined to one."""
-    if len(events) == 1:
-        return events
     found: list[StreamEvent] = []
     for part, group in groupby(events, _part):
         if part is None:

@@ -53,16 +53,18 @@ class HttpResponse:
         self._response = response
         self._model = model
         self._timeout = timeout
-        # The raw stream, because the checks of aiter_raw cost as much as parsing an event.
         encoded = "content-encoding" in response.headers
-        self._chunks: AsyncIterator[bytes] = (
-            response.aiter_bytes() if encoded else aiter(cast("httpx.AsyncByteStream", response.stream))
-        )
+        # The raw stream, because the checks of aiter_raw cost as much as parsing an event.
+        stream = cast("httpx.AsyncByteStream", response.stream)
+        self._chunks: AsyncIterator[bytes] = response.aiter_bytes() if encoded else aiter(stream)
+        self._reader = None if encoded else _reader_of(stream)
 
     async def chunk(self) -> bytes | None:
         """The next bytes, None after the last. Raises `ProviderConnectionError` or `ProviderProtocolError`."""
         try:
             with self._timeout:
+                if self._reader is not None:
+                    return await self._reader.readany() or None
                 return await anext(self._chunks)
         except StopAsyncIteration:
             return None
@@ -93,6 +95,12 @@ class HttpResponse:
             await self._response.aclose()
         except Exception as error:  # noqa: BLE001 - raised again
             _explain(error, self._model)
+
+
+def _reader_of(stream: httpx.AsyncByteStream) -> aiohttp.StreamReader | None:
+    """What reads the data of a stream from the network, without the iterators around it; None for other streams."""
+    response = getattr(stream, "_aiohttp_response", None)
+    return response.content if isinstance(response, aiohttp.ClientResponse) else None
 
 
 class Transport:

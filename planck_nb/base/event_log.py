@@ -16,8 +16,6 @@ from operator import length_hint
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from planck_nb.base.aio import running_loop
-
 T = TypeVar("T")
 
 _NOTHING: Iterator[Any] = iter(())
@@ -106,7 +104,7 @@ class EventLog(Generic[T]):
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
-        here = running_loop()
+        here = asyncio._get_running_loop()  # noqa: SLF001 - `running_loop`, without one more call
         for waiter in waiters:
             if waiter.get_loop() is here:
                 if not waiter.done():
