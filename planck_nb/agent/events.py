@@ -130,7 +130,7 @@ class Queued(EventBase):
         prompt_id: The id of the prompt. If the same id is queued again, the waiting prompt was edited.
         text: The text of the prompt.
         steer: Whether it may enter the running turn.
-        content: The whole prompt if it is more than its text, such as a picture; otherwise empty.
+        content: The whole prompt if it is more than its text, such as an image; otherwise empty.
         output: The JSON Schema that the answer must match, None for text.
         join: Whether it is answered together with others that wait.
         sender_id: The id of the agent that sent it, None if a person or a program did.

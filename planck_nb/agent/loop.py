@@ -40,7 +40,7 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
         await turn.append(prompt)
     turn.out_of_budget()
     while True:
-        await turn.check_pictures()
+        await turn.check_images()
         compacted = await turn.fit_window()
         if (compacted and turn.out_of_budget()) or turn.cannot_afford_request():
             assert reply is not None  # noqa: S101 - else a `LimitError` was raised

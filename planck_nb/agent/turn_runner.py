@@ -111,9 +111,9 @@ class TurnRunner:
 
     # Asking the model.
 
-    async def check_pictures(self) -> None:
-        """Check the pictures that the next request has, without blocking the event loop."""
-        await self._setup.sendable.check_pictures(self._window.messages())
+    async def check_images(self) -> None:
+        """Check the images that the next request has, without blocking the event loop."""
+        await self._setup.sendable.check_images(self._window.messages())
 
     def open_stream(self) -> Stream:
         """Ask the model for the next reply to the conversation so far."""

@@ -31,7 +31,7 @@ _FRAMED_ATTRIBUTES = frozenset(
 _FRAMED_PREFIXES = ("stroke-", "fill-", "font-", "text-", "aria-", "data-")
 _STATIC_ATTRIBUTES = frozenset({"colspan", "rowspan", "title", "alt", "open"})
 _CASE = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
-_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/\s]+={0,2}\s*", re.IGNORECASE)
+_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/\s]+={0,2}\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{1,3}")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -50,7 +50,7 @@ _TABLE_STYLES: Mapping[str, str] = {
 def framed_html(html: str) -> str:
     """Return HTML for a frame that runs no scripts and has no origin: nothing in it leads out of the frame.
 
-    Style sheets, vector graphics and pictures that are part of it stay.
+    Style sheets, vector graphics and images that are part of it stay.
 
     Args:
         html: Any text.
@@ -59,7 +59,7 @@ def framed_html(html: str) -> str:
 
 
 def static_html(html: str, *, text: Callable[[str], str] = escape) -> str:
-    """Return HTML that can stand in any document: tables, lists and texts with a few inline styles, and pictures.
+    """Return HTML that can stand in any document: tables, lists and texts with a few inline styles, and images.
 
     It has no style sheets, classes, ids, links or scripts, and its elements are balanced. The colours that a style
     sheet gives to single cells by their ids, as that of pandas does, are kept.
@@ -130,7 +130,7 @@ class _Framed(_Kept):
                 ("stroke-", "fill-", "font-", "text-", "aria-", "data-")
             )
             local = name == "href" and tag != "use" and (value or "").startswith("#")
-            if known or local or _is_picture(tag, name, value):
+            if known or local or _is_image(tag, name, value):
                 yield _CASE.get(name, name), value or ""
 
     def style_sheet(self, text: str) -> str:
@@ -148,7 +148,7 @@ class _Static(_Kept):
         style = _TABLE_STYLES.get(tag, "")
         for name, value in given:
             is_valid = name not in {"colspan", "rowspan"} or _NUMBER.fullmatch(value or "") is not None
-            if (name in _STATIC_ATTRIBUTES and is_valid) or _is_picture(tag, name, value):
+            if (name in _STATIC_ATTRIBUTES and is_valid) or _is_image(tag, name, value):
                 yield name, value or ""
             elif name == "id":
                 style = ";".join(filter(None, [style, self.styles.get(value or "", "")]))
@@ -207,8 +207,8 @@ class _Rewriter(HTMLParser):
         self.written.append(self._kept.style_sheet(data) if self._in_style else self._kept.text(data))
 
 
-def _is_picture(tag: str, name: str, value: str | None) -> bool:
-    return tag == "img" and name == "src" and _PICTURE.fullmatch(value or "") is not None
+def _is_image(tag: str, name: str, value: str | None) -> bool:
+    return tag == "img" and name == "src" and _IMAGE.fullmatch(value or "") is not None
 
 
 def _kept_declarations(style: str) -> str:

@@ -102,7 +102,7 @@ class Controller:
 
         Args:
             prompt: The text of the prompt. `@name` in it gives the agent a function of the notebook, or shows a value,
-                as a picture if it is one; `@sidecar:uri` shows a resource of a sidecar.
+                as an image if it is one; `@sidecar:uri` shows a resource of a sidecar.
             options: Values of `planck_nb.jupyter.parsing.options.OPTIONS` by name.
             namespace: The variables of the notebook.
             parts: The parts of a prompt that nobody typed, and so mentions nothing; they follow `prompt`.

@@ -149,7 +149,7 @@ def _described(session: SessionInfo) -> JsonObject:
 
 
 def _message(message: Message) -> JsonObject:
-    """A message as JSON data, without its thinking and its pictures."""
+    """A message as JSON data, without its thinking and its images."""
     calls: list[JsonObject] = []
     texts: list[str] = []
     for part in message.content:

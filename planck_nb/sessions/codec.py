@@ -28,7 +28,7 @@ LAST_ID = 2**62
 """The highest id of a row; DuckDB can store it and the next ones."""
 
 _NESTED = 6
-"""Levels from the line of a message to the data of a picture in a result; what is within them is written at once."""
+"""Levels from the line of a message to the data of an image in a result; what is within them is written at once."""
 
 _LAST_VERSION = 10_000
 _MAX_SEGMENTS = 100_000

@@ -14,7 +14,7 @@ from planck_nb.sessions.directory import SessionInfo
 from planck_nb.sessions.segments import journal_end, read_last_lines
 
 _SIZES = (16_384, 1_048_576, 67_108_864)
-"""Bytes of a journal's end that are read until a row is found: the last row may be a message with pictures."""
+"""Bytes of a journal's end that are read until a row is found: the last row may be a message with images."""
 
 
 def last_used_first(sessions: Iterable[SessionInfo]) -> Iterator[SessionInfo]:

@@ -58,11 +58,11 @@ class UnansweredPrompt:
     Args:
         agent_id: The agent that it was for.
         id: Its id, `Run.id`.
-        content: The prompt: its text and, if there were any, its pictures and files.
+        content: The prompt: its text and, if there were any, its images and files.
         steer: Whether it could have entered the running turn.
         output: The JSON Schema that the answer must match, None for text.
         time: When it was sent, in seconds since the epoch.
-        complete: Whether pictures and files were stored with it, which version 0.1.0 did not do.
+        complete: Whether images and files were stored with it, which version 0.1.0 did not do.
         join: Whether it would have been answered together with others that waited.
         sender_id: The id of the agent that sent it, None if a person or a program did.
         sender_name: The name of that agent.

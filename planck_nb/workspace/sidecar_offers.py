@@ -82,7 +82,7 @@ class SidecarOffers:
             uri: The address of the resource.
 
         Returns:
-            Its text, cut in the middle if it has more than 50,000 characters, and its pictures.
+            Its text, cut in the middle if it has more than 50,000 characters, and its images.
 
         Raises:
             UsageError: There is no such sidecar.

@@ -81,7 +81,7 @@ def _text(request: SamplingRequest, agent: Agent, tokens: int) -> str:
 
 def _shown(message: Message) -> str:
     content = message.content if message.type in _LABELS else ()
-    pictures = sum(isinstance(part, ImagePart) for part in content)
+    images = sum(isinstance(part, ImagePart) for part in content)
     text = "\n".join(part.text for part in content if part.type == "text")
-    seen = f" [{pictures} {'picture' if pictures == 1 else 'pictures'}]" if pictures else ""
+    seen = f" [{images} {'image' if images == 1 else 'images'}]" if images else ""
     return f"{_LABELS.get(message.type, message.type)}: {text}{seen}"

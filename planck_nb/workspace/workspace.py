@@ -679,7 +679,7 @@ class Workspace:
         return self._current.unanswered.all()
 
     def send_unanswered(self, *prompt_ids: str) -> list[Run[Any]]:
-        """Send prompts that waited when the process of the session ended, with their pictures and files.
+        """Send prompts that waited when the process of the session ended, with their images and files.
 
         Each has a turn of its own or is answered together with others, as it would have been.
 

@@ -141,8 +141,8 @@ async def test_prompts_that_wait_can_be_changed_and_taken_back() -> None:
     await hold.entered.wait()
     waiting = [agent.prompt(text, join=True) for text in ("B", "C", "D")]
     agent.edit_queued(waiting[0].id, "B, better")
-    picture = ImagePart(b"png", "image/png")
-    agent.edit_queued(waiting[2].id, [TextPart("look"), picture])
+    image = ImagePart(b"png", "image/png")
+    agent.edit_queued(waiting[2].id, [TextPart("look"), image])
     agent.remove_queued(waiting[1].id)
     assert [prompt.text for prompt in agent.state.queue] == ["B, better", "look"]
     assert (await waiting[1]).aborted
@@ -152,7 +152,7 @@ async def test_prompts_that_wait_can_be_changed_and_taken_back() -> None:
     await first
     assert (await waiting[2]).text == "two"
     assert prompts(agent) == ["A", "B, better", "look"]
-    assert UserMessage([TextPart("look"), picture]) in [entry.message for entry in agent.state.messages]
+    assert UserMessage([TextPart("look"), image]) in [entry.message for entry in agent.state.messages]
     for gone in waiting:
         with pytest.raises(AgentError, match="taken up or removed"):
             agent.edit_queued(gone.id, "late")

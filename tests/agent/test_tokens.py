@@ -179,7 +179,7 @@ async def _replayed(body: bytes, row: dict[str, Any]) -> AssistantMessage | None
             return None
 
 
-def test_pictures_files_thinking_calls_and_results_count() -> None:
+def test_images_files_thinking_calls_and_results_count() -> None:
     empty = estimate(UserMessage(()))
     assert estimate(UserMessage([ImagePart(b"png")])) == empty + IMAGE_TOKENS
     assert estimate(UserMessage([FilePart(b"pdf")])) == empty + FILE_TOKENS
@@ -191,8 +191,8 @@ def test_pictures_files_thinking_calls_and_results_count() -> None:
     assert estimate(longer) > estimate(call) + 5
     assert estimate(broken) > estimate(call) + 5
     result = ToolResultPart("1", "plot", "done")
-    pictured = ToolResultMessage((replace(result, images=(ImagePart(b"png"),)),))
-    assert estimate(pictured) == estimate(ToolResultMessage((result,))) + IMAGE_TOKENS
+    imaged = ToolResultMessage((replace(result, images=(ImagePart(b"png"),)),))
+    assert estimate(imaged) == estimate(ToolResultMessage((result,))) + IMAGE_TOKENS
 
 
 @pytest.mark.parametrize("part", [ImagePart(b"png"), FilePart(b"pdf"), VideoPart(b"mp4")])

@@ -134,7 +134,7 @@ async def test_an_empty_prompt_is_refused_before_it_is_sent(content: str) -> Non
     assert prompts(agent) == ["go", "later"]
 
 
-async def test_a_prompt_without_text_may_be_a_picture() -> None:
+async def test_a_prompt_without_text_may_be_an_image() -> None:
     agent = Agent(model=scripted_model(["a cat"]))
     assert (await agent.prompt([ImagePart(url="https://example.org/cat.png")])).text == "a cat"
 

@@ -26,7 +26,7 @@ STATES: dict[str, dict[str, Any]] = {
     "interactions": {"signature": "s"},
     "ollama": {},
 }
-PICTURE = ai.ImagePart(b"\x89PNG", "image/png")
+IMAGE = ai.ImagePart(b"\x89PNG", "image/png")
 
 
 class Conversation:
@@ -43,8 +43,8 @@ class Conversation:
         self._random.choice([*usual, *usual, self.take_back, self.summarize, self.change_model, self.change_system])()
 
     def prompt(self) -> None:
-        picture = [PICTURE] if self._random.random() < 0.2 else []
-        self.messages.append(ai.UserMessage([ai.TextPart(f"prompt {len(self.messages)} é\u2028"), *picture]))
+        image = [IMAGE] if self._random.random() < 0.2 else []
+        self.messages.append(ai.UserMessage([ai.TextPart(f"prompt {len(self.messages)} é\u2028"), *image]))
 
     def reply(self) -> None:
         self.messages.append(self._said(ai.TextPart(f"reply {len(self.messages)}")))
@@ -54,7 +54,7 @@ class Conversation:
         ids = [self._random.choice(["call_1", "call_1", "x" * 50, f"id {len(self.messages)}"]) for _ in range(2)]
         self.messages.append(self._said(*(ai.ToolCallPart(each, "look", {"n": 1}) for each in ids)))
         for _ in range(self._random.choice([0, 1, 1, 1, 2])):
-            images = (PICTURE,) if self._random.random() < 0.3 else ()
+            images = (IMAGE,) if self._random.random() < 0.3 else ()
             results = [ai.ToolResultPart(each, "look", "seen", images=images) for each in ids]
             self.messages.append(ai.ToolResultMessage(tuple(results[: self._random.choice([1, 2, 2])])))
 

@@ -1,4 +1,4 @@
-"""Requests with pictures of many megabytes: the same bytes, made and sent without blocking the event loop."""
+"""Requests with images of many megabytes: the same bytes, made and sent without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from planck_nb.ai.encoded_history import KEPT_CHARACTERS, encode_history
 from planck_nb.ai.registry import REGISTRY
 from planck_nb.ai.request import HistoryCache
 
-PICTURE = ai.ImagePart(bytes(range(256)) * 6_000)  # 2 MB of base64
+IMAGE = ai.ImagePart(bytes(range(256)) * 6_000)  # 2 MB of base64
 MODEL = ai.get_model("openai", "m", base_url="http://127.0.0.1:9", has_api_key=False)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -86,9 +86,9 @@ async def test_a_long_conversation_is_encoded_in_a_thread_and_arrives_whole(thre
 
     async with serving(handle) as server, client() as http:
         model = ai.get_model("long", "m", base_url=server.url, has_api_key=False)
-        short = ai.Context("Look.", [ai.UserMessage([ai.TextPart("é\u2028"), PICTURE])], cache=HistoryCache())
-        pictures = ai.UserMessage([ai.TextPart("Again."), *[PICTURE] * 2])
-        long = replace(short, messages=[*short.messages, ai.AssistantMessage((ai.TextPart("Yes."),)), pictures])
+        short = ai.Context("Look.", [ai.UserMessage([ai.TextPart("é\u2028"), IMAGE])], cache=HistoryCache())
+        images = ai.UserMessage([ai.TextPart("Again."), *[IMAGE] * 2])
+        long = replace(short, messages=[*short.messages, ai.AssistantMessage((ai.TextPart("Yes."),)), images])
         for context in (short, long, replace(long, cache=None)):
             await http.complete(model, context)
         bodies = [write_json(DIALECT.request(model, each, ai.Options(), None).body) for each in (short, long, long)]
@@ -101,7 +101,7 @@ async def test_a_long_conversation_is_encoded_in_a_thread_and_arrives_whole(thre
 
 async def test_a_request_that_was_given_up_in_its_thread_does_not_spoil_the_next(threads: Threads) -> None:
     cache = HistoryCache()
-    context = ai.Context("Look.", [ai.UserMessage([PICTURE] * 3)], cache=cache)
+    context = ai.Context("Look.", [ai.UserMessage([IMAGE] * 3)], cache=cache)
     model = ai.get_model("long", "m", has_api_key=False)
     async with client() as http:
         for _ in range(3):

@@ -62,11 +62,11 @@ async def test_a_message_names_its_wire_format(wire: Wire) -> None:
 
 @pytest.mark.parametrize("wire", [pytest.param(wire, id=name) for name, wire in WIRES.items()])
 def test_images_go_to_another_model_too(wire: Wire) -> None:
-    picture = ai.ImagePart(b"picture bytes", "image/png")
-    seen = ai.ToolResultMessage((ai.ToolResultPart("a", "f", "drawn", images=(picture,)),))
-    history: list[ai.Message] = [ai.UserMessage([ai.TextPart("Look"), picture]), said(call("a")), seen, HI]
+    image = ai.ImagePart(b"image bytes", "image/png")
+    seen = ai.ToolResultMessage((ai.ToolResultPart("a", "f", "drawn", images=(image,)),))
+    history: list[ai.Message] = [ai.UserMessage([ai.TextPart("Look"), image]), said(call("a")), seen, HI]
     body = dialect(wire.model).request(wire.model, ai.Context(messages=history), ai.Options(), None).body
-    assert json.dumps(body).count(str(picture.data)) == 2
+    assert json.dumps(body).count(str(image.data)) == 2
 
 
 # Calls and their results
@@ -190,11 +190,11 @@ def test_a_signature_is_sent_as_long_as_nothing_before_it_changed(
 
 
 def test_a_prefix_tells_all_differences() -> None:
-    picture = ai.ImagePart(b"a")
+    image = ai.ImagePart(b"a")
     values: list[object] = [
-        "a", ("a",), ai.TextPart("a"), ai.ThinkingPart("a"), picture, ai.ImagePart(b"b"), call("a"), call("b"),
+        "a", ("a",), ai.TextPart("a"), ai.ThinkingPart("a"), image, ai.ImagePart(b"b"), call("a"), call("b"),
         ai.ToolResultPart("a", "f", "x"), ai.ToolResultPart("a", "f", "x", is_error=True),
-        ai.ToolResultPart("a", "f", "x", images=(picture,)), ai.ToolSpec("f", "", {}), ai.ToolSpec("f", "", {"a": 1}),
+        ai.ToolResultPart("a", "f", "x", images=(image,)), ai.ToolSpec("f", "", {}), ai.ToolSpec("f", "", {"a": 1}),
     ]  # fmt: skip
     digests = [Prefix(value).digest for value in values]
     digests += [Prefix("a", "a").digest, Prefix("aa").digest, Prefix().digest]

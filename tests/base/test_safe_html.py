@@ -94,7 +94,7 @@ def test_a_styled_table_keeps_its_texts_and_the_colours_of_its_cells() -> None:
     assert framed_html(html).startswith("<style>#T_1_c0")
 
 
-def test_a_picture_that_is_part_of_the_document_stays() -> None:
+def test_an_image_that_is_part_of_the_document_stays() -> None:
     html = '<p><img src="data:image/png;base64,iVBORw0KGgo=" alt="a plot"></p>'
     assert 'src="data:image/png;base64,iVBORw0KGgo="' in static_html(html)
     assert 'src="data:image/png;base64,iVBORw0KGgo="' in framed_html(html)

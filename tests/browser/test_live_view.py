@@ -192,7 +192,7 @@ run.text('''<script>window.hurt = 1</script> <img src=x onerror="window.hurt = 1
 
 [a](javascript:window.hurt=1) [b](/lab?reset) [c](https://example.invalid/c)
 
-![picture](https://example.invalid/p.png "t") ''')
+![image](https://example.invalid/p.png "t") ''')
 run.args("1", "<img src=x onerror=window.hurt=1>", '{"path": "<b onclick=1>')
 await run.stopped.wait()
 view.finish(run.summary("stopped"))"""
@@ -204,7 +204,7 @@ view.finish(run.summary("stopped"))"""
     expect(output.locator(".pk-prose")).to_contain_text("<script>window.hurt = 1</script>")
     expect(output.locator(".pk-tool .pk-what")).to_contain_text("<img")
     links = output.locator(".pk-prose a").evaluate_all("links => links.map(link => [link.textContent, link.href])")
-    assert links == [["c", "https://example.invalid/c"], ["picture", "https://example.invalid/p.png"]]
+    assert links == [["c", "https://example.invalid/c"], ["image", "https://example.invalid/p.png"]]
     assert output.locator("img, script").count() == 0
     assert notebook.page.evaluate("window.hurt") is None
     assert not [url for url in asked if "example.invalid" in url]
@@ -328,14 +328,14 @@ from planck_nb.ai.messages import ToolResultMessage, ToolResultPart, Usage, User
 from planck_nb.jupyter.transcript.transcript import Transcript
 from planck_nb.jupyter.transcript.blocks import Decision, Notice
 from scripted_run import BYTES, MARKDOWN
-picture = ImagePart("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+image = ImagePart("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 push = ToolCallPart("9", "bash", {"command": "git push"})
 parts = [ToolCallPart(f"p{at}", "read", {"path": f"data/part_{at:02d}.csv"}) for at in range(34)]
 messages = (
     AssistantMessage((ThinkingPart("March may be short."), TextPart(MARKDOWN),
         ToolCallPart("1", "run_python", {"code": "orders.date"}), ToolCallPart("2", "bash", {"command": "ls"}), push)),
     Decision("9", denied=True),
-    ToolResultMessage((ToolResultPart("1", "run_python", "10 41880", False, (picture,)),
+    ToolResultMessage((ToolResultPart("1", "run_python", "10 41880", False, (image,)),
         ToolResultPart("2", "bash", BYTES, True), ToolResultPart("9", "bash", "The user denied this call.", True))),
     UserMessage("Only March, please."),
     Notice("What was said before was summarised: 90.1k tokens became 8.2k."),

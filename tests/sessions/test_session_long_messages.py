@@ -26,13 +26,13 @@ from planck_nb.base.errors import SessionError
 from planck_nb.sessions import Session, codec
 
 LONG = 'é"\n\\ 漢 😀 \x00 word ' * 70_000
-PICTURE = ImagePart(bytes(range(256)) * 6_000)
+IMAGE = ImagePart(bytes(range(256)) * 6_000)
 CALL = ToolCallPart("c", "write", {"text": LONG, "numbers": [1, 2.5, float("nan"), float("inf"), None], "more": {}})
 MESSAGES: dict[str, Message] = {
     "text": UserMessage(LONG),
-    "files": UserMessage([TextPart("Look."), PICTURE, FilePart(b"x" * 900_000, name="a.pdf")]),
+    "files": UserMessage([TextPart("Look."), IMAGE, FilePart(b"x" * 900_000, name="a.pdf")]),
     "reply": AssistantMessage((ThinkingPart(LONG), TextPart(LONG), CALL), usage=Usage(5, 2), cost=0.25, model="m"),
-    "result": ToolResultMessage((ToolResultPart("c", "draw", "drawn", images=(PICTURE, PICTURE)),)),
+    "result": ToolResultMessage((ToolResultPart("c", "draw", "drawn", images=(IMAGE, IMAGE)),)),
     "summary": SummaryMessage(LONG),
     "empty": UserMessage([]),
 }

@@ -35,7 +35,7 @@ async def test_simple_text() -> str:
 
 @sidecar.tool
 def test_image_content() -> ImagePart:
-    """Return a picture, from a process of its own."""
+    """Return an image, from a process of its own."""
     return ImagePart(PNG, "image/png")
 
 
@@ -58,7 +58,7 @@ async def test_embedded_resource() -> types.EmbeddedResource:
 
 @sidecar.tool
 def test_multiple_content_types() -> list[object]:
-    """Return text, a picture and a resource, from a process of its own."""
+    """Return text, an image and a resource, from a process of its own."""
     data = json.dumps({"test": "data", "value": 123})
     resource = embedded("test://mixed-content-resource", "application/json", data)
     return ["Multiple content types test:", ImagePart(PNG, "image/png"), resource]
@@ -159,7 +159,7 @@ def static_text() -> str:
 
 @sidecar.resource("test://static-binary", name="Static Binary Resource", mime_type="image/png")
 def static_binary() -> bytes:
-    """A picture."""
+    """An image."""
     return base64.b64decode(PNG)
 
 
@@ -207,6 +207,6 @@ def test_prompt_with_embedded_resource(resourceUri: str) -> list[object]:  # noq
 
 @sidecar.prompt
 async def test_prompt_with_image() -> list[object]:
-    """A prompt with a picture."""
+    """A prompt with an image."""
     image = types.ImageContent(type="image", data=PNG, mime_type="image/png")
     return [image, ("user", "Please analyze the image above.")]

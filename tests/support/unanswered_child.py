@@ -9,7 +9,7 @@ from pathlib import Path
 from planck_nb import Config, Workspace, ai
 from planck_nb.testing import Call, Reply, scripted_model
 
-PICTURE = b"\x89PNG a small picture"
+IMAGE = b"\x89PNG a small image"
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
@@ -32,7 +32,7 @@ async def main(folder: Path) -> None:
     ann.steer("Steer left.")
     removed = ann.prompt("Remove me.")
     ann.prompt("How many?", output=SCHEMA)
-    ann.edit_queued(edited.id, [ai.TextPart("What is this?"), ai.ImagePart(PICTURE)])
+    ann.edit_queued(edited.id, [ai.TextPart("What is this?"), ai.ImagePart(IMAGE)])
     ann.remove_queued(removed.id)
     await place.flush()
     print(place.session.name, flush=True)

@@ -55,7 +55,7 @@ async def test_after_kill_9_what_waited_is_offered_until_it_is_sent(tmp_path: Pa
             ]
             waiting = place.unanswered
             assert [prompt.text for prompt in waiting] == ["What is this?", "Steer left.", "How many?"]
-            assert waiting[0].content == (ai.TextPart("What is this?"), ai.ImagePart(child.PICTURE))
+            assert waiting[0].content == (ai.TextPart("What is this?"), ai.ImagePart(child.IMAGE))
             assert [prompt.steer for prompt in waiting] == [False, True, False]
             assert [prompt.output for prompt in waiting] == [None, None, child.SCHEMA]
             assert all(prompt.complete and prompt.agent_id == place.agent("ann").id for prompt in waiting)
@@ -63,14 +63,14 @@ async def test_after_kill_9_what_waited_is_offered_until_it_is_sent(tmp_path: Pa
     async with workspace(tmp_path) as place:
         await place.resume(name)
         ann = place.agent("ann")
-        ann.model = scripted_model(["-", "-", "a picture", "left", '{"n": 3}'])
+        ann.model = scripted_model(["-", "-", "an image", "left", '{"n": 3}'])
         with pytest.raises(AgentError, match="There is no unanswered prompt other"):
             place.send_unanswered("other")
         runs = place.send_unanswered()
         assert not place.unanswered
         assert [run.id for run in runs] == [prompt.id for prompt in waiting]
         results = [await run for run in runs]
-        assert [result.output for result in results] == ["a picture", "left", {"n": 3}]
+        assert [result.output for result in results] == ["an image", "left", {"n": 3}]
         assert prompts(ann)[3:] == ["What is this?", "Steer left.", "How many?"]
         [message] = [
             message
@@ -177,7 +177,7 @@ async def test_of_0_1_0_only_the_text_is_there(tmp_path: Path) -> None:
         file.unlink()
     async with workspace(tmp_path) as place:
         problems = await place.resume(name)
-        assert any("Pictures and files were not stored with it." in problem for problem in problems)
+        assert any("Images and files were not stored with it." in problem for problem in problems)
         assert [(prompt.text, prompt.complete) for prompt in place.unanswered] == [
             ("What is this?", False),
             ("Steer left.", False),

@@ -1,4 +1,4 @@
-"""Finds pictures that no vendor could decode: one of them in a conversation makes every later request fail.
+"""Finds images that no vendor could decode: one of them in a conversation makes every later request fail.
 
 Nothing is decompressed. The structure of the file shows whether it is what it claims to be, and whether it is complete.
 """
@@ -35,42 +35,42 @@ _CHECKED: dict[tuple[int, int], str] = {}
 _MAX_CHECKED = 10_000
 
 
-def checked(picture: ImagePart) -> tuple[ImagePart, str]:
-    """Check a picture.
+def checked(image: ImagePart) -> tuple[ImagePart, str]:
+    """Check an image.
 
     Args:
-        picture: The picture. One that is given by its address is not looked at.
+        image: The image. One that is given by its address is not looked at.
 
     Returns:
-        The picture, with the media type of what its bytes are; and why it cannot be used, as a clause, empty if it can.
+        The image, with the media type of what its bytes are; and why it cannot be used, as a clause, empty if it can.
     """
-    if not picture.data:
-        return picture, "" if picture.url else "because it is empty"
-    key = hash(picture.data), len(picture.data)
+    if not image.data:
+        return image, "" if image.url else "because it is empty"
+    key = hash(image.data), len(image.data)
     found = _CHECKED.get(key)
     if found is None:
         if len(_CHECKED) >= _MAX_CHECKED:
             _CHECKED.clear()
-        found = _CHECKED[key] = _check(picture.data)
+        found = _CHECKED[key] = _check(image.data)
     kind, _, problem = found.partition(":")
-    mime = f"image/{kind}" if kind else picture.mime
-    return (picture if mime == picture.mime else replace(picture, mime=mime)), problem
+    mime = f"image/{kind}" if kind else image.mime
+    return (image if mime == image.mime else replace(image, mime=mime)), problem
 
 
-def unreadable_by(picture: ImagePart, provider: str) -> str:
-    """Why a vendor cannot use a picture, as a clause; empty if it can, as far as its bytes show."""
-    typed, problem = checked(picture)
+def unreadable_by(image: ImagePart, provider: str) -> str:
+    """Why a vendor cannot use an image, as a clause; empty if it can, as far as its bytes show."""
+    typed, problem = checked(image)
     kind = typed.mime.removeprefix("image/")
     return "" if provider == "google" and kind in _READ_BY_GOOGLE and problem == _foreign(kind) else problem
 
 
-def placeholder(picture: ImagePart, problem: str) -> str:
-    """The text that stands for a picture that is left out."""
-    return f"[image {checked(picture)[0].mime.removeprefix('image/')}, {_size(picture):,} bytes: left out, {problem}]"
+def placeholder(image: ImagePart, problem: str) -> str:
+    """The text that stands for an image that is left out."""
+    return f"[image {checked(image)[0].mime.removeprefix('image/')}, {_size(image):,} bytes: left out, {problem}]"
 
 
-def _size(picture: ImagePart) -> int:
-    data = picture.data or ""
+def _size(image: ImagePart) -> int:
+    data = image.data or ""
     return len(data) * 3 // 4 - data[-2:].count("=")
 
 
@@ -91,7 +91,7 @@ def _check(text: str) -> str:
         )
         if other is None and data[4:8] == b"ftyp":
             other = _OF_ISO_MEDIA.get(data[8:12])
-        return f"{other}:{_foreign(other)}" if other else ":because its bytes are not a picture"
+        return f"{other}:{_foreign(other)}" if other else ":because its bytes are not an image"
     if problem := _STRUCTURES[kind](data):
         return f"{kind}:because {problem}"
     size = size_of(data)

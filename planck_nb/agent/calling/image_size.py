@@ -1,4 +1,4 @@
-"""The width and height of a picture, with `imagesize` if it is installed.
+"""The width and height of an image, with `imagesize` if it is installed.
 
 The process of a sidecar has few packages, so the four formats that vendors accept are also read here.
 """
@@ -27,7 +27,7 @@ def dimensions(data: bytes) -> tuple[int, int] | None:
 
 
 def read_dimensions(data: bytes) -> tuple[int, int]:
-    """Read width and height from the header of a picture; -1 for both if they are not there."""
+    """Read width and height from the header of an image; -1 for both if they are not there."""
     try:
         if data.startswith(b"\x89PNG"):
             width, height = struct.unpack_from(">II", data, 16)

@@ -1,4 +1,4 @@
-"""Pictures among a tool's results, recognised without importing any plotting library."""
+"""Images among a tool's results, recognised without importing any plotting library."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from planck_nb.agent.calling.image_size import dimensions
 from planck_nb.ai.messages import ImagePart
 
 MAX_IMAGE_BYTES = 3_750_000
-"""The largest picture that every provider accepts: 5 MB as base64."""
+"""The largest image that every provider accepts: 5 MB as base64."""
 
 _FORMATS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
 
 
-def picture_of(value: object) -> ImagePart | None:
-    """Return the value as a picture, or None if it is not one.
+def image_of(value: object) -> ImagePart | None:
+    """Return the value as an image, or None if it is not one.
 
-    Pictures are `ImagePart`, bytes in PNG, JPEG, GIF or WebP format, figures and axes of matplotlib and of libraries
+    Images are `ImagePart`, bytes in PNG, JPEG, GIF or WebP format, figures and axes of matplotlib and of libraries
     built on it, and objects with a PNG or JPEG representation for notebooks. Raises whatever drawing them raises.
     """
     if isinstance(value, ImagePart):
@@ -27,29 +27,29 @@ def picture_of(value: object) -> ImagePart | None:
         data = bytes(value)
         kind = format_of(data)
         return ImagePart(data, f"image/{kind}") if kind else None
-    return _notebook_picture(value) or _figure_picture(value)
+    return _notebook_image(value) or _figure_image(value)
 
 
-def describe(picture: ImagePart) -> str:
-    """Describe a picture, as in "[image 640x480 png]". Raises ValueError if its data is not base64."""
-    kind = picture.mime.removeprefix("image/")
-    if picture.data is None:
-        return f"[image {picture.url or kind}]"
-    size = size_of(base64.b64decode(picture.data, validate=True))
+def describe(image: ImagePart) -> str:
+    """Describe an image, as in "[image 640x480 png]". Raises ValueError if its data is not base64."""
+    kind = image.mime.removeprefix("image/")
+    if image.data is None:
+        return f"[image {image.url or kind}]"
+    size = size_of(base64.b64decode(image.data, validate=True))
     return f"[image {size[0]}x{size[1]} {kind}]" if size else f"[image {kind}]"
 
 
-def too_large(picture: ImagePart) -> str | None:
-    """Return a sentence about a picture that is too large for some provider, None for others."""
-    size = len(picture.data or "") * 3 // 4
+def too_large(image: ImagePart) -> str | None:
+    """Return a sentence about an image that is too large for some provider, None for others."""
+    size = len(image.data or "") * 3 // 4
     if size <= MAX_IMAGE_BYTES:
         return None
-    words = describe(picture).rstrip("]")
+    words = describe(image).rstrip("]")
     return f"{words}, {size:,} bytes: not shown, because {MAX_IMAGE_BYTES:,} are the most; return a smaller one]"
 
 
 def format_of(data: bytes) -> str | None:
-    """Return the format of these bytes as in its media type, None if they are not a picture."""
+    """Return the format of these bytes as in its media type, None if they are not an image."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "webp"
     return next((kind for start, kind in _FORMATS.items() if data.startswith(start)), None)
@@ -60,7 +60,7 @@ def size_of(data: bytes) -> tuple[int, int] | None:
     return None if format_of(data) is None else dimensions(data)
 
 
-def _notebook_picture(value: object) -> ImagePart | None:
+def _notebook_image(value: object) -> ImagePart | None:
     """The object's representation for notebooks, looked up on its class: some objects claim to have any attribute."""
     for kind in ("png", "jpeg"):
         show = getattr(type(value), f"_repr_{kind}_", None)
@@ -73,7 +73,7 @@ def _notebook_picture(value: object) -> ImagePart | None:
     return None
 
 
-def _figure_picture(value: Any) -> ImagePart | None:  # noqa: ANN401 - an object of a library that we do not import
+def _figure_image(value: Any) -> ImagePart | None:  # noqa: ANN401 - an object of a library that we do not import
     if not _is_from("matplotlib", value) and not _is_from("seaborn", value):
         return None
     figure = value if hasattr(value, "savefig") else getattr(value, "figure", None)

@@ -9,7 +9,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from planck_nb.agent.calling.data_frames import table_text
 from planck_nb.agent.calling.image_check import checked, placeholder
-from planck_nb.agent.calling.images import describe, picture_of, too_large
+from planck_nb.agent.calling.images import describe, image_of, too_large
 from planck_nb.agent.calling.previews import html_preview, table_preview
 from planck_nb.agent.preview_types import Preview
 from planck_nb.ai.messages import ImagePart, TextPart
@@ -50,7 +50,7 @@ def as_output(value: object) -> ToolOutput:
     """Convert the result of a tool to text and images of limited size. Never raises.
 
     Text stays as it is; plain data, pydantic models and dataclasses become JSON; data frames and series become their
-    first and last rows; figures and other pictures become an image and a few words. Lists and dictionaries may contain
+    first and last rows; figures and other images become an image and a few words. Lists and dictionaries may contain
     all of these. Any other object becomes its type and its `str`.
 
     Args:
@@ -70,7 +70,7 @@ def as_output(value: object) -> ToolOutput:
 
 
 class _OutputReader:
-    """Converts a value to text and collects the pictures in it."""
+    """Converts a value to text and collects the images in it."""
 
     def __init__(self) -> None:
         self.images: list[ImagePart] = []
@@ -108,8 +108,8 @@ class _OutputReader:
         if isinstance(value, str | int | float | dict | list | tuple):
             return None
         try:
-            if (picture := picture_of(value)) is not None:
-                return self._keep(picture) or describe(picture)
+            if (image := image_of(value)) is not None:
+                return self._keep(image) or describe(image)
             text = table_text(value)
             if text is not None and (table := table_preview(value, text)) is not None:
                 self.previews.append(table)
@@ -117,20 +117,20 @@ class _OutputReader:
             return _unprintable(value, error)
         return text
 
-    def _keep(self, picture: ImagePart) -> str | None:
-        """Keep the picture, or return why it is left out."""
-        typed, problem = checked(picture)
+    def _keep(self, image: ImagePart) -> str | None:
+        """Keep the image, or return why it is left out."""
+        typed, problem = checked(image)
         if problem:
-            return placeholder(picture, problem)
-        picture = typed
-        words = describe(picture)
-        if reason := too_large(picture):
+            return placeholder(image, problem)
+        image = typed
+        words = describe(image)
+        if reason := too_large(image):
             return reason
-        if picture in self.images:  # each axes of a figure draws the whole figure
+        if image in self.images:  # each axes of a figure draws the whole figure
             return None
         if len(self.images) == MAX_IMAGES:
-            return f"{words.rstrip(']')}: left out, because {MAX_IMAGES} pictures are the most]"
-        self.images.append(picture)
+            return f"{words.rstrip(']')}: left out, because {MAX_IMAGES} images are the most]"
+        self.images.append(image)
         return None
 
     def _json(self, value: object) -> str:

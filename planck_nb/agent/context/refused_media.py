@@ -20,7 +20,7 @@ _MEDIA = frozenset({"image", "file", "video"})
 _UNREADABLE = "because the model could not read it"
 _ONE_UNREADABLE = {
     _DOCUMENTS: "because the model could not read one of the documents",
-    _IMAGES: "because the model could not read one of the pictures",
+    _IMAGES: "because the model could not read one of the images",
 }
 _UNSUPPORTED = "because the model could not be sent the prompt as it was"
 

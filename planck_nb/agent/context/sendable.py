@@ -1,6 +1,6 @@
 """What of a conversation its model can be sent: what it cannot read is replaced by a few words.
 
-One picture that no vendor can decode, or that the present model does not accept, would make every later request fail;
+One image that no vendor can decode, or that the present model does not accept, would make every later request fail;
 so would a document that its server has refused.
 """
 
@@ -29,7 +29,7 @@ from planck_nb.ai.models import Model
 from planck_nb.base.aio import run_in_thread
 
 _CHECK_IN_THREAD_FROM = 1_000_000
-"""Characters of pictures that are checked in a thread; the event loop would be blocked for more than 10 ms."""
+"""Characters of images that are checked in a thread; the event loop would be blocked for more than 10 ms."""
 
 
 MediaMessage: TypeAlias = UserMessage | ToolResultMessage
@@ -68,16 +68,16 @@ class SendableHistory:
         self._refused: dict[tuple[str, str, str | None], dict[int, _RefusedParts]] = {}
         """What each model has refused, by the ids of the messages."""
         self._checked: Message | None = None
-        """The latest message whose pictures were checked."""
+        """The latest message whose images were checked."""
 
-    async def check_pictures(self, messages: Sequence[Message]) -> None:
-        """Check the pictures of new messages, so that `fit` knows the results: in a thread if they are large."""
+    async def check_images(self, messages: Sequence[Message]) -> None:
+        """Check the images of new messages, so that `fit` knows the results: in a thread if they are large."""
         start = len(messages)
         while start and messages[start - 1] is not self._checked:
             start -= 1
-        pictures = [picture for message in messages[start:] for picture in _pictures(message)]
-        if sum(len(picture.data or "") for picture in pictures) >= _CHECK_IN_THREAD_FROM:
-            await run_in_thread(lambda: [checked(picture) for picture in pictures])
+        images = [image for message in messages[start:] for image in _images(message)]
+        if sum(len(image.data or "") for image in images) >= _CHECK_IN_THREAD_FROM:
+            await run_in_thread(lambda: [checked(image) for image in images])
         self._checked = messages[-1] if messages else None
 
     def leave_out(self, messages: Iterable[MediaMessage], model: Model, kinds: frozenset[str], problem: str) -> None:
@@ -107,7 +107,7 @@ class SendableHistory:
     def fit(self, messages: Sequence[Message], model: Model) -> Sequence[Message]:
         """The messages as they can be sent to the model; the same objects if it can read all of them.
 
-        What follows the latest reply is checked for pictures that cannot be decoded only: a prompt that the model does
+        What follows the latest reply is checked for images that cannot be decoded only: a prompt that the model does
         not accept is refused with a sentence by its wire format, and only left out of later requests.
         """
         is_same = model is self._model or model == self._model
@@ -174,7 +174,7 @@ class SendableHistory:
         return replace(result, text="\n".join(filter(None, [result.text, *words])), images=tuple(images))
 
     def _left_out(self, part: UserPart, model: Model, problem: str) -> str:
-        what = {"image": "A picture", "video": "A video"}.get(part.type, "A document")
+        what = {"image": "An image", "video": "A video"}.get(part.type, "A document")
         if isinstance(part, FilePart):
             what = f"The document {part.name!r}"
         sentence = f"{what} is not sent to {model}, {problem}; it reads a note in its place."
@@ -192,7 +192,7 @@ class SendableHistory:
                 return part.text
 
 
-def _pictures(message: Message) -> Iterator[ImagePart]:
+def _images(message: Message) -> Iterator[ImagePart]:
     if message.type == "user":
         yield from (part for part in message.content if part.type == "image")
     elif message.type == "tool_result":

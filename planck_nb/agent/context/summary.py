@@ -163,8 +163,8 @@ def _rendered(parts: Iterable[Part]) -> Iterator[str]:
                 yield f"Tool call: {part.name}({_bounded(args, MAX_ARGS)})"
             case "tool_result":
                 failed = ", failed" if part.is_error else ""
-                pictures = " [image]" * len(part.images)
-                yield f"Tool result ({part.name}{failed}): {_bounded(part.text, MAX_RESULT)}{pictures}"
+                images = " [image]" * len(part.images)
+                yield f"Tool result ({part.name}{failed}): {_bounded(part.text, MAX_RESULT)}{images}"
             case "image":
                 yield "[image]"
             case "video":

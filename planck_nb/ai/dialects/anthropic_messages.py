@@ -232,8 +232,8 @@ def _result(part: ToolResultPart, model: Model) -> JsonObject:
     text = part.text if part.text.strip() or not part.is_error else _FAILED
     content: str | list[JsonObject] = text
     if part.images and model.takes("image"):
-        pictures = [_image(image, model) for image in part.images]
-        content = [{"type": "text", "text": text}, *pictures] if text.strip() else pictures
+        images = [_image(image, model) for image in part.images]
+        content = [{"type": "text", "text": text}, *images] if text.strip() else images
     block = {"type": "tool_result", "tool_use_id": part.id, "content": content}
     return {**block, "is_error": True} if part.is_error else block
 

@@ -17,11 +17,11 @@ HEAD_CHARACTERS = 24_000
 TAIL_CHARACTERS = 12_000
 """How much of the beginning and of the end of the output is kept."""
 
-MAX_PICTURES = 20
+MAX_IMAGES = 20
 _KEPT = TAIL_CHARACTERS + MAX_LENGTH
 """How much more of the end is kept: a cut inside a secret would leave a part that is not recognised."""
 
-_PICTURES = ("image/png", "image/jpeg")
+_IMAGES = ("image/png", "image/jpeg")
 _TEXTS = ("text/markdown", "text/latex", "text/plain", "text/html")
 _PLOTLY = "application/vnd.plotly.v1+json"
 _KIND_CHARACTERS = 30
@@ -50,7 +50,7 @@ class CapturedOutput:
         self._tail: deque[_OutputPiece] = deque()
         self._tail_size = self._left_out = 0
         self._displays: dict[str, _OutputPiece] = {}
-        self._pictures: list[ImagePart] = []
+        self._images: list[ImagePart] = []
         self._previewed: list[_OutputPiece] = []
         self._formatted: tuple[Mapping[str, object], TablePreview] | None = None
         self.closed = False
@@ -67,9 +67,9 @@ class CapturedOutput:
         self._note_preview(piece)
         self._add(piece)
 
-    def show_picture(self, picture: ImagePart) -> None:
-        """Add a picture."""
-        self.show(self._words_for(picture))
+    def show_image(self, image: ImagePart) -> None:
+        """Add an image."""
+        self.show(self._words_for(image))
 
     def note_table(self, data: Mapping[str, object], table: TablePreview) -> None:
         """Remember the table of a data frame that was formatted, perhaps to be displayed next.
@@ -90,8 +90,8 @@ class CapturedOutput:
         """
         shown = self._displays.get(display_id) if display_id else None
         text = _in_lines(self._text_of(data))
-        has_picture = any(data.get(mime) for mime in _PICTURES)
-        preview: Preview | None = None if has_picture else html_document(data.get("text/html"), text)
+        has_image = any(data.get(mime) for mime in _IMAGES)
+        preview: Preview | None = None if has_image else html_document(data.get("text/html"), text)
         if self._formatted is not None and self._formatted[0] is data:
             preview = replace(self._formatted[1], text=text)
         self._formatted = None
@@ -110,14 +110,14 @@ class CapturedOutput:
         self._head.clear()
         self._tail.clear()
         self._displays.clear()
-        self._pictures.clear()
+        self._images.clear()
         self._previewed.clear()
         self._head_size = self._tail_size = self._left_out = 0
 
     @property
-    def pictures(self) -> tuple[ImagePart, ...]:
-        """The pictures, in order."""
-        return tuple(self._pictures)
+    def images(self) -> tuple[ImagePart, ...]:
+        """The images, in order."""
+        return tuple(self._images)
 
     @property
     def previews(self) -> tuple[Preview, ...]:
@@ -162,7 +162,7 @@ class CapturedOutput:
             self._left_out += dropped
 
     def _text_of(self, data: Mapping[str, object]) -> str:
-        for mime in _PICTURES:
+        for mime in _IMAGES:
             found = data.get(mime)
             if isinstance(found, bytes | str) and found:
                 return self._words_for(ImagePart(found, mime))
@@ -174,14 +174,14 @@ class CapturedOutput:
             return _words_for_plotly(data[_PLOTLY])
         return f"[{', '.join(map(str, data))}: cannot be shown as text]" if data else ""
 
-    def _words_for(self, picture: ImagePart) -> str:
+    def _words_for(self, image: ImagePart) -> str:
         try:
-            words = describe(picture)
+            words = describe(image)
         except ValueError:
             return "[image that cannot be read]"
-        if len(self._pictures) >= MAX_PICTURES:
-            return f"{words.rstrip(']')}: left out, because {MAX_PICTURES} pictures are the most]"
-        self._pictures.append(picture)
+        if len(self._images) >= MAX_IMAGES:
+            return f"{words.rstrip(']')}: left out, because {MAX_IMAGES} images are the most]"
+        self._images.append(image)
         return words
 
 

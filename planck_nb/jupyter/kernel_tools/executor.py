@@ -16,7 +16,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from planck_nb.agent.calling.data_frames import table_text
-from planck_nb.agent.calling.images import picture_of
+from planck_nb.agent.calling.images import image_of
 from planck_nb.agent.calling.previews import table_preview
 from planck_nb.agent.preview_types import Preview
 from planck_nb.ai.messages import ImagePart
@@ -38,7 +38,7 @@ class CellResult:
 
     Args:
         text: What it printed and displayed, with the value of the last expression.
-        pictures: What it drew.
+        images: What it drew.
         previews: The tables and the HTML that it displayed, as users see them.
         error: Why it failed, in a line; empty if it did not.
         traceback: Where it failed.
@@ -49,7 +49,7 @@ class CellResult:
     """
 
     text: str
-    pictures: tuple[ImagePart, ...] = ()
+    images: tuple[ImagePart, ...] = ()
     previews: tuple[Preview, ...] = ()
     error: str = ""
     traceback: str = ""
@@ -133,7 +133,7 @@ class Executor:
                 output.closed = True
         return CellResult(
             output.text,
-            output.pictures,
+            output.images,
             output.previews,
             *described,
             interrupted=stop.interrupted,
@@ -190,16 +190,16 @@ class _Call:
 
     def _show_results(self, value: object) -> None:
         self._show(value)
-        for picture in self._figures.close_all(shown=value):
-            self._output.show_picture(picture)
+        for image in self._figures.close_all(shown=value):
+            self._output.show_image(image)
 
     def _show(self, value: object) -> None:
         if value is None:
             return
         if (table := table_text(value)) is not None:
             self._output.show(table, table_preview(value, table))
-        elif _is_figure(value) and (picture := picture_of(value)) is not None:
-            self._output.show_picture(picture)
+        elif _is_figure(value) and (image := image_of(value)) is not None:
+            self._output.show_image(image)
         else:
             data, _metadata = self._shell.display_formatter.format(value)
             self._output.display(data)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from planck_nb.agent.calling.images import picture_of
+from planck_nb.agent.calling.images import image_of
 from planck_nb.ai.messages import ImagePart
 
 _FIGURES = "matplotlib._pylab_helpers"
@@ -44,7 +44,7 @@ class OwnFigures:
             shown: A figure that was shown already, and is only closed.
 
         Yields:
-            The figures as pictures. Drawing may run the user's code, and raise what that raises.
+            The figures as images. Drawing may run the user's code, and raise what that raises.
         """
         figures = _figures()
         if figures is None or not figures:
@@ -52,9 +52,9 @@ class OwnFigures:
         try:
             for manager in list(figures.values()):
                 if manager.canvas.figure is not shown:
-                    picture = picture_of(manager.canvas.figure)
-                    if picture is not None:
-                        yield picture
+                    image = image_of(manager.canvas.figure)
+                    if image is not None:
+                        yield image
         finally:
             sys.modules[_FIGURES].Gcf.destroy_all()
 

@@ -159,7 +159,7 @@ class KernelTools:
             raise ToolError(_failure(f"the code was stopped after {seconds:g} s", done, notes))
         if done.error:
             raise ToolError(_failure(done.error, done, notes))
-        return ToolOutput("\n".join(filter(None, (done.text, *notes))) or "(no output)", done.pictures, done.previews)
+        return ToolOutput("\n".join(filter(None, (done.text, *notes))) or "(no output)", done.images, done.previews)
 
     def _stopper(self, agent_id: str) -> Callable[[], None]:
         """Return what a signal handler calls to stop the run of a call."""
@@ -228,7 +228,7 @@ def _later(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> Non
 
 def _failure(reason: str, done: CellResult, notes: list[str]) -> str:
     output = f"Output before that:\n{done.text}" if done.text else ""
-    drawn = len(done.pictures)
-    figures = f"[{drawn} {'picture' if drawn == 1 else 'pictures'} drawn before that, not shown]" if drawn else ""
+    drawn = len(done.images)
+    figures = f"[{drawn} {'image' if drawn == 1 else 'images'} drawn before that, not shown]" if drawn else ""
     where = "" if done.traceback == reason else done.traceback
     return "\n\n".join(filter(None, (reason, where, output, figures, *notes)))

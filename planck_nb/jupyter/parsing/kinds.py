@@ -96,7 +96,7 @@ def _compactors(notebook: Notebook) -> Suggestions:
 
 def _image(text: str) -> tuple[Path, ...]:
     if "://" in text:
-        raise UsageError(f"--image needs a file, not the address {text}; download the picture first.")
+        raise UsageError(f"--image needs a file, not the address {text}; download the image first.")
     return (FILE.convert(text),)
 
 
@@ -176,7 +176,7 @@ COMPACTOR = Kind("NAME", suggest=_compactors)
 """The name of a compactor, as text."""
 
 IMAGE = Kind("FILE", _image, suggest=lambda _notebook: images_in(Path()))
-"""The path of a picture, as a tuple, so that several can be given."""
+"""The path of an image, as a tuple, so that several can be given."""
 
 OUTPUT = Kind("TYPE", suggest=_types)
 """The type of a structured answer, as text."""

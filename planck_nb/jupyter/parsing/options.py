@@ -61,7 +61,7 @@ OPTIONS = (
     Option(
         "share", None, VARIABLES, "the only variables that `list_variables` and `inspect_variable` show; `*` for all"
     ),
-    Option("image", "i", IMAGE, "a picture to send with the prompt: a PNG, JPEG, GIF or WebP file; can be repeated"),
+    Option("image", "i", IMAGE, "an image to send with the prompt: a PNG, JPEG, GIF or WebP file; can be repeated"),
     Option("output", None, OUTPUT, "a structured answer: a pydantic model, dataclass or TypedDict of the notebook"),
     Option("expand", None, None, "replace {name} and $name in the prompt by the values of variables"),
     Option("allow", None, _rules("allow"), "calls that need no approval in this session: bash, write:src/**"),

@@ -1,1 +1,1 @@
-"""What a prompt carries besides its words: values, pictures, resources of sidecars, and the type of its answer."""
+"""What a prompt carries besides its words: values, images, resources of sidecars, and the type of its answer."""

@@ -1,4 +1,4 @@
-"""What a prompt carries besides its text: values in words, and pictures."""
+"""What a prompt carries besides its text: values in words, and images."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
 from planck_nb.jupyter.namespace import describe
 from planck_nb.jupyter.prompts.mentions import without_secrets
-from planck_nb.jupyter.prompts.prompt_images import MAX_IMAGES, can_be_image, described, image_file, image_of
+from planck_nb.jupyter.prompts.prompt_images import MAX_IMAGES, can_be_image, described, draw_image, image_file
 from planck_nb.jupyter.values.type_checks import is_a
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedImage:
-    """A picture that a prompt carries. `name` is the variable or the file, `words` what stands for it without it."""
+    """An image that a prompt carries. `name` is the variable or the file, `words` what stands for it without it."""
 
     name: str
     image: ImagePart
@@ -30,7 +30,7 @@ class PromptContent:
 
     Args:
         texts: The prompt itself, and each value in words.
-        images: The pictures.
+        images: The images.
         notices: Sentences to show.
     """
 
@@ -43,27 +43,27 @@ class PromptContent:
         files = [carried.name for carried in self.images if not carried.words]
         if files and not model.takes("image"):
             raise UsageError(
-                f"{model.alias or model} does not accept pictures, so {files[0]} cannot be sent; choose a model that "
+                f"{model.alias or model} does not accept images, so {files[0]} cannot be sent; choose a model that "
                 "does with --model."
             )
 
     def parts(self, model: Model) -> tuple[str | Sequence[UserPart], tuple[str, ...]]:
         """Return the content of the message to this model, and what to show about it.
 
-        Variables are described in words to a model that does not accept pictures.
+        Variables are described in words to a model that does not accept images.
         """
         if not self.images:
             return "\n\n".join(filter(None, self.texts)), self.notices
         if not model.takes("image"):
             names = ", ".join(carried.name for carried in self.images)
-            notice = f"{model.alias or model} does not accept pictures; {names} is described in words."
+            notice = f"{model.alias or model} does not accept images; {names} is described in words."
             words = [carried.words for carried in self.images]
             return "\n\n".join([*self.texts, *words]), (*self.notices, notice)
         parts: list[UserPart] = [TextPart("\n\n".join(self.texts))]
         for carried in self.images:
-            parts += [TextPart(f"\n\n`{carried.name.removeprefix('@')}` is this picture:"), carried.image]
+            parts += [TextPart(f"\n\n`{carried.name.removeprefix('@')}` is this image:"), carried.image]
         sent = ", ".join(f"{carried.name} ({described(carried.image)})" for carried in self.images)
-        return parts, (*self.notices, f"As pictures: {sent}")
+        return parts, (*self.notices, f"As images: {sent}")
 
 
 def content_of(
@@ -78,7 +78,7 @@ def content_of(
     Args:
         text: The prompt.
         names: The variables that it mentions.
-        files: The pictures that it names as files.
+        files: The images that it names as files.
         namespace: The variables of the notebook.
         included: The variables that were included by `--with`.
 
@@ -86,7 +86,7 @@ def content_of(
         The content.
 
     Raises:
-        UsageError: A picture cannot be read, drawn or sent, or there are too many.
+        UsageError: An image cannot be read, drawn or sent, or there are too many.
     """
     texts, images, notices = [text], [], list[str]()
     for name in names:
@@ -96,7 +96,7 @@ def content_of(
         image = None
         if can_be_image(value):
             try:
-                image = image_of(name, value)
+                image = draw_image(name, value)
             except UsageError as error:
                 if not is_path:
                     raise
@@ -105,9 +105,9 @@ def content_of(
             texts.append(words)
         if image is not None:
             images.append(
-                CarriedImage(f"@{name}", image, f"`{name}` is also the path of a picture." if is_path else words)
+                CarriedImage(f"@{name}", image, f"`{name}` is also the path of an image." if is_path else words)
             )
     images += [CarriedImage(str(path), image_file(path)) for path in dict.fromkeys(files)]
     if len(images) > MAX_IMAGES:
-        raise UsageError(f"The prompt has {len(images)} pictures, and {MAX_IMAGES} are the most.")
+        raise UsageError(f"The prompt has {len(images)} images, and {MAX_IMAGES} are the most.")
     return PromptContent(tuple(texts), tuple(images), tuple(notices))

@@ -1,4 +1,4 @@
-"""Pictures that a prompt carries: values that are or can draw one, and files. No plotting library is imported."""
+"""Images that a prompt carries: values that are or can draw one, and files. No plotting library is imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from planck_nb.agent.calling.image_check import checked
 from planck_nb.agent.calling.image_size import dimensions
-from planck_nb.agent.calling.images import MAX_IMAGE_BYTES, format_of, picture_of
+from planck_nb.agent.calling.images import MAX_IMAGE_BYTES, format_of, image_of
 from planck_nb.ai.messages import ImagePart
 from planck_nb.base.errors import UsageError, did_you_mean
 from planck_nb.jupyter.values.guard import Guard, UnusableError
@@ -30,7 +30,7 @@ _QUALITY = 85
 
 
 def can_be_image(value: object) -> bool:
-    """Return whether a value is a picture, can draw one, or is the path of one. Runs no code of the value."""
+    """Return whether a value is an image, can draw one, or is the path of one. Runs no code of the value."""
     kind = type(value)
     if is_a(value, bytes) or is_a(value, bytearray):
         return format_of(bytes(value[:16])) is not None
@@ -43,7 +43,7 @@ def can_be_image(value: object) -> bool:
     return is_image or any(callable(attribute(kind, f"_repr_{name}_")) for name in ("png", "jpeg"))
 
 
-def image_of(name: str, value: object) -> ImagePart | None:
+def draw_image(name: str, value: object) -> ImagePart | None:
     """Draw a value that `can_be_image`.
 
     Args:
@@ -51,7 +51,7 @@ def image_of(name: str, value: object) -> ImagePart | None:
         value: The value.
 
     Returns:
-        The picture, which every vendor can read; None for an object that turns out to have none.
+        The image, which every vendor can read; None for an object that turns out to have none.
 
     Raises:
         UsageError: It cannot be drawn, or is too large.
@@ -62,29 +62,29 @@ def image_of(name: str, value: object) -> ImagePart | None:
         # A library draws on this thread, because drawing is often not safe on another; foreign code has a deadline.
         image = _draw(value) if _is_of_library(type(value)) else Guard(_SECONDS).call(lambda: _draw(value))
     except UnusableError as error:
-        raise UsageError(f"@{name} cannot be sent as a picture: {error}.") from None
+        raise UsageError(f"@{name} cannot be sent as an image: {error}.") from None
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - the library's own code
-        raise UsageError(f"@{name} cannot be sent as a picture: {type(error).__name__}: {error}") from None
+        raise UsageError(f"@{name} cannot be sent as an image: {type(error).__name__}: {error}") from None
     return None if image is None else _usable(image, f"@{name}")
 
 
 def image_file(path: Path) -> ImagePart:
-    """Read a picture from a file.
+    """Read an image from a file.
 
     Args:
         path: The file.
 
     Returns:
-        The picture, which every vendor can read.
+        The image, which every vendor can read.
 
     Raises:
-        UsageError: There is no such file, or it is not a picture that can be sent.
+        UsageError: There is no such file, or it is not an image that can be sent.
     """
     try:
         if path.is_dir():
-            raise UsageError(f"{path} is a folder; --image needs a picture, such as {path / 'photo.png'}.")
+            raise UsageError(f"{path} is a folder; --image needs an image, such as {path / 'photo.png'}.")
         if not path.is_file():
             raise UsageError(f"There is no file {path}. {did_you_mean(path.name, images_in(path.parent))}".rstrip())
         with path.open("rb") as file:
@@ -93,23 +93,23 @@ def image_file(path: Path) -> ImagePart:
             raise _too_large(str(path), path.stat().st_size)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"The picture {path} cannot be read: {reason}.") from None
+        raise UsageError(f"The image {path} cannot be read: {reason}.") from None
     if not data:
         raise UsageError(f"The file {path} is empty.")
     return _usable(ImagePart(data, f"image/{format_of(data) or 'png'}"), str(path))
 
 
 def images_in(folder: Path) -> Mapping[str, str]:
-    """Return the names of the pictures in a folder, each with a description for completion."""
+    """Return the names of the images in a folder, each with a description for completion."""
     try:
         found = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     except OSError:
         return {}
-    return dict.fromkeys(found[:100], "picture")
+    return dict.fromkeys(found[:100], "image")
 
 
 def described(image: ImagePart) -> str:
-    """Return the size and the format of a picture, as in "640 x 480 PNG"."""
+    """Return the size and the format of an image, as in "640 x 480 PNG"."""
     if image.data is None:
         return image.mime.removeprefix("image/").upper()
     size = dimensions(base64.b64decode(image.data))
@@ -118,17 +118,17 @@ def described(image: ImagePart) -> str:
 
 
 def _usable(image: ImagePart, what: str) -> ImagePart:
-    """The picture with the media type of its bytes. Raises `UsageError` if no vendor could use it."""
+    """The image with the media type of its bytes. Raises `UsageError` if no vendor could use it."""
     if image.data is not None and len(image.data) * 3 // 4 > MAX_IMAGE_BYTES:
         raise _too_large(what, len(image.data) * 3 // 4)
     typed, problem = checked(image)
     if problem:
-        raise UsageError(f"{what} cannot be sent as a picture, {problem}.")
+        raise UsageError(f"{what} cannot be sent as an image, {problem}.")
     return typed
 
 
 def _too_large(what: str, size: int) -> UsageError:
-    return UsageError(f"{what} has {size:,} bytes, and {MAX_IMAGE_BYTES:,} are the most; scale the picture down.")
+    return UsageError(f"{what} has {size:,} bytes, and {MAX_IMAGE_BYTES:,} are the most; scale the image down.")
 
 
 def _draw(value: Any) -> ImagePart | None:  # noqa: ANN401 - a value of a library that is not imported
@@ -136,10 +136,10 @@ def _draw(value: Any) -> ImagePart | None:  # noqa: ANN401 - a value of a librar
     if ("PIL", "Image") in names:
         return _of_pillow(value)
     if ("IPython", "Image") in names and isinstance(value.data, bytes):
-        return picture_of(value.data)
+        return image_of(value.data)
     if _is_plotly(type(value)):
         return ImagePart(value.to_image(format="png"), "image/png")
-    return picture_of(value)
+    return image_of(value)
 
 
 def _of_pillow(value: Any) -> ImagePart:  # noqa: ANN401

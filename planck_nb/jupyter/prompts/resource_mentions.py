@@ -27,7 +27,7 @@ class MentionedResources:
 
     Args:
         texts: Their texts, each with its name.
-        images: Their pictures.
+        images: Their images.
         notice: A sentence that lists them; empty if there are none.
     """
 
@@ -86,8 +86,8 @@ async def read_resources(resources: Collection[tuple[str, str]], offers: Sidecar
         text, shown = redact(found.text), f"@{name}:{visible(uri)}"
         texts.append(f"`{shown}` is a resource of the sidecar {name}:\n\n{_fenced(text)}")
         images += found.images
-        pictures = f", {counted(len(found.images), 'picture')}" if found.images else ""
-        sizes.append(f"{shown} ({counted(len(text), 'character')}{pictures})")
+        drawn = f", {counted(len(found.images), 'image')}" if found.images else ""
+        sizes.append(f"{shown} ({counted(len(text), 'character')}{drawn})")
     return MentionedResources(tuple(texts), tuple(images), f"With: {', '.join(sizes)}" if sizes else "")
 
 

@@ -29,8 +29,8 @@ _NEXT = (
 _SUBJECT_OF_PROMPTS = "Prompts"
 _CARRIED = (
     ("%planck what is odd in @orders?", "show a table with its types and missing values"),
-    ("%planck what does @fig show?", "show a figure or a picture, if the model accepts pictures"),
-    ("%planck --image photo.png what is this?", "send a picture from a file"),
+    ("%planck what does @fig show?", "show a figure or an image, if the model accepts images"),
+    ("%planck --image photo.png what is this?", "send an image from a file"),
     ("x = %planck --output Invoice read @letter", "get an instance of a class: `x.output`"),
     ("%planck --expand compare {first} and {second}", "insert values into the text"),
     ("%planck add the prices with @add", "let the agent call a function of the notebook"),
@@ -43,7 +43,7 @@ name if options follow it, or if an agent of that name exists and more text foll
 A prompt without a name goes to the default agent, planck; `%planck use NAME` chooses another one. A new name that is
 nearly that of an agent or a verb needs `--agent NAME`. The name of a verb stands for the verb. `%planck -- PROMPT`
 sends a prompt that begins like a verb, a name or an option. Names with spaces are written in quotes. In a prompt, @name
-gives the agent a function of the notebook as a tool, shows a value, or sends a picture."""
+gives the agent a function of the notebook as a tool, shows a value, or sends an image."""
 
 
 def help_verb(verbs: Mapping[str, Verb]) -> Verb:
@@ -99,7 +99,7 @@ def _subject(written: str, verbs: Iterable[Verb]) -> str:
 
 def subjects(verbs: Iterable[Verb]) -> str:
     """The short page: how to prompt, and the subjects of the verbs."""
-    listed = [(_SUBJECT_OF_PROMPTS, "options, tables, pictures and structured answers: `%planck help prompt`")]
+    listed = [(_SUBJECT_OF_PROMPTS, "options, tables, images and structured answers: `%planck help prompt`")]
     for name, group in _by_subject(verbs).items():
         listed.append((name, " ".join(each.name for each in group)))
     width = max(len(name) for name, _ in listed)

@@ -66,14 +66,14 @@ def _blocks(value: object) -> list[JsonObject]:
 
 
 def _output_blocks(output: ToolOutput) -> list[Any]:
-    pictures = [_picture(picture) for picture in output.images]
-    return [_text(output.text), *pictures] if output.text or not pictures else pictures
+    images = [_image(image) for image in output.images]
+    return [_text(output.text), *images] if output.text or not images else images
 
 
-def _picture(picture: ImagePart) -> JsonObject:
-    if picture.data is None:
-        return _text(f"[image {picture.url}]")
-    return {"type": "image", "data": picture.data, "mimeType": picture.mime}
+def _image(image: ImagePart) -> JsonObject:
+    if image.data is None:
+        return _text(f"[image {image.url}]")
+    return {"type": "image", "data": image.data, "mimeType": image.mime}
 
 
 def _text(text: str) -> JsonObject:

@@ -35,7 +35,7 @@ class SidecarTool(Tool):
         runs: How it is run: one of the `RUNS_...` values.
         timeout_ms: The time that a call may take, in milliseconds, unless the call names another. The caller enforces
             it, so that a model can ask for more.
-        structure: The structured form of its results, None if they are text and pictures only.
+        structure: The structured form of its results, None if they are text and images only.
         title: A name for display.
         annotations: The hints of MCP on what it does, such as `readOnlyHint`.
     """

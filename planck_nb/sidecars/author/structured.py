@@ -62,7 +62,7 @@ def structure_of(function: Callable[..., Any], name: str) -> Structure | None:
 
 
 def _is_plain(returns: object) -> bool:
-    """Whether this is a class whose values are only text, pictures or content for MCP."""
+    """Whether this is a class whose values are only text, images or content for MCP."""
     if not inspect.isclass(returns):
         return False
     home = returns.__module__.partition(".")[0]

@@ -15,7 +15,7 @@ from planck_nb.base.errors import ToolError
 def output_of(result: Any) -> ToolOutput:  # noqa: ANN401 - an mcp_types.CallToolResult
     """Convert the result of a call.
 
-    Text stays as it is and pictures are checked; sounds and other data are described in words. Structured content is
+    Text stays as it is and images are checked; sounds and other data are described in words. Structured content is
     kept as JSON if there is no text, which otherwise has the same content.
 
     Raises:
@@ -64,7 +64,7 @@ def _resource(resource: Any) -> list[TextPart | ImagePart]:  # noqa: ANN401 - co
 
 
 def resource_parts(contents: Any) -> list[TextPart | ImagePart]:  # noqa: ANN401 - contents of a resource of mcp_types
-    """Convert what a resource contains: its text as it is, pictures, and words about other data."""
+    """Convert what a resource contains: its text as it is, images, and words about other data."""
     parts: list[TextPart | ImagePart] = []
     for resource in contents:
         text = getattr(resource, "text", None)

@@ -180,7 +180,7 @@ class SidecarLink:
             progress: Called with texts while the tool runs.
 
         Returns:
-            Text and pictures.
+            Text and images.
 
         Raises:
             ToolError: If the tool reports that it failed.

@@ -27,7 +27,7 @@ from planck_nb.testing import Call, Reply, scripted_model
 
 
 def png(width: int, height: int, rest: bytes = b"") -> bytes:
-    """A black picture; `rest` is appended."""
+    """A black image; `rest` is appended."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -195,7 +195,7 @@ def test_a_large_array_shows_its_shape() -> None:
     assert as_output(np.zeros((100, 100))).text.startswith("[ndarray, shape (100, 100), float64]\n[[0.")
 
 
-def test_pictures_become_images() -> None:
+def test_values_that_are_images_become_images() -> None:
     data = png(6, 4)
     for value in (data, bytearray(data), memoryview(data), ImagePart(data), Shows(data), Shows((data, {}))):
         output = as_output(value)
@@ -210,7 +210,7 @@ def test_pictures_become_images() -> None:
 
 
 @pytest.mark.parametrize("data", [GIF, JPEG, *WEBP.values()])
-def test_the_size_of_a_picture_is_read(data: bytes) -> None:
+def test_the_size_of_an_image_is_read(data: bytes) -> None:
     kind = format_of(data)
     assert kind
     assert size_of(data) == ((7, 5) if kind == "gif" else (64, 48))
@@ -235,24 +235,24 @@ BROKEN = (
     (ImagePart(b"II*\0" + b"\0" * 90, "image/tiff"), "tiff, .* because it is tiff"),
     (ImagePart(b"<svg xmlns='x'/>", "image/svg+xml"), "svg, .* because it is svg"),
     (ImagePart(b"\0\0\0\x18ftypheic", "image/heic"), "heic, .* because it is heic"),
-    (ImagePart(b"<html>404</html>"), "png, .* because its bytes are not a picture"),
+    (ImagePart(b"<html>404</html>"), "png, .* because its bytes are not an image"),
     (ImagePart(b"", "image/png"), "png, 0 bytes: left out, because it is empty"),
 )
 
 
-@pytest.mark.parametrize(("picture", "words"), BROKEN)
-def test_a_picture_that_cannot_be_decoded_becomes_words(picture: ImagePart, words: str) -> None:
-    output = as_output(["seen:", picture])
+@pytest.mark.parametrize(("image", "words"), BROKEN)
+def test_an_image_that_cannot_be_decoded_becomes_words(image: ImagePart, words: str) -> None:
+    output = as_output(["seen:", image])
     assert output.images == ()
     assert re.fullmatch(rf"seen:\n\[image {words}.*\]", output.text)
 
 
-def test_a_picture_of_another_format_than_declared_gets_its_true_type() -> None:
+def test_an_image_of_another_format_than_declared_gets_its_true_type() -> None:
     assert as_output(ImagePart(JPEG, "image/png")).images == (ImagePart(JPEG, "image/jpeg"),)
     assert as_output(ImagePart(png(2, 2), "image/jpg")).images == (ImagePart(png(2, 2), "image/png"),)
 
 
-def test_text_and_pictures_may_be_mixed() -> None:
+def test_text_and_images_may_be_mixed() -> None:
     data = png(2, 2)
     output = as_output(["before", data, {"n": 1}, TextPart("after"), ToolOutput("deeper", (ImagePart(png(1, 1)),))])
     assert output.text == 'before\n[image 2x2 png]\n{"n":1}\nafter\ndeeper'
@@ -263,14 +263,14 @@ def test_text_and_pictures_may_be_mixed() -> None:
     assert as_output(ToolOutput("x" * 60_000)).text.count("x") == MAX_RESULT_CHARACTERS
 
 
-def test_pictures_are_bounded_in_size_and_number() -> None:
+def test_images_are_bounded_in_size_and_number() -> None:
     output = as_output(png(3, 3, b"\0" * MAX_IMAGE_BYTES))
     assert output.images == ()
     assert output.text.startswith("[image 3x3 png, 3,750,")
     assert "return a smaller one" in output.text
     output = as_output([png(1, 1, bytes([number])) for number in range(MAX_IMAGES + 1)])
     assert len(output.images) == MAX_IMAGES
-    assert output.text.endswith("[image 1x1 png: left out, because 20 pictures are the most]")
+    assert output.text.endswith("[image 1x1 png: left out, because 20 images are the most]")
 
 
 def test_figures_are_drawn() -> None:
@@ -287,7 +287,7 @@ def test_figures_are_drawn() -> None:
 def test_other_libraries_are_shown_in_their_own_words() -> None:
     polars = pytest.importorskip("polars", reason="install polars to see its frames")
     assert "shape: (10_000, 1)" in as_output(polars.DataFrame({"a": range(10_000)})).text
-    image = pytest.importorskip("PIL.Image", reason="install pillow to see its pictures").new("RGB", (8, 4))
+    image = pytest.importorskip("PIL.Image", reason="install pillow to see its images").new("RGB", (8, 4))
     assert as_output(image).text == "[image 8x4 png]"
 
 

@@ -170,7 +170,7 @@ def test_of_the_newest_outputs_the_beginning_and_the_end_stay() -> None:
     assert len(newest) < EXCERPT + 100
 
 
-def test_pictures_of_old_outputs_go_too() -> None:
+def test_images_of_old_outputs_go_too() -> None:
     seen = ToolResultMessage((ToolResultPart("a", "plot", "", images=(ImagePart(b"png"),)),))
     messages: list[Message] = [called("a"), seen, called("b"), answered("b")]
     assert not _results(without_old_outputs(messages, 100))[0].images

@@ -249,7 +249,7 @@ async def test_a_model_without_documents_continues_the_conversation_of_one_that_
     agent = server.agent()
     await agent.prompt(reading(GOOD))
     agent.model = replace(CHAT, modalities=("text", "image"))
-    # The picture of the prompt is not to blame.
+    # The image of the prompt is not to blame.
     assert (await agent.prompt(reading(ImagePart(PIXEL)))).text == "Hello"
     assert PIXEL in server.asked[-1]
     assert server.sent(GOOD) == [False]

@@ -1,4 +1,4 @@
-"""Pictures that a model cannot read do not make the requests of a conversation fail."""
+"""Images that a model cannot read do not make the requests of a conversation fail."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_can_be_read_stays_the_very_same() -> None:
     assert history.notes == []
 
 
-def test_a_broken_picture_becomes_a_note_wherever_it_is() -> None:
+def test_a_broken_image_becomes_a_note_wherever_it_is() -> None:
     history = SendableHistory()
     messages: list[ai.Message] = [ai.UserMessage([ai.TextPart("a"), CUT]), *look(GOOD, CUT)]
     first = history.fit(messages, MODEL)
@@ -56,7 +56,7 @@ def test_a_broken_picture_becomes_a_note_wherever_it_is() -> None:
     again = history.fit([*messages, ai.AssistantMessage((ai.TextPart("b"),)), ai.UserMessage("c")], MODEL)
     assert again[0] is first[0]
     assert again[:4] == first
-    assert history.notes == [f"A picture is not sent to {MODEL}, because it is cut off; it reads a note in its place."]
+    assert history.notes == [f"An image is not sent to {MODEL}, because it is cut off; it reads a note in its place."]
 
 
 def test_what_one_vendor_reads_another_is_not_sent() -> None:
@@ -78,7 +78,7 @@ def test_a_wrong_media_type_is_corrected() -> None:
     assert message == ai.UserMessage([GOOD])
 
 
-async def test_a_stored_conversation_with_a_broken_picture_goes_on(tmp_path: Path) -> None:
+async def test_a_stored_conversation_with_a_broken_image_goes_on(tmp_path: Path) -> None:
     with Session.start("a" * 16, name="s", directory=tmp_path) as session:
         agent = Agent(id="ann", model=scripted_model(["ok"]), session=session)
         await agent.prompt([ai.TextPart("What is this?"), CUT])
@@ -95,15 +95,15 @@ async def test_a_stored_conversation_with_a_broken_picture_goes_on(tmp_path: Pat
     assert "image_url" not in str(seen)
     assert "because it is cut off" in str(seen[0]["messages"][0])
     assert len(warnings) == 1
-    assert "A picture is not sent to openai:m, because it is cut off" in warnings[0]
+    assert "An image is not sent to openai:m, because it is cut off" in warnings[0]
 
 
-@pytest.mark.parametrize("picture", [CUT, ai.ImagePart(b"not a picture"), ai.ImagePart(b"BM123", "image/bmp")])
-async def test_a_prompt_with_a_broken_picture_is_answered(picture: ai.ImagePart) -> None:
+@pytest.mark.parametrize("image", [CUT, ai.ImagePart(b"not an image"), ai.ImagePart(b"BM123", "image/bmp")])
+async def test_a_prompt_with_a_broken_image_is_answered(image: ai.ImagePart) -> None:
     agent = Agent(model=scripted_model(["one", "two"]))
-    assert (await agent.prompt([picture])).text == "one"
+    assert (await agent.prompt([image])).text == "one"
     assert (await agent.prompt("more")).text == "two"
-    assert agent.state.messages[0].message == ai.UserMessage([picture])
+    assert agent.state.messages[0].message == ai.UserMessage([image])
 
 
 def large(size: int) -> ai.ImagePart:
@@ -119,7 +119,7 @@ def _checksum(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("source", ["prompt", "tool"])
-async def test_large_pictures_are_not_checked_on_the_event_loop(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_images_are_not_checked_on_the_event_loop(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
 
     def noting(text: str) -> str:
@@ -128,21 +128,21 @@ async def test_large_pictures_are_not_checked_on_the_event_loop(source: str, mon
 
     check = image_check._check
     monkeypatch.setattr(image_check, "_check", noting)
-    pictures = [large(500_000 + number) for number in ((1, 2) if source == "prompt" else (3, 4))]
+    images = [large(500_000 + number) for number in ((1, 2) if source == "prompt" else (3, 4))]
     if source == "prompt":
         agent = Agent(model=scripted_model(["one", "two"]))
-        await agent.prompt([ai.TextPart("Look."), *pictures])
+        await agent.prompt([ai.TextPart("Look."), *images])
     else:
 
         def look() -> list[ai.ImagePart]:
-            """Look at the pictures."""
-            return pictures
+            """Look at the images."""
+            return images
 
         call: dict[str, object] = {"calls": [{"name": "look", "arguments": {}}]}
         agent = Agent(model=scripted_model([call, "one", "two"]), tools=[look])
         await agent.prompt("Look.")
     await agent.prompt("And now?")
-    assert len(threads) == len(pictures)
+    assert len(threads) == len(images)
     assert threading.get_ident() not in threads
 
 

@@ -74,7 +74,7 @@ def test_the_order_of_names_does_not_count(args: dict[str, dict[str, str]]) -> N
 
 
 CALLED: list[ai.Message] = [
-    ai.UserMessage([ai.TextPart("look"), ai.ImagePart(b"picture"), ai.FilePart(b"text")]),
+    ai.UserMessage([ai.TextPart("look"), ai.ImagePart(b"image"), ai.FilePart(b"text")]),
     ai.AssistantMessage(
         (ai.ThinkingPart("hm"), ai.TextPart("so"), ai.ToolCallPart("a", "f", {"x": 1}), ai.ToolCallPart("b", "f", {}))
     ),
@@ -152,7 +152,7 @@ def test_model_and_wire_format_count_but_not_the_address() -> None:
     assert key(CALLED, replace(MODEL, base_url="http://127.0.0.1:9", api_key="k")) == key(CALLED)
 
 
-def test_the_bytes_of_pictures_are_not_in_the_request() -> None:
+def test_the_bytes_of_images_are_not_in_the_request() -> None:
     request = json.dumps(
         canonical_request(MODEL, ai.Context("", [ai.UserMessage([ai.ImagePart(b"p" * 999)])]), ai.Options())
     )

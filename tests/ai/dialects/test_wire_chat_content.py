@@ -1,4 +1,4 @@
-"""What Chat Completions carries besides text: pictures, documents, tool choice, structured output, and its refusals."""
+"""What Chat Completions carries besides text: images, documents, tool choice, structured output, and its refusals."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_thinking_with_the_state_of_another_format_is_left_out() -> None:
     assert body(GPT, HI, said)[0]["messages"][1] == {"role": "assistant", "content": "So."}
 
 
-def test_pictures_that_tools_returned_follow_all_results() -> None:
+def test_images_that_tools_returned_follow_all_results() -> None:
     calls = (ai.ToolCallPart("a", "get_chart", {}), ai.ToolCallPart("b", "get_time", {}))
     said = ai.AssistantMessage(calls, "tool_use", provider="openai", model="gpt-4o")
     results = ai.ToolResultMessage(
@@ -88,7 +88,7 @@ def test_pictures_that_tools_returned_follow_all_results() -> None:
     ]
 
 
-def test_pictures_in_a_conversation_handed_to_a_model_that_sees_none() -> None:
+def test_images_in_a_conversation_handed_to_a_model_that_sees_none() -> None:
     said = ai.AssistantMessage((ai.ToolCallPart("a", "get_chart", {}),), "tool_use")
     results = ai.ToolResultMessage((ai.ToolResultPart("a", "get_chart", "see", images=(PNG,)),))
     for model in (BLIND, replace(BLIND, api="responses")):

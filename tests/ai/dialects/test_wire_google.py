@@ -145,7 +145,7 @@ def test_what_another_format_signed_is_left_out() -> None:
     assert request(NEW, HI, other).body["contents"][1]["parts"] == [{"text": "x"}]
 
 
-def test_pictures_and_documents() -> None:
+def test_images_and_documents() -> None:
     user = ai.UserMessage(
         [
             ai.TextPart("see"),
@@ -162,7 +162,7 @@ def test_pictures_and_documents() -> None:
     ]
 
 
-def test_pictures_in_results_stand_inside_or_beside_them() -> None:
+def test_images_in_results_stand_inside_or_beside_them() -> None:
     images = (ai.ImagePart(b"png"), ai.ImagePart(url="https://example.org/a.png"))
     inside: JsonObject = {"inlineData": {"mimeType": "image/png", "data": "cG5n"}}
     beside: JsonObject = {"fileData": {"mimeType": "image/png", "fileUri": "https://example.org/a.png"}}

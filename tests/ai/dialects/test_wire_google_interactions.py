@@ -209,7 +209,7 @@ def test_nothing_stays_with_the_vendor() -> None:
     assert len(made.warnings) == 1
 
 
-def test_pictures_and_documents() -> None:
+def test_images_and_documents() -> None:
     user = ai.UserMessage([ai.ImagePart(url="https://example.org/a.png"), ai.FilePart(b"%PDF")])
     assert request(user).body["input"][0]["content"] == [
         {"type": "image", "mime_type": "image/png", "uri": "https://example.org/a.png"},

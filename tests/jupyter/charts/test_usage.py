@@ -63,7 +63,7 @@ async def test_a_fork_counts_its_own_replies(workspace: Workspace) -> None:
     assert repr(chart) == "Usage: 1 agent, 15 tokens, $0.250"
 
 
-async def test_the_same_conversation_gives_the_same_picture(tmp_path: Path) -> None:
+async def test_the_same_conversation_gives_the_same_image(tmp_path: Path) -> None:
     seen = []
     for folder in ("one", "two"):
         async with Workspace(Config.load(environment={}, directory=tmp_path / folder)) as workspace:

@@ -28,7 +28,7 @@ async def execute(code, seconds=30.0):
         code, seconds=seconds, progress=said.append, on_interrupt=lambda: interrupts.append(1))
     return {
         "text": done.text, "error": done.error, "traceback": done.traceback, "late": done.late,
-        "interrupted": done.interrupted, "pictures": len(done.pictures), "progress": "".join(said)[-2000:],
+        "interrupted": done.interrupted, "images": len(done.images), "progress": "".join(said)[-2000:],
         "tables": [[type(each).__name__, each.text, getattr(each, "types", ())] for each in done.previews],
         "before": sorted(done.before), "created": sorted(done.created), "interrupts": len(interrupts)}
 
@@ -52,7 +52,7 @@ class Done:
     traceback: str
     late: bool
     interrupted: bool
-    pictures: int
+    images: int
     progress: str
     before: list[str]
     created: list[str]
@@ -256,16 +256,16 @@ def test_what_it_redefines_does_no_lasting_harm(notebook: Notebook, code: str) -
     assert notebook.value("repr(signal.getsignal(signal.SIGINT))[:20]") == handler
 
 
-def test_figures_of_the_code_are_pictures_and_others_stay(notebook: Notebook) -> None:
+def test_figures_of_the_code_are_images_and_others_stay(notebook: Notebook) -> None:
     before = "import matplotlib.pyplot as plt\nmine = plt.figure(7); plt.plot([3, 1])\n"
     code = (
         "import matplotlib.pyplot as plt\nassert not plt.get_fignums()\nplt.figure(7)\nplt.plot([1, 2])\nplt.figure()"
     )
-    after = "show([done['pictures'], done['text'], done['error'], plt.get_fignums(), plt.gcf() is mine])"
+    after = "show([done['images'], done['text'], done['error'], plt.get_fignums(), plt.gcf() is mine])"
     cell = notebook.kernel.run(f"{before}done = await execute({code!r})\n{after}")
-    pictures, text, error, numbers, is_mine = cell.data("application/json")[0]
+    images, text, error, numbers, is_mine = cell.data("application/json")[0]
     assert error == ""
-    assert pictures == text.count("[image") == 2
+    assert images == text.count("[image") == 2
     assert (numbers, is_mine) == ([7], True)
     assert len(cell.data("image/png")) == 1  # the user's own, at the end of the cell
 
@@ -278,7 +278,7 @@ Image(base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4
 
 
 @pytest.mark.parametrize(
-    ("code", "pictures"),
+    ("code", "images"),
     [
         ("plt.plot([1, 2]);", 1),
         ("plt.plot([1, 2])\nplt.show()", 1),
@@ -292,9 +292,9 @@ Image(base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4
         ("plt.plot([1])\n1 / 0", 0),
     ],
 )  # fmt: skip
-def test_pictures(notebook: Notebook, code: str, pictures: int) -> None:
+def test_images(notebook: Notebook, code: str, images: int) -> None:
     done = notebook.call(f"import matplotlib.pyplot as plt\nplt.rcParams['figure.max_open_warning'] = 0\n{code}")
-    assert done.pictures == pictures
+    assert done.images == images
     assert notebook.value("matplotlib.pyplot.get_fignums()") == []
 
 
@@ -361,13 +361,13 @@ print("end", NUMBER)
 NUMBER
 '''
 results = await asyncio.gather(*(execute(code.replace("NUMBER", str(n))) for n in range(8)))
-show([[each["text"], each["pictures"], each["error"]] for each in results])
+show([[each["text"], each["images"], each["error"]] for each in results])
 """
     )
     [results] = cell.data("application/json")
-    for number, (text, pictures, error) in enumerate(results):
+    for number, (text, images, error) in enumerate(results):
         assert text.splitlines()[:3] == [f"begin {number}", f"end {number}", str(number)]
-        assert (pictures, error) == (1, "")
+        assert (images, error) == (1, "")
 
 
 def test_code_may_run_an_agent_that_runs_code(notebook: Notebook) -> None:

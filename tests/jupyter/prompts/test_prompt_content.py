@@ -1,4 +1,4 @@
-"""What prompts carry: values in words, pictures, and the type of a structured answer."""
+"""What prompts carry: values in words, images, and the type of a structured answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from planck_nb.jupyter.prompts.output_types import output_type
 mpl.use("agg")
 
 
-def picture(kind: str = "PNG", size: tuple[int, int] = (4, 3)) -> bytes:
+def image(kind: str = "PNG", size: tuple[int, int] = (4, 3)) -> bytes:
     target = io.BytesIO()
     Image.new("RGB", size, "red").save(target, kind)
     return target.getvalue()
@@ -43,7 +43,7 @@ def figure() -> Figure:
 
 class Drawn:
     def _repr_png_(self) -> bytes:
-        return picture()
+        return image()
 
 
 class DrawnNot:
@@ -78,47 +78,47 @@ def images(message: UserMessage) -> list[ImagePart]:
     return [part for part in message.content if isinstance(part, ImagePart)]
 
 
-PICTURES = {
+IMAGES = {
     "figure": (figure, "image/png"),
     "axes": (lambda: figure().axes[0], "image/png"),
     "pillow": (lambda: Image.new("RGB", (4, 3)), "image/png"),
     "pillow cmyk": (lambda: Image.new("CMYK", (4, 3)), "image/png"),
     "huge pillow": (lambda: Image.effect_noise((4000, 4000), 200).convert("RGB"), "image/jpeg"),
-    "notebook image": (lambda: NotebookImage(picture()), "image/png"),
-    "notebook gif": (lambda: NotebookImage(picture("GIF"), format="gif"), "image/gif"),
-    "png": (picture, "image/png"),
-    "jpeg": (lambda: picture("JPEG"), "image/jpeg"),
-    "webp": (lambda: bytearray(picture("WEBP")), "image/webp"),
-    "part": (lambda: ImagePart(picture()), "image/png"),
+    "notebook image": (lambda: NotebookImage(image()), "image/png"),
+    "notebook gif": (lambda: NotebookImage(image("GIF"), format="gif"), "image/gif"),
+    "png": (image, "image/png"),
+    "jpeg": (lambda: image("JPEG"), "image/jpeg"),
+    "webp": (lambda: bytearray(image("WEBP")), "image/webp"),
+    "part": (lambda: ImagePart(image()), "image/png"),
     "draws itself": (Drawn, "image/png"),
 }
 
 
-@pytest.mark.parametrize("name", PICTURES)
-async def test_pictures_are_sent_as_pictures(controller: Controller, name: str) -> None:
-    make, mime = PICTURES[name]
+@pytest.mark.parametrize("name", IMAGES)
+async def test_images_are_sent_as_images(controller: Controller, name: str) -> None:
+    make, mime = IMAGES[name]
     message, notice = await sent(controller, "What is in @it?", it=make())
     (image,) = images(message)
     assert image.mime == mime
     assert Image.open(io.BytesIO(base64.b64decode(image.data or ""))).size != (0, 0)
-    assert message.text == "What is in @it?\n\n`it` is this picture:"
-    assert "As pictures: @it (" in notice
+    assert message.text == "What is in @it?\n\n`it` is this image:"
+    assert "As images: @it (" in notice
     assert mime.removeprefix("image/").upper() in notice
 
 
-async def test_a_model_that_accepts_no_pictures_gets_words(controller: Controller) -> None:
+async def test_a_model_that_accepts_no_images_gets_words(controller: Controller) -> None:
     message, notice = await sent(controller, "blind what is in @fig and @it?", fig=figure(), it=Image.new("L", (4, 3)))
     assert not images(message)
     assert "`fig` is a Figure" in message.text
-    assert "demo:demo does not accept pictures; @fig, @it is described in words." in notice
+    assert "demo:demo does not accept images; @fig, @it is described in words." in notice
 
 
-async def test_a_path_is_text_and_picture(controller: Controller, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(picture())
+async def test_a_path_is_text_and_image(controller: Controller, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(image())
     message, _ = await sent(controller, "See @path", path=tmp_path / "a.png")
     assert len(images(message)) == 1
     assert "a.png" in message.text
-    (tmp_path / "b.png").write_bytes(b"no picture")
+    (tmp_path / "b.png").write_bytes(b"no image")
     message, notice = await sent(controller, "See @path", path=str(tmp_path / "b.png"))
     assert not images(message)
     assert "@path is sent as text only." in notice
@@ -126,7 +126,7 @@ async def test_a_path_is_text_and_picture(controller: Controller, tmp_path: Path
     assert not images(message)
 
 
-async def test_what_has_no_picture_after_all_is_text(controller: Controller) -> None:
+async def test_what_has_no_image_after_all_is_text(controller: Controller) -> None:
     message, _ = await sent(controller, "See @it", it=DrawnNot())
     assert not images(message)
     assert "not drawn" in message.text
@@ -134,31 +134,31 @@ async def test_what_has_no_picture_after_all_is_text(controller: Controller) -> 
 
 class Slow:
     def _repr_png_(self) -> bytes:
-        raise RuntimeError("no picture")
+        raise RuntimeError("no image")
 
 
-async def test_a_picture_that_cannot_be_drawn_is_one_sentence(controller: Controller) -> None:
+async def test_an_image_that_cannot_be_drawn_is_one_sentence(controller: Controller) -> None:
     for value, sentence in (
-        (Slow(), "@it cannot be sent as a picture: RuntimeError: no picture."),
-        (picture()[:40], "@it cannot be sent as a picture, because it is cut off."),
-        (picture(size=(9_000, 1)), "because it is 9,000 x 1 pixels"),
+        (Slow(), "@it cannot be sent as an image: RuntimeError: no image."),
+        (image()[:40], "@it cannot be sent as an image, because it is cut off."),
+        (image(size=(9_000, 1)), "because it is 9,000 x 1 pixels"),
     ):
         with pytest.raises(UsageError, match=sentence.replace("(", r"\(")):
             await sent(controller, "See @it", it=value)
 
 
 async def test_files_are_sent(controller: Controller, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(picture())
-    (tmp_path / "two words.jpg").write_bytes(picture("JPEG"))
+    (tmp_path / "a.png").write_bytes(image())
+    (tmp_path / "two words.jpg").write_bytes(image("JPEG"))
     line = "--image a.png -i 'two words.jpg' --image=a.png Compare them"
     message, notice = await sent(controller, line)
     assert [image.mime for image in images(message)] == ["image/png", "image/jpeg"]
-    assert message.text == "Compare them\n\n`a.png` is this picture:\n\n`two words.jpg` is this picture:"
-    assert "As pictures: a.png (4 x 3 PNG), two words.jpg (4 x 3 JPEG)" in notice
+    assert message.text == "Compare them\n\n`a.png` is this image:\n\n`two words.jpg` is this image:"
+    assert "As images: a.png (4 x 3 PNG), two words.jpg (4 x 3 JPEG)" in notice
 
 
 async def test_a_file_with_the_wrong_name_is_what_its_bytes_are(controller: Controller, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(picture("JPEG"))
+    (tmp_path / "a.png").write_bytes(image("JPEG"))
     message, _ = await sent(controller, "--image a.png See")
     assert images(message)[0].mime == "image/jpeg"
 
@@ -166,12 +166,12 @@ async def test_a_file_with_the_wrong_name_is_what_its_bytes_are(controller: Cont
 FILES = {
     "--image phto.png See": "There is no file phto.png. Did you mean photo.png",
     "--image . See": "is a folder",
-    "--image notes.txt See": "because its bytes are not a picture",
+    "--image notes.txt See": "because its bytes are not an image",
     "--image empty.png See": "The file empty.png is empty.",
     "--image large.png See": "large.png has 4,000,000 bytes, and 3,750,000 are the most",
     "--image https://example.com/a.png See": "--image needs a file, not the address",
     "--image": "--image needs a value: --image FILE.",
-    "blind --image photo.png See": "demo:demo does not accept pictures, so photo.png cannot be sent",
+    "blind --image photo.png See": "demo:demo does not accept images, so photo.png cannot be sent",
     "--image a\0b.png See": "There is no file",
 }
 
@@ -180,7 +180,7 @@ FILES = {
 async def test_a_bad_file_is_one_sentence_and_nothing_is_sent(
     controller: Controller, tmp_path: Path, line: str
 ) -> None:
-    (tmp_path / "photo.png").write_bytes(picture())
+    (tmp_path / "photo.png").write_bytes(image())
     (tmp_path / "notes.txt").write_text("notes")
     (tmp_path / "empty.png").touch()
     (tmp_path / "large.png").write_bytes(bytes(4_000_000))
@@ -190,10 +190,10 @@ async def test_a_bad_file_is_one_sentence_and_nothing_is_sent(
     assert all(not agent.state.messages for agent in controller.workspace.agents.values())
 
 
-async def test_too_many_pictures(controller: Controller, tmp_path: Path) -> None:
+async def test_too_many_images(controller: Controller, tmp_path: Path) -> None:
     for number in range(21):
-        (tmp_path / f"{number}.png").write_bytes(picture(size=(number + 1, 1)))
-    with pytest.raises(UsageError, match=r"The prompt has 21 pictures, and 20 are the most."):
+        (tmp_path / f"{number}.png").write_bytes(image(size=(number + 1, 1)))
+    with pytest.raises(UsageError, match=r"The prompt has 21 images, and 20 are the most."):
         await sent(controller, " ".join(f"--image {number}.png" for number in range(21)) + " See")
 
 

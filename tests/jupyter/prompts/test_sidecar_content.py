@@ -53,7 +53,7 @@ def long() -> str:
 
 @sidecar.resource("notes:///pixel.png", mime_type="image/png")
 def pixel() -> bytes:
-    """A picture."""
+    """An image."""
     return base64.b64decode(PIXEL)
 
 @sidecar.resource("notes:///of/{day}")
@@ -112,7 +112,7 @@ async def test_resources_are_handed_over_and_shown(notebook: Notebook) -> None:
 
     message, notice = await sent(notebook, "What is @notes:notes:///pixel.png?")
     assert [part.mime for part in message.content if isinstance(part, ImagePart)] == ["image/png"]
-    assert "1 picture)" in notice
+    assert "1 image)" in notice
 
     message, _ = await sent(notebook, "@notes:notes:///long.txt")
     assert len(message.text) < 60_000

@@ -329,15 +329,15 @@ def test_what_happened_is_one_line_each() -> None:
 PIXEL = b"\x89PNG not really"
 
 
-def pictured(*images: ImagePart) -> dict[str, str]:
+def imaged(*images: ImagePart) -> dict[str, str]:
     result = ToolResultMessage((ToolResultPart("1", "plot", "drawn", images=images),))
     bundle = transcript(reply(ToolCallPart("1", "plot", {"name": "march"})), result).bundle()
     check_safe(bundle["text/html"])
     return bundle
 
 
-def test_pictures_of_tools_are_in_the_notebook() -> None:
-    bundle = pictured(ImagePart(PIXEL), ImagePart(PIXEL, "image/webp"))
+def test_images_of_tools_are_in_the_notebook() -> None:
+    bundle = imaged(ImagePart(PIXEL), ImagePart(PIXEL, "image/webp"))
     assert bundle["text/plain"] == "[plot march] [image] [image]"
     assert bundle["text/markdown"].count("\\[image\\]") == 2
     assert re.findall(r'<img src="(data:image/\w+);base64,', bundle["text/html"]) == [
@@ -357,8 +357,8 @@ def test_pictures_of_tools_are_in_the_notebook() -> None:
     ],
     ids=["svg", "not base64", "too large", "elsewhere", "strange type"],
 )
-def test_other_pictures_are_only_named(image: ImagePart) -> None:
-    html = pictured(image)["text/html"]
+def test_other_images_are_only_named(image: ImagePart) -> None:
+    html = imaged(image)["text/html"]
     assert "<img" not in html
     assert "[image" in html
 

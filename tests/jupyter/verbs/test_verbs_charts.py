@@ -58,7 +58,7 @@ def test_another_session_by_name(kernel: Kernel) -> None:
     )
 
 
-def test_the_notebooks_own_session_and_the_frame_behind_the_picture(kernel: Kernel) -> None:
+def test_the_notebooks_own_session_and_the_frame_behind_the_image(kernel: Kernel) -> None:
     kernel.run("%%planck -q\nhello")
     assert kernel.run("%planck timeline").plain == "Timeline: 1 agent, 1 turn"
     cell = kernel.run(

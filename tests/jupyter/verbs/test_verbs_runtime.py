@@ -644,7 +644,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-LARGE_PICTURE = b"".join(
+LARGE_IMAGE = b"".join(
     (
         b"\x89PNG\r\n\x1a\n",
         _chunk(b"IHDR", struct.pack(">IIBBBBB", 90, 90, 8, 0, 0, 0, 0)),
@@ -656,7 +656,7 @@ LARGE_PICTURE = b"".join(
 
 async def test_the_request_is_shown_with_its_options_and_without_what_is_left_out() -> None:
     model = ai.get_model("openai:gpt-5")
-    image = ai.ImagePart(LARGE_PICTURE)
+    image = ai.ImagePart(LARGE_IMAGE)
     async with (
         ai.Client(credentials={"OPENAI_API_KEY": "sk-0123456789"}) as asking,
         Agent(model=model, client=asking, options=ai.Options(max_tokens=77, temperature=0.5)) as agent,

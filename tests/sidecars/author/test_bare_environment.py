@@ -34,9 +34,9 @@ async def shout(text: str, context: ToolContext) -> str:
     return output
 
 @sidecar.tool(process=False)
-def picture() -> ToolOutput:
+def image() -> ToolOutput:
     data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
-    return ToolOutput("a picture", (ImagePart(data, "image/png"),))
+    return ToolOutput("an image", (ImagePart(data, "image/png"),))
 
 sidecar.add(Tool(name="strict", description="", execute_fn=lambda args: "ok",
                  parameters={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}))
@@ -122,12 +122,12 @@ async def test_a_sidecar_is_imported_and_served(bare: list[str], tmp_path: pathl
     parameters = StdioServerParameters(command=command, args=arguments, cwd=tmp_path)
     async with Client(stdio_client(parameters)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"add", "shout", "picture", "strict", "planck_compact_short", "planck_observe_watch"}
+        assert set(tools) == {"add", "shout", "image", "strict", "planck_compact_short", "planck_observe_watch"}
         assert tools["add"].description == "Add two numbers."
         assert tools["add"].input_schema["properties"]["a"] == {"type": "integer", "description": "The first."}
         assert (await client.call_tool("add", {"a": 1})).structured_content == {"sum": 3}
         assert text_of(await client.call_tool("shout", {"text": "hi"})) == "HI\n"
-        result = await client.call_tool("picture", {})
+        result = await client.call_tool("image", {})
         assert [block.type for block in result.content] == ["text", "image"]
         assert "'n' is a required property" in text_of(await client.call_tool("strict", {}))
         messages = [{"id": 7, "type": "user", "content": [{"type": "text", "text": "hello"}]}]

@@ -223,7 +223,7 @@ def test_docstrings_are_read_alike_without_the_library(docstring: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp"])
-def test_sizes_of_pictures_are_read_without_the_library(kind: str) -> None:
+def test_sizes_of_images_are_read_without_the_library(kind: str) -> None:
     import io
 
     from PIL import Image

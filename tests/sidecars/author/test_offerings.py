@@ -24,8 +24,8 @@ def today() -> str:
     """The notes of today."""
     return notes["today"]
 
-@sidecar.resource("notes://{day}/picture", mime_type="image/png")
-async def picture(day: str) -> bytes:
+@sidecar.resource("notes://{day}/image", mime_type="image/png")
+async def image(day: str) -> bytes:
     return day.encode()
 
 @sidecar.resource("notes://broken")
@@ -66,10 +66,10 @@ async def test_resources_and_prompts(tmp_path: pathlib.Path, mode: Mode) -> None
         assert set(map(str, resources)) == {"notes://today", "notes://broken"}
         assert resources["notes://today"].description == "The notes of today."
         templates = (await client.list_resource_templates()).resource_templates
-        assert [item.uri_template for item in templates] == ["notes://{day}/picture"]
+        assert [item.uri_template for item in templates] == ["notes://{day}/image"]
         (content,) = (await client.read_resource("notes://today")).contents
         assert (content.text, content.mime_type) == ("nothing yet", "text/plain")
-        (content,) = (await client.read_resource("notes://monday/picture")).contents
+        (content,) = (await client.read_resource("notes://monday/image")).contents
         assert (base64.b64decode(content.blob), content.mime_type) == (b"monday", "image/png")
         with pytest.raises(Exception, match="There is no resource notes://other"):
             await client.read_resource("notes://other")

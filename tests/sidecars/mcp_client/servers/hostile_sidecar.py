@@ -363,8 +363,8 @@ def answer(message: dict[str, Any]) -> None:  # noqa: C901 - one case for each m
     elif method == "resources/list":
         send({"id": number, "result": {"resources": [{"uri": "file:///notes.md", "name": "notes"}]}})
     elif method == "resources/read" and params["uri"] == "file:///notes.md":
-        picture = {"uri": "file:///p", "blob": PIXEL, "mimeType": "image/png"}
-        send({"id": number, "result": {"contents": [{"uri": params["uri"], "text": "my notes"}, picture]}})
+        image = {"uri": "file:///p", "blob": PIXEL, "mimeType": "image/png"}
+        send({"id": number, "result": {"contents": [{"uri": params["uri"], "text": "my notes"}, image]}})
     elif method == "prompts/list":
         arguments = [{"name": "topic", "required": True}]
         send({"id": number, "result": {"prompts": [{"name": "review", "description": "d", "arguments": arguments}]}})
