@@ -62,15 +62,19 @@ class EventLog(Generic[T]):
 
     def since(self, position: int) -> list[T]:
         """The kept events from `position` on."""
-        while (count := self.end - position) > 0:
-            newest_first = reversed(self._events)  # no call after `count`, so that both are of the same moment
+        return self.read(position)[0]
+
+    def read(self, position: int) -> tuple[list[T], int]:
+        """The kept events from `position` on, and the position after them, also while other threads append."""
+        while True:
+            end = self.end
+            newest_first = reversed(self._events)  # no call in between, so that both are of the same moment
             try:
-                events = list(islice(newest_first, count))
-            except RuntimeError:  # another thread has appended meanwhile
+                events = list(islice(newest_first, max(end - position, 0)))
+            except RuntimeError:  # an event was appended meanwhile
                 continue
             events.reverse()
-            return events
-        return []
+            return events, end
 
     def subscribe(self, position: int | None = None) -> Subscription[T]:
         """A reader that starts at `position`; by default after the newest event."""
@@ -165,11 +169,10 @@ class Subscription(Generic[T]):
                 self._position = end  # as long as a reader keeps up
                 return log._events[-1]  # noqa: SLF001
             if end > self._position:
-                if self._position < log.start:
-                    self.missed += log.start - self._position
-                    self._position = log.start
-                self._pending = iter(log.since(self._position))
+                events, end = log.read(self._position)
+                self.missed += end - self._position - len(events)
                 self._position = end
+                self._pending = iter(events)
                 for event in self._pending:
                     return event
             elif log._closed:  # noqa: SLF001

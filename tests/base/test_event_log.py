@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -30,6 +32,29 @@ def test_a_reader_in_another_thread_gets_each_event_once(limit: int | None) -> N
         sys.setswitchinterval(interval)
         writer.join()
     assert read == sorted(set(read))  # the log drops what a slow reader has not read in time, if it has a limit
+
+
+@pytest.mark.parametrize("limit", [None, EVENTS // 2])
+def test_a_subscription_in_another_thread_gets_each_event_once(limit: int | None) -> None:
+    log: EventLog[int] = EventLog(limit=limit)
+    subscription = log.subscribe()
+
+    async def read() -> list[int]:
+        return [event async for event in subscription]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor() as pool:
+            events = pool.submit(asyncio.run, read())
+            for number in range(EVENTS):
+                log.append(number)
+            log.close()
+            read_events = events.result(30)
+    finally:
+        sys.setswitchinterval(interval)
+    assert read_events == sorted(set(read_events))
+    assert len(read_events) + subscription.missed == EVENTS
 
 
 async def test_readers_get_what_was_appended_before_and_while_they_wait() -> None:
