@@ -12,7 +12,7 @@ import pytest
 
 from planck_nb.base.event_log import EventLog
 
-EVENTS = 20_000
+EVENTS = 200_000
 
 
 @pytest.mark.parametrize("limit", [None, EVENTS // 2])
