@@ -152,10 +152,9 @@ class EventRecorder:
                 self._deltas.clear()
         for observer in self.audience:
             observer.append(event)
-        if also:
-            for observer in also:
-                if observer not in self.audience:
-                    observer.append(event)
+        for observer in also:
+            if observer not in self.audience:
+                observer.append(event)
         for observer in self.observers:
             observer.append(event)
         self.events.append(event)

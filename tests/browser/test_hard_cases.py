@@ -123,7 +123,8 @@ def test_a_button_stays_under_the_pointer_while_it_is_pressed(lab: Lab, open_not
     notebook.run_all()
     output = notebook.output(1)
     button = output.get_by_role("button", name="Allow once")
-    button.hover()  # waits until it takes clicks
+    button.scroll_into_view_if_needed()
+    button.hover()  # waits until it takes clicks and no longer moves
     place = button.bounding_box()
     assert place is not None
     notebook.page.mouse.down()
