@@ -9,13 +9,14 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Error, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
 from support.forked_kernels import KernelTemplate
 
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
@@ -35,9 +36,26 @@ _CLEAR = """async () => {
 _STATE = f"""() => ({{
     kernel: {_PANEL}?.sessionContext?.session?.kernel?.status,
     active: {_PANEL}?.content?.activeCellIndex,
-    cells: {_PANEL}?.content?.widgets?.map(({{ model }}) => [model.executionCount, model.executionState]),
+    cells: {_PANEL}?.content?.widgets?.map(({{ model, node }}) => [
+        model.executionCount, model.executionState,
+        node.querySelector('.jp-Cell-outputWrapper')?.innerText?.slice(0, 500),
+    ]),
+    messages: window.lastMessages,
     dialogs: [...document.querySelectorAll('.jp-Dialog')].map(dialog => dialog.innerText),
 }})"""
+_RECORD_MESSAGES = f"""() => {{
+    const messages = window.lastMessages = [];
+    const {{ kernel }} = {_PANEL}.sessionContext.session;
+    const note = (direction, {{ header, channel, content, parent_header: parent }}) => {{
+        const detail = content.execution_state ?? content.data?.content?.type ?? content.data?.method ?? '';
+        const cause = parent.msg_type === undefined ? '' : `for ${{parent.msg_type}} ${{parent.msg_id.slice(-4)}}`;
+        messages.push([direction, channel, header.msg_type, header.msg_id.slice(-4), detail, cause].join(' '));
+        messages.splice(0, messages.length - 120);
+    }};
+    kernel.anyMessage.connect((_, {{ direction, msg }}) => note(direction, msg));
+    kernel.iopubMessage.connect((_, msg) => note('handled', msg));
+}}"""
+"""Keeps a line for each of the last messages of the kernel of the notebook in front: sent, received and handled."""
 READY = f"() => window.jupyterapp && {_PANEL}?.sessionContext?.session?.kernel?.info && true"
 _FLAGS = """
     --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --disable-quic
@@ -268,6 +286,7 @@ class Window:
         self._lab = lab
         self._chromium = chromium
         self._page: Page | None = None
+        self._said: deque[str] = deque(maxlen=20)
 
     def open(self, path: Path, *, width: int = 1000, height: int = 900) -> Notebook:
         """Open a notebook file and wait for its kernel."""
@@ -275,19 +294,27 @@ class Window:
             context = self._chromium.new_context()
             context.set_default_timeout(_DEADLINE_MS)
             self._page = context.new_page()
+            self._page.on("console", self._note)
+            self._page.on("pageerror", self._note)
             self._page.set_viewport_size({"width": width, "height": height})
             self._page.goto(self._lab.address(path))
         else:
             self._page.set_viewport_size({"width": width, "height": height})
             self._page.evaluate(_OPEN, path.name)
         self._page.wait_for_function(READY)
+        self._page.evaluate(_RECORD_MESSAGES)
         return Notebook(self._page, path)
+
+    def _note(self, said: ConsoleMessage | Error) -> None:
+        if isinstance(said, Error) or said.type in ("error", "warning"):
+            self._said.append(str(said if isinstance(said, Error) else said.text)[:500])
 
     def tell(self, name: str) -> None:
         """Print the state of the notebook of a test that has failed, and save what the page shows."""
         if self._page is not None:
             with suppress(Error):
-                print(f"the notebook: {json.dumps(self._page.evaluate(_STATE))}")
+                print(f"the notebook: {json.dumps(self._page.evaluate(_STATE), indent=1)}")
+                print(f"the console: {json.dumps(list(self._said), indent=1)}")
                 SCREENSHOTS.mkdir(exist_ok=True)
                 self._page.screenshot(path=SCREENSHOTS / f"failed-{name}.png")
 
