@@ -26,17 +26,22 @@ export interface Context {
 type Render = (context: Context) => () => void;
 
 /**
- * Get a file of this package, an ES module, for a view. Returns the module, and a function to call when the view ends.
- * A page loads a file only once.
+ * Get a file of this package, an ES module, for a view; `code` is the file if the view has brought it. Returns the
+ * module, and a function to call when the view ends. A page loads a file only once.
  */
-export type Load = (file: string, model: Model) => readonly [Promise<never>, () => void];
+export type Load = (
+  file: string,
+  model: Model,
+  code?: DataView<ArrayBuffer> | null,
+) => readonly [Promise<never>, () => void];
 
 /** By file: has a view wait for it. */
-type Page = Record<string, (model: Model) => ReturnType<Load>>;
+type Page = Record<string, (model: Model, code: Parameters<Load>[2]) => ReturnType<Load>>;
 
-const load: Load = (file, model) => (((globalThis as { planckNb?: Page }).planckNb ??= {})[file] ??= share(file))(model);
+const load: Load = (file, model, code) =>
+  (((globalThis as { planckNb?: Page }).planckNb ??= {})[file] ??= share(file))(model, code);
 
-function share(file: string) {
+function share(file: string): Page[string] {
   const views = new Set<Model>();
   let asking: Model | undefined;
   let timer: number | undefined;
@@ -65,13 +70,13 @@ function share(file: string) {
     if (config.includes(EXTENSION))
       await use(JSON.parse(config).fullLabextensionsUrl + `/${EXTENSION}/static/${file}.js`);
   })().catch(() => 0);
-  return (model: Model) => {
+  return (model, code) => {
     views.add(model);
     model.on('msg:custom', (message, [code]) => message.file === file && offer(code));
-    offer(model.get('code'));
+    offer(code);
     extension.then(() => {
       // At once, unless another view has only just asked: that one's kernel may be busy for hours.
-      if (asking && pause < 2 * PAUSE_MS) return;
+      if (asking && pause <= PAUSE_MS) return;
       pause &&= PAUSE_MS;
       ask([model]);
     });
@@ -88,13 +93,13 @@ function share(file: string) {
 /** `render` is for the module itself: a parameter is shorter than a variable, and each view has this code. */
 export default (render?: Promise<Render>) => ({
   initialize(context: Context) {
-    const [loaded, leave] = load(FILE, context.model);
+    const [loaded, leave] = load(FILE, context.model, context.model.get('code'));
     render = loaded.then((module: { default(context: Context, load: Load): Render }) => module.default(context, load));
     return leave;
   },
   async render(context: Context) {
     const { el } = context;
-    const timer = setTimeout(() => (el.textContent = 'Loads when the kernel is free. Or run %planck answer.'), LATE_MS);
+    const timer = setTimeout(() => (el.textContent = 'Waits for the kernel; try %planck answer.'), LATE_MS);
     const draw = await render!;
     clearTimeout(timer);
     el.textContent = '';

@@ -168,7 +168,7 @@ test('after the deadline one sentence stands in the place of the view, until the
   mock.timers.tick(9_999);
   assert.equal(view.el.textContent, '');
   mock.timers.tick(1);
-  assert.equal(view.el.textContent, 'Loads when the kernel is free. Or run %planck answer.');
+  assert.equal(view.el.textContent, 'Waits for the kernel; try %planck answer.');
   view.answer();
   assert.equal(await drawn, 'drawn');
   assert.equal(view.el.textContent, '');

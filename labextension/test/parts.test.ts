@@ -23,6 +23,8 @@ type Answer = (message: { file?: string }, buffers: DataView<ArrayBuffer>[]) => 
 /** The model of a view, and the kernel that it comes from. */
 class View {
   readonly requests: string[] = [];
+  /** The code of the views, which the first view of a kernel brings along. */
+  code: DataView | null = null;
   private readonly answers: Answer[] = [];
   private readonly listeners = new Set<() => void>();
   private readonly closing = new Set<() => void>();
@@ -37,7 +39,7 @@ class View {
       disconnect: (slot: () => void) => this.listeners.delete(slot),
     };
     return {
-      get: () => null,
+      get: () => this.code,
       on: (event: string, callback: Answer & (() => void)) => {
         if (event === 'msg:custom') this.answers.push(callback);
         else this.closing.add(callback);
@@ -106,6 +108,17 @@ test('the newest view requests a part, and its answer is for all', async () => {
   await settle();
   assert.deepEqual(views.map(({ requests }) => requests), [[], [], [FILE]]);
   views[2]?.answer();
+  assert.equal((await part).drawn, 'by the part');
+});
+
+test('a view that brings the code of the views along does not bring a part', async () => {
+  const { add, loadPart } = await freshPage();
+  const view = add();
+  view.code = new DataView(new ArrayBuffer(1));
+  const part = loadPart('mathematics');
+  await settle();
+  assert.deepEqual(view.requests, [FILE]);
+  view.answer();
   assert.equal((await part).drawn, 'by the part');
 });
 

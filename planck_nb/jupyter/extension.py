@@ -28,6 +28,7 @@ from planck_nb.jupyter.bridge import (
     nest_asyncio_is_active,
     wait_for,
 )
+from planck_nb.jupyter.cell_ends import CellEnds
 from planck_nb.jupyter.compat import idle_loop
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
@@ -116,6 +117,7 @@ class Extension:
         self._thread = threading.get_ident()
         self._warm_up = WarmUp()
         self._is_terminal = is_terminal(shell)
+        self._cell_ends = None if self._is_terminal else CellEnds(shell.kernel)
         self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
@@ -139,10 +141,14 @@ class Extension:
         else:
             self._shell.display_formatter.ipython_display_formatter.for_type(Answer, self._show)
             self._warm_up.start()
+        if self._cell_ends is not None:
+            self._cell_ends.install()
 
     def remove(self) -> None:
         """Undo `install` and close the workspace."""
         self._warm_up.stop()
+        if self._cell_ends is not None:
+            self._cell_ends.remove()
         wait_for(self._controller.close(), idle_loop)
         for kind in ("line", "cell"):
             for name in (syntax.MAGIC, syntax.AWAITED):
