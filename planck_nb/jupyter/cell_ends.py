@@ -44,4 +44,5 @@ class CellEnds:
 
     def _current(self) -> tuple[Any, Any]:
         """The sender's identity and the message of the request that is current."""
-        return self._kernel._parent_ident["shell"], self._kernel.get_parent("shell")
+        identity = self._kernel._parent_ident["shell"]  # noqa: SLF001 - `set_parent` takes it, and no method returns it
+        return identity, self._kernel.get_parent("shell")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ipykernel.kernelbase import Kernel as IPythonKernel
@@ -37,16 +38,12 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
         yield kernel
 
 
-def send_message_of_a_widget(kernel: Kernel) -> None:
-    content = {"comm_id": "any", "data": {}}
-    kernel.client.shell_channel.send(kernel.client.session.msg("comm_msg", content))
-
-
 def test_a_cell_ends_although_a_message_of_the_cell_before_was_handled_meanwhile(kernel: Kernel) -> None:
-    first = kernel.start(AWAIT_A_MESSAGE)
-    kernel.finish(
-        first, on_message=lambda said: said["msg_type"] == "stream" and send_message_of_a_widget(kernel) or None
-    )
+    def send_when_it_awaits(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "stream":
+            kernel.client.shell_channel.send(kernel.client.session.msg("comm_msg", {"comm_id": "any", "data": {}}))
+
+    kernel.finish(kernel.start(AWAIT_A_MESSAGE), on_message=send_when_it_awaits)
     assert kernel.run(AWAIT_ITS_END, timeout=20).text == "awaited\n"
     assert kernel.run("1 + 1").plain == "2"
 
