@@ -22,7 +22,7 @@ ENVIRONMENTS = {
     "tornado==6.5.1 traitlets==5.7.1",  # the Jupyter packages are those of Colab
     "spyder": "spyder-kernels==3.1.6 ipython==8.15.0 ipykernel==6.29.3 jupyter_client==8.6.0",
     "spyder-newest": "spyder-kernels==3.1.6 ipykernel==6.30.1",
-    "ipykernel-7": "ipykernel==7.1.0 ipython==8.37.0",
+    "ipykernel-7": "ipykernel==7.4.0 ipython==8.37.0",  # 7.1 to 7.3 lose requests, also without this package
     "newest": "--upgrade --upgrade-strategy eager ipython ipykernel ipywidgets anywidget",
 }
 """What pip installs besides the package, by the name of the environment."""
