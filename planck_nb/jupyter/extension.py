@@ -117,7 +117,8 @@ class Extension:
         self._thread = threading.get_ident()
         self._warm_up = WarmUp()
         self._is_terminal = is_terminal(shell)
-        self._cell_ends = None if self._is_terminal else CellEnds(shell.kernel)
+        handles_clicks = not self._is_terminal and kernel_handles_clicks()
+        self._cell_ends = CellEnds(shell.kernel) if handles_clicks else None  # older kernels handle nothing meanwhile
         self._await_magics = partial(syntax.await_magics, only_in_async_code=self._is_terminal)
 
     @property
