@@ -25,6 +25,8 @@ _START_SECONDS = 60
 _DEADLINE_MS = 90_000
 """How long anything on a page may take: the cores are shared with other tests."""
 expect.set_options(timeout=_DEADLINE_MS)
+_REDRAWN = 20
+"""How often an element may be replaced while it is scrolled to."""
 _PANEL = "window.jupyterapp.shell.currentWidget"
 _OPEN = "path => window.jupyterapp.commands.execute('docmanager:open', {path}).then(() => {})"
 _CLEAR = """async () => {
@@ -213,14 +215,28 @@ def settled_clicks() -> Iterator[None]:
 
     Views out of sight are not laid out (`content-visibility` in the style sheet): one that comes into sight may grow,
     which moves what is below it. Playwright waits until an element no longer moves, but before it scrolls.
+
+    A view may also be drawn anew between the moment in which Playwright finds an element and the scrolling, which then
+    fails instead of looking again, as a click does.
     """
-    click = Locator.click
+    click, scroll = Locator.click, Locator.scroll_into_view_if_needed
+
+    def scroll_to_the_newest(self: Locator, *, timeout: float | None = None) -> None:
+        for _ in range(_REDRAWN):
+            try:
+                scroll(self, timeout=timeout)
+                return
+            except Error as error:
+                if "not attached" not in error.message:
+                    raise
+        scroll(self, timeout=timeout)
 
     def scroll_and_click(self: Locator, **options: Any) -> None:
-        self.scroll_into_view_if_needed()
+        scroll_to_the_newest(self, timeout=options.get("timeout"))
         click(self, **options)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Locator, "scroll_into_view_if_needed", scroll_to_the_newest)
         patch.setattr(Locator, "click", scroll_and_click)
         yield
 
