@@ -222,14 +222,14 @@ def settled_clicks() -> Iterator[None]:
     click, scroll = Locator.click, Locator.scroll_into_view_if_needed
 
     def scroll_to_the_newest(self: Locator, *, timeout: float | None = None) -> None:
-        for _ in range(_REDRAWN):
+        for left in reversed(range(_REDRAWN)):
             try:
                 scroll(self, timeout=timeout)
-                return
             except Error as error:
-                if "not attached" not in error.message:
+                if not left or "not attached" not in error.message:
                     raise
-        scroll(self, timeout=timeout)
+            else:
+                return
 
     def scroll_and_click(self: Locator, **options: Any) -> None:
         scroll_to_the_newest(self, timeout=options.get("timeout"))
