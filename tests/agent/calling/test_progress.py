@@ -45,17 +45,15 @@ async def test_reports_come_at_a_readable_pace_and_keep_the_newest() -> None:
     reports: list[tuple[float, str]] = []
     loop = asyncio.get_running_loop()
     progress = ProgressReporter(lambda text: reports.append((loop.time(), text)))
-    started = loop.time()
 
     def talk() -> None:
-        while loop.time() < started + 6 * INTERVAL:
+        while len(reports) < 4:  # not for a time: a busy machine may run the loop seldom
             progress("x" * 999 + "\n")
         progress("the end")
 
     await asyncio.to_thread(talk)
     progress.close()
     times = [time for time, _ in reports]
-    assert 2 <= len(reports) <= 8
     assert all(later - earlier >= INTERVAL * 0.9 for earlier, later in pairwise(times[:-1]))
     assert all(len(text) <= REPORT_CHARACTERS for _, text in reports)
     assert reports[-1][1].endswith("the end")
