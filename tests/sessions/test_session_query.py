@@ -398,7 +398,8 @@ def test_ctrl_c_in_the_moment_in_which_a_query_starts_ends_it(tmp_path: Path, mo
     assert not [thread for thread in threading.enumerate() if thread.name == "planck-query" and thread not in before]
 
 
-@pytest.mark.parametrize(("lately", "queries"), [(60, 20), (float("-inf"), 6)])  # the second waits for the writer's file
+# Fewer queries for the second: each waits until the writer lets go of its file.
+@pytest.mark.parametrize(("lately", "queries"), [(60, 20), (float("-inf"), 6)])
 async def test_one_query_sees_one_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lately: float, queries: int
 ) -> None:
