@@ -18,6 +18,11 @@ from planck_nb.base.text import encodable
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Bytes of a line at most, in both directions."""
 
+_CLOSED = (
+    "The connection was closed before the call was complete; try again. If the kernel has ended, run `%planck serve` "
+    "in a notebook."
+)
+
 
 def encode_line(value: JsonObject) -> bytes:
     """Encode a JSON object as one line."""
@@ -32,12 +37,10 @@ async def read_line(reader: asyncio.StreamReader) -> JsonObject:
     """
     try:
         line = await reader.readuntil(b"\n")
-    except asyncio.IncompleteReadError as error:
-        raise AgentError("The connection was closed before the call was complete.") from error
+    except (asyncio.IncompleteReadError, OSError) as error:  # OSError: the process at the other end was killed
+        raise AgentError(_CLOSED) from error
     except asyncio.LimitOverrunError as error:
         raise AgentError(f"A message has more than {MAX_LINE_BYTES:,} bytes.") from error
-    except OSError as error:
-        raise AgentError(f"The connection was lost ({error.strerror or error}).") from error
     try:
         value: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
