@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from planck_nb.jupyter.cell_ends import CellEnds
 from planck_nb.jupyter.compat import idle_loop
 from planck_nb.jupyter.completion import matcher
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks
+from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks, unreliable_kernel
 from planck_nb.jupyter.kernel_tools.steps import running_steps
 from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
 from planck_nb.jupyter.kernel_tools.tool_definitions import KernelTools
@@ -67,6 +68,8 @@ def load(shell: InteractiveShell) -> None:
         return
     if not is_terminal(shell) and kernel_handles_clicks() and nest_asyncio_is_active():
         print(NEST_ASYNCIO_WARNING)  # noqa: T201 - a line in the cell's output
+    if not is_terminal(shell) and (warning := unreliable_kernel(version("ipykernel"))) is not None:
+        print(warning)  # noqa: T201 - a line in the cell's output
     try:
         config = Config.load()
     except PlanckError as error:
