@@ -33,9 +33,10 @@ async def wait() -> str:
 PROMPT = "%%planck --tools kernel,wait --allow run_python\nDraw."
 IS_DRAWN = "image => image.complete && image.naturalWidth > 300 && image.getBoundingClientRect().height > 100"
 
+# The parts that make a view scroll sideways.
 WIDER = """view => view.scrollWidth <= view.clientWidth ? [] : [...view.querySelectorAll('*')]
-    .filter(part => part.getBoundingClientRect().right > view.getBoundingClientRect().right + 0.5)
-    .map(part => `${part.tagName}.${part.getAttribute('class')} ${part.getBoundingClientRect().right}`)"""
+    .filter(part => part.getBoundingClientRect().right > view.getBoundingClientRect().right)
+    .map(part => part.outerHTML.slice(0, 120))"""
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "480"])
