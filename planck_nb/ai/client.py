@@ -6,7 +6,7 @@ import asyncio
 import os
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,68 +16,45 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic_core import from_json
 
 from planck_nb.ai import discovery
-from planck_nb.ai.auth import Authenticator, secrets_in
+from planck_nb.ai.auth import secrets_in
 from planck_nb.ai.cassettes.cassette import Cassette, CassetteRequest
 from planck_nb.ai.cassettes.request_key import canonical_request
 from planck_nb.ai.context_windows import ContextWindows, is_reported
-from planck_nb.ai.dialect import Decoder, Dialect, LocalModel, Pause, WireRequest
-from planck_nb.ai.dialects.json_wire import write_json, write_long_json
-from planck_nb.ai.encoded_history import characters
-from planck_nb.ai.framing import splitter
-from planck_nb.ai.known_servers import KnownServers, known_servers
+from planck_nb.ai.dialect import LocalModel
+from planck_nb.ai.known_servers import known_servers
 from planck_nb.ai.message_builder import MessageBuilder
-from planck_nb.ai.messages import AssistantMessage, Message, Usage
+from planck_nb.ai.messages import AssistantMessage
 from planck_nb.ai.models import Model
-from planck_nb.ai.portable_history import without_signatures
+from planck_nb.ai.pending_request import PendingRequest
 from planck_nb.ai.providers import (
     auth_of,
     base_url_of,
-    dialect,
     key_variables_of,
     local_model,
     provider,
-    request_address,
 )
+from planck_nb.ai.reply_decoder import ReplyDecoder, raise_for_error, redacted
+from planck_nb.ai.reply_stream import Stream
 from planck_nb.ai.request import Context, Options
 from planck_nb.ai.request_attempts import RequestAttempts
 from planck_nb.ai.retry import RetryPolicy, Timeouts
-from planck_nb.ai.server_address import is_loopback, is_readable_on_the_way
-from planck_nb.ai.status_errors import is_about_images, is_about_thinking, quoted, truncated
-from planck_nb.ai.stream_events import StreamEvent, StreamRetry, StreamWarning
-from planck_nb.base.aio import run_in_thread
+from planck_nb.ai.server_address import is_loopback
+from planck_nb.ai.stream_events import StreamEvent, StreamWarning
 from planck_nb.base.errors import (
-    AuthenticationError,
     ConfigError,
     MissingCredentialError,
     ModelError,
     PlanckError,
     ProviderError,
-    ProviderProtocolError,
 )
 from planck_nb.base.forks import forget_in_forks, never_destroy
 from planck_nb.base.json_types import JsonObject
-from planck_nb.base.secrets import looks_like_key, redact, remember_secret
+from planck_nb.base.secrets import looks_like_key, remember_secret
 
 if TYPE_CHECKING:
     import httpx
 
-    from planck_nb.ai.transport import HttpResponse, Transport
-
-_MAX_REASON_LENGTH = 200
-_ENCODE_IN_THREAD_FROM = 4_000_000
-"""Characters of a conversation that is encoded in a thread; the event loop would be blocked for more than 10 ms."""
-
-_OK = 200
-_UNAUTHORIZED = 401
-
-_END_TIMEOUT = 0.2
-"""Seconds to wait for the end of an answer whose message is complete, so that its connection can be reused."""
-
-_ENDS = frozenset({"finish", "pause"})
-_MAX_PAUSES = 20
-"""Pauses that a server may make in one answer; each costs a further request."""
-
-_STREAM_HEADERS = {"accept": "text/event-stream, application/x-ndjson", "content-type": "application/json"}
+    from planck_nb.ai.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +143,12 @@ class Client:
         Returns:
             A stream. Iterating it raises `ModelError` or `ProviderError`.
         """
-        return Stream(self, model, context, (options or Options()).over(model.options))
+        options = (options or Options()).over(model.options)
+        builder = MessageBuilder(model)
+        answer = partial(self.answer, model, context, options, builder)
+        return Stream(
+            model, builder, answer, continues=bool(context.messages) and context.messages[-1].type == "tool_result"
+        )
 
     async def complete(self, model: Model, context: Context, options: Options | None = None) -> AssistantMessage:
         """Ask a model, and wait for its whole answer.
@@ -211,8 +193,8 @@ class Client:
         pending = await self._pending(model, context, options, MessageBuilder(model), needs_key=False)
         _, headers, body = await pending.encoded()
         secrets = {*secrets_in(headers), *((pending.key,) if pending.key else ())}
-        shown = {name: _redacted(value, secrets) for name, value in headers.items()}
-        url = _redacted(pending.request.url, secrets)  # without the query of base_url, which may be a key
+        shown = {name: redacted(value, secrets) for name, value in headers.items()}
+        url = redacted(pending.request.url, secrets)  # without the query of base_url, which may be a key
         return RequestPreview("POST", url, shown, from_json(body), pending.request.warnings)
 
     async def aclose(self) -> None:
@@ -329,8 +311,8 @@ class Client:
                     )
                     async with aclosing(reply):
                         attempts.answered(reply.status, reply.headers)
-                        await _raise_for_error(reply, pending.wire, model, pending.secrets)
-                        events_of = _ReplyDecoder(reply, pending.wire, model)
+                        await raise_for_error(reply, pending.wire, model, pending.secrets)
+                        events_of = ReplyDecoder(reply, pending.wire, model)
                         while (received := await events_of.next_batch()) is not None:
                             paused = received[-1].type == "pause"
                             events: Any = received[:-1] if paused else received  # `cast` would be called each time
@@ -351,7 +333,7 @@ class Client:
                 yield [event]
                 await self._retries.sleep(0 if request_info.without_delay else delay)
 
-    def _about_encryption(self, pending: _PendingRequest, cassette: Cassette | None) -> Iterator[str]:
+    def _about_encryption(self, pending: PendingRequest, cassette: Cassette | None) -> Iterator[str]:
         """A warning, once for each model, about a key that others can read on its way to the server."""
         is_sent = cassette is None or cassette.mode != "replay"
         if not (is_sent and pending.is_readable):
@@ -370,7 +352,7 @@ class Client:
 
     async def _pending(
         self, model: Model, context: Context, options: Options, builder: MessageBuilder, *, needs_key: bool
-    ) -> _PendingRequest:
+    ) -> PendingRequest:
         """The request to send. Without `needs_key`, a missing key matters only if it has to be sent."""
         key, missing = None, None
         try:
@@ -382,7 +364,7 @@ class Client:
         request_info = CassetteRequest(model, context, options, builder, key=key, missing=missing)
         model = self.accepting(await self._with_context_window(model))
         servers = known_servers(self._custom_transport)
-        pending = _PendingRequest(
+        pending = PendingRequest(
             model, context, options, builder, request_info=request_info, refused=self._refused, servers=servers
         )
         await pending.build()
@@ -481,136 +463,10 @@ class Client:
         return Transport(self._timeouts, self._custom_transport)
 
 
-class _PendingRequest:
-    """The request for one message, and the next one when that did not complete it.
-
-    `refused` are the digests of thinking that a server did not accept back; it is added to.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        context: Context,
-        options: Options,
-        builder: MessageBuilder,
-        *,
-        request_info: CassetteRequest,
-        refused: set[str],
-        servers: KnownServers,
-    ) -> None:
-        self.model = model
-        self.wire = dialect(model)
-        self.request_info = request_info
-        self.key = request_info.key
-        auth = None if self.key else auth_of(model)
-        self.auth = None if auth is None else Authenticator(auth, str(model))
-        self.address = request_address(model)
-        self._context, self._options = context, options
-        self._builder = builder
-        self._refused = refused
-        self._servers = servers
-        self._pauses = 0
-        self._messages = without_signatures(context.messages, refused)[0] if refused else context.messages
-        self._is_long = characters(context) > _ENCODE_IN_THREAD_FROM
-        self.request: WireRequest
-        request_info.auth = self.auth
-
-    async def build(self) -> None:
-        """Build the request: in a thread if it is long, because it would block the event loop."""
-        build = partial(self._request, self._messages)
-        self.request = await run_in_thread(build) if self._is_long else build()
-        self._builder.prefix = self.request.prefix
-
-    @property
-    def secrets(self) -> set[str]:
-        """What must not appear in messages."""
-        return self.request_info.secrets
-
-    async def encoded(self) -> tuple[str, dict[str, str], bytes]:
-        """URL, headers and body as they are sent."""
-        request = self.request
-        headers = {**_STREAM_HEADERS, **request.headers, **self.address.headers}
-        body = (
-            await run_in_thread(partial(write_long_json, request.body)) if self._is_long else write_json(request.body)
-        )
-        return self.address.with_query(request.url), headers, body
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether credentials are sent so that others can read them on the way."""
-        credentials = self.key or self.auth is not None or self.address.headers
-        return bool(credentials) and is_readable_on_the_way(self.request.url)
-
-    def after(self, error: ProviderError, attempts: RequestAttempts) -> tuple[StreamEvent, float]:
-        """The event to report and the seconds to wait before the next attempt. Raises the error if none would help."""
-        if self._builder.has_content:
-            raise error
-        attempt = attempts.number
-        if (delay := attempts.next_delay(error)) is not None:
-            return StreamRetry(attempt, delay, str(error)), delay
-        if self.auth is not None and not self.auth.rejected and _is_unauthorized(error):
-            self.auth.rejected = True
-            return StreamRetry(attempt, 0.0, str(error)), 0.0
-        if is_about_images(error):
-            return self._without_images(error), 0.0
-        if not is_about_thinking(error):
-            raise error
-        self._messages, found = without_signatures(self._messages)
-        if not found:  # a second time there is nothing left to leave out
-            raise error
-        self._refused |= found
-        self.request = self._request(self._messages)
-        self._builder.prefix = self.request.prefix
-        return StreamWarning(
-            f"{self.model} did not accept its earlier thinking; the request is sent again without it."
-        ), 0.0
-
-    def _without_images(self, error: ProviderError) -> StreamEvent:
-        """Leave out the images that tools returned. Raises the error if there are none.
-
-        Raises `UnsupportedFeatureError` if a prompt contains an image.
-        """
-        if not (self.model.takes("image") and any(map(_has_images, self._messages))):
-            raise error
-        self._servers.refused_images(self.model)
-        self.model = self._servers.accepting(self.model)
-        self.request = self._request(self._messages)
-        self._builder.prefix = self.request.prefix
-        return StreamWarning(f"{self.model} does not accept images; the request is sent again without them.")
-
-    def resume(self) -> None:
-        """Request the rest of a message in which the server paused, which it may do `_MAX_PAUSES` times."""
-        self._pauses += 1
-        if self.auth is not None:
-            self.auth.rejected = False
-        if self._pauses > _MAX_PAUSES:
-            raise ProviderProtocolError(
-                f"{self.model} paused {self._pauses} times without completing its answer; try again.",
-                provider=self.model.provider,
-                model=self.model.id,
-            )
-        self.request = self._request([*self._messages, self._builder.build("stop")])
-        self._builder.resume()
-
-    def _request(self, messages: Sequence[Message]) -> WireRequest:
-        context = self._context if messages is self._context.messages else replace(self._context, messages=messages)
-        return self.wire.request(self.model, context, self._options, self.key)
-
-
 def _require_available(model: Model) -> None:
     """Raise for a model that was not found again. `ConfigError`, because no fallback may be used in its place."""
     if model.unavailable is not None:
         raise ConfigError(model.unavailable.reason)
-
-
-def _has_images(message: Message) -> bool:
-    if message.type == "tool_result":
-        return any(part.images for part in message.content)
-    return message.type == "user" and any(part.type == "image" for part in message.content)
-
-
-def _is_unauthorized(error: ProviderError) -> bool:
-    return isinstance(error, AuthenticationError) and error.status == _UNAUTHORIZED
 
 
 def _usable_key(key: str | None, source: str) -> str | None:
@@ -636,221 +492,6 @@ async def _local_answer(
             await replies.aclose()
 
 
-async def _raise_for_error(reply: HttpResponse, wire: Dialect, model: Model, secrets: set[str]) -> None:
-    """Raise the error for an answer that is not a stream."""
-    kind = reply.headers.get("content-type", "")
-    if reply.status == _OK and "json" not in kind and "html" not in kind:
-        return
-    if reply.status == _OK and "ndjson" in kind:
-        return
-    body = await reply.body()
-    # Before the sentence is made, which may quote only the beginning of a secret.
-    body = _redacted(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
-    if reply.status != _OK:
-        raise wire.error(model, reply.status, reply.headers, body)
-    what = "an HTML page" if "html" in kind else "one JSON document"
-    raise ProviderProtocolError(
-        f"{base_url_of(model)} answered with {what} instead of a stream ({body[:200].decode('utf-8', 'replace')!r}); "
-        "check base_url.",
-        provider=model.provider,
-        model=model.id,
-        request_id=_request_id(reply),
-    )
-
-
-class _ReplyDecoder:
-    """The events of one stream. Those that were decoded before an error are returned before it is raised.
-
-    No asynchronous generator, which the event loop would have to register and to close for each reply.
-    """
-
-    def __init__(self, reply: HttpResponse, wire: Dialect, model: Model) -> None:
-        self._reply = reply
-        self._model = model
-        self._frames = splitter(wire.framing)
-        self._decoder = wire.decoder(model)
-        self._ended = False
-        self._complete = False
-        """The last event of the message was returned."""
-        self._failure: ProviderError | None = None
-
-    async def next_batch(self) -> list[StreamEvent | Pause] | None:
-        """The events in the next piece of data that has any, None after the last."""
-        while self._failure is None and not self._ended and not self._complete:
-            batch: list[StreamEvent | Pause] = []
-            try:
-                if (chunk := await self._reply.chunk()) is None:
-                    self._end(batch)
-                else:
-                    for data in self._frames.feed(chunk):
-                        batch.extend(self._decoder.feed(data))
-            except ProviderError as error:
-                self._failure = error
-                error.provider, error.model = self._model.provider, self._model.id
-                error.request_id = error.request_id or _request_id(self._reply)
-            except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-                self._failure = self._unreadable(error)
-            if batch:
-                self._complete = batch[-1].type in _ENDS
-                return batch
-        if self._failure is not None:
-            raise self._failure
-        if self._complete:
-            await self._reply.read_to_end(_END_TIMEOUT)
-        return None
-
-    def _end(self, batch: list[StreamEvent | Pause]) -> None:
-        """Add the events at the end of all data to the batch, as far as they can be read."""
-        self._ended = True
-        _feed_last(self._decoder, self._frames.end(), batch)
-        batch.extend(self._decoder.end())
-
-    def _unreadable(self, error: Exception) -> ProviderProtocolError:
-        return ProviderProtocolError(
-            f"{self._model.provider} sent an event that its wire format {self._model.api!r} does not allow "
-            f"({quoted(repr(error)[:_MAX_REASON_LENGTH])}); "
-            "check that base_url names the right API.",
-            provider=self._model.provider,
-            model=self._model.id,
-            request_id=_request_id(self._reply),
-        )
-
-
-def _feed_last(decoder: Decoder, frames: list[bytes], batch: list[StreamEvent | Pause]) -> None:
-    """Decode a frame that the end of the data cut off, which may be complete or useless."""
-    for data in frames:
-        try:
-            batch.extend(decoder.feed(data))
-        except ProviderProtocolError:
-            return
-
-
-def _request_id(reply: HttpResponse) -> str | None:
-    return reply.headers.get("request-id") or reply.headers.get("x-request-id")
-
-
 def _redact(error: ProviderError, secrets: set[str]) -> None:
-    if (text := _redacted(str(error), secrets)) != str(error):
+    if (text := redacted(str(error), secrets)) != str(error):
         error.args = (text,)
-
-
-def _redacted(text: str, secrets: set[str]) -> str:
-    return redact(redact(text, dict.fromkeys(secrets, "key")))
-
-
-class Stream:
-    """A model's answer: an async iterator of `StreamEvent`, and a context manager that closes the connection.
-
-    Iterating raises `ModelError` or `ProviderError`; what was received until then stays in `message`. Only one task may
-    iterate. `Client.stream` makes streams.
-
-    Args:
-        client: The client that asks.
-        model: The model to ask.
-        context: The conversation and the tools.
-        options: How the model should answer.
-    """
-
-    def __init__(self, client: Client, model: Model, context: Context, options: Options) -> None:
-        self.model = model
-        self.continues = bool(context.messages) and context.messages[-1].type == "tool_result"
-        """Whether the request continues a turn, whose work would be lost, so that it is sent again for longer if it
-        fails. It may be set before the first event is read; by default it is true after results of tools."""
-        self._builder = MessageBuilder(model)
-        self._answer = partial(client.answer, model, context, options, self._builder)
-        self._batches: AsyncGenerator[list[StreamEvent], None] | None = None
-        self._pending: list[StreamEvent] = []
-        self._message: AssistantMessage | None = None
-
-    @property
-    def message(self) -> AssistantMessage:
-        """The message: complete, or as far as it was received.
-
-        Until the stream has ended its `stop_reason` is "aborted", and stays so if nothing more is read.
-        """
-        return self._message or self._builder.build("aborted")
-
-    @property
-    def usage(self) -> Usage | None:
-        """The token counts that the provider has reported so far, None if it has reported none."""
-        return self._builder.usage
-
-    @property
-    def is_sent(self) -> bool:
-        """Whether a request was sent that a server may have begun to answer."""
-        return self._builder.is_sent
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the provider has ended the message, so that its usage is complete."""
-        return self._builder.stop_reason is not None
-
-    def written_text(self) -> str:
-        """Join all that the model has written so far.
-
-        Returns:
-            The text, the thinking, and the names and arguments of calls, complete or not.
-        """
-        return self._builder.written_text()
-
-    async def batches(self) -> AsyncIterator[list[StreamEvent]]:
-        """Iterate over the events in lists.
-
-        Yields:
-            One list for each piece of data from the network.
-        """
-        while (batch := await self.next_batch()) is not None:
-            yield batch
-
-    async def next_batch(self) -> list[StreamEvent] | None:
-        """Read the next of `batches`, which is the cheapest way to read.
-
-        Returns:
-            The events, None after the last.
-        """
-        if self._message is not None:
-            return None
-        if self._batches is None:
-            self._batches = self._answer(continues=self.continues)
-        try:
-            return await anext(self._batches)
-        except StopAsyncIteration:
-            if self._builder.stop_reason is None:
-                error = truncated(self.model)
-                self._message = self._builder.build("error", str(error))
-                raise error from None
-            self._message = self._builder.build()
-            return None
-        except (asyncio.CancelledError, GeneratorExit):
-            self._message = self._builder.build("aborted")
-            raise
-        except Exception as error:
-            self._message = self._builder.build("error", str(error))
-            raise
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> StreamEvent:
-        while not self._pending:
-            batch = await self.next_batch()
-            if batch is None:
-                raise StopAsyncIteration
-            self._pending = batch[::-1]
-        return self._pending.pop()
-
-    async def aclose(self) -> None:
-        """Stop reading and close the connection. The message stays as far as it was received."""
-        self._pending.clear()
-        if self._batches is not None:
-            await self._batches.aclose()
-        if self._message is None:
-            self._message = self._builder.build("aborted")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
