@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "planck_nb" / "jupyter" / "static"
 PARTS = tuple(sorted(path.stem for path in HERE.glob("src/parts/*.ts")))
-"""What `loadPart` in `src/parts.ts` loads."""
+"""What `loadPart` in `src/widget/parts.ts` loads."""
 BUILT = ("loader.js", "live.js", *(f"{name}.js" for name in PARTS), "licenses.txt")
 EXTENSION = "@planck-nb/lab"
 """The JupyterLab extension that may contain the same files."""
@@ -93,7 +93,7 @@ def build(target: Path) -> None:
         style = Path(folder) / "style.css"
         npm("run", "--silent", "build:css", "--", f"--outfile={style}")
         live = bundle(target, "live", f"--alias:planck-style={style}", f"--define:PARTS={json.dumps(parts)}")
-    bundle(target, "loader", f"--define:FILE={json.dumps(live)}", f"--define:EXTENSION={json.dumps(EXTENSION)}")
+    bundle(target, "widget/loader", f"--define:FILE={json.dumps(live)}", f"--define:EXTENSION={json.dumps(EXTENSION)}")
     (target / "licenses.txt").write_text(licenses(), encoding="utf-8")
     (target / "digest.json").write_text(json.dumps(digest(target), indent=2) + "\n", encoding="utf-8")
 

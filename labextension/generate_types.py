@@ -2,8 +2,9 @@
 
     python labextension/generate_types.py
 
-writes `schema/events.schema.json`, the events as they are stored and subscribed to, and `src/events.generated.ts`, the
-same events as the browser receives them: fields that it may not be sent are optional, and `display` is added.
+writes `schema/events.schema.json`, the events as they are stored and subscribed to, and
+`src/model/events.generated.ts`, the same events as the browser receives them: fields that it may not be sent are
+optional, and `display` is added.
 `build.py` runs this first.
 """
 
@@ -26,7 +27,7 @@ from planck_nb.jupyter.live.question_display import QuestionDisplay
 
 HERE = Path(__file__).resolve().parent
 SCHEMA = HERE / "schema" / "events.schema.json"
-TYPES = HERE / "src" / "events.generated.ts"
+TYPES = HERE / "src" / "model" / "events.generated.ts"
 COMMAND = "python labextension/build.py"
 
 _EVENTS: tuple[type[events.EventBase], ...] = get_args(events.AgentEvent)

@@ -1,15 +1,15 @@
 /** The code of the views, which `loader.ts` gets. One call of the default export serves one widget model and all its views. */
 
-import { Connection } from './connection.ts';
-import type { Command, Frame, Incoming } from './connection.ts';
-import { onKernelEnd } from './kernel-status.ts';
-import type { Widget } from './kernel-status.ts';
-import { partsFrom } from './parts.ts';
-import type { Load } from './parts.ts';
-import { RunView } from './run-view.ts';
-import { holdStaticOutput, onStaticOutput, staticOutput } from './static-output.ts';
+import { Connection } from './model/connection.ts';
+import type { Command, Frame, Incoming } from './model/connection.ts';
+import { onKernelEnd } from './view/kernel-status.ts';
+import type { Widget } from './view/kernel-status.ts';
+import { partsFrom } from './widget/parts.ts';
+import type { Load } from './widget/parts.ts';
+import { RunView } from './view/run-view.ts';
+import { holdStaticOutput, onStaticOutput, staticOutput } from './view/static-output.ts';
 import { addStyle } from './style.ts';
-import type { Summary } from './summary-bar.ts';
+import type { Summary } from './view/summary-bar.ts';
 
 /** A file, which `loader.ts` reads. */
 interface Code {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { callGroups, failureCounts, toolCounts } from '../src/call-groups.ts';
-import type { AgentEvent, ApprovalDisplay } from '../src/events.generated.ts';
-import { fold, newAgent } from '../src/agent-state.ts';
-import type { AgentState, Call } from '../src/agent-state.ts';
+import { callGroups, failureCounts, toolCounts } from '../src/model/call-groups.ts';
+import type { AgentEvent, ApprovalDisplay } from '../src/model/events.generated.ts';
+import { fold, newAgent } from '../src/model/agent-state.ts';
+import type { AgentState, Call } from '../src/model/agent-state.ts';
 import { event, RUNNING, replied, text, TURN, used, written } from './events.ts';
 
 const after = (events: readonly AgentEvent[], agent = newAgent('a')): AgentState => events.reduce(fold, agent);

@@ -1,6 +1,6 @@
 /** Events under test. */
 
-import type { AgentEvent } from '../src/events.generated.ts';
+import type { AgentEvent } from '../src/model/events.generated.ts';
 
 type Type = AgentEvent['type'];
 type Payload<T extends Type> = Omit<Extract<AgentEvent, { type: T }>, 'type' | 'agent_id' | 'turn' | 'seq' | 'time'>;

@@ -4,11 +4,11 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import type { AgentEvent } from '../src/events.generated.ts';
-import { newAgent } from '../src/agent-state.ts';
-import type { AgentState, Entry, Item } from '../src/agent-state.ts';
-import { EMPTY, foldAll, foldRun, itemsOf } from '../src/run.ts';
-import type { Run } from '../src/run.ts';
+import type { AgentEvent } from '../src/model/events.generated.ts';
+import { newAgent } from '../src/model/agent-state.ts';
+import type { AgentState, Entry, Item } from '../src/model/agent-state.ts';
+import { EMPTY, foldAll, foldRun, itemsOf } from '../src/model/run.ts';
+import type { Run } from '../src/model/run.ts';
 
 const folder = new URL('../../tests/fixtures/events/', import.meta.url);
 const lines = <T>(name: string): T[] =>

@@ -63,7 +63,7 @@ function bytes(text: string): DataView<ArrayBuffer> {
 async function freshLoader(): Promise<{ default(): never }> {
   delete page['planckNb'];
   copies += 1;
-  return (await import(`../src/loader.ts?copy=${copies}`)) as { default(): never };
+  return (await import(`../src/widget/loader.ts?copy=${copies}`)) as { default(): never };
 }
 
 /** Let what waits for no timer happen. */

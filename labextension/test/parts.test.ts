@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, mock, test } from 'node:test';
 
-import type { Load } from '../src/loader.ts';
-import type { PartModel } from '../src/parts.ts';
+import type { Load } from '../src/widget/loader.ts';
+import type { PartModel } from '../src/widget/parts.ts';
 
 const FILE = 'mathematics-1';
 const page = globalThis as unknown as Record<string, unknown>;
@@ -68,8 +68,8 @@ interface Parts {
 async function freshPage(): Promise<Parts & { add(): View & { leave(): void } }> {
   delete page['planckNb'];
   copies += 1;
-  const parts = (await import(`../src/parts.ts?copy=${copies}`)) as Parts;
-  const loader = (await import(`../src/loader.ts?parts=${copies}`)) as {
+  const parts = (await import(`../src/widget/parts.ts?copy=${copies}`)) as Parts;
+  const loader = (await import(`../src/widget/loader.ts?parts=${copies}`)) as {
     default(): { initialize(context: object): () => void; render(context: object): Promise<unknown> };
   };
   // The loader hands its function to the code of the views, which stands in here for all of it.

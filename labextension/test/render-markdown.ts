@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 
-import { toHtml } from '../src/markdown.ts';
+import { toHtml } from '../src/text/markdown.ts';
 
 const texts = JSON.parse(readFileSync(0, 'utf8')) as string[];
 process.stdout.write(JSON.stringify(texts.map(toHtml)));

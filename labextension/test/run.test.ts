@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Connection } from '../src/connection.ts';
-import type { Command } from '../src/connection.ts';
-import type { AgentEvent } from '../src/events.generated.ts';
-import { approvalsOf, EMPTY, figuresOf, foldAll, itemsOf, modelNameOf, namesOf, queueOf, spentOf, statusOf, stepOf, timesOf } from '../src/run.ts';
-import type { Run } from '../src/run.ts';
+import { Connection } from '../src/model/connection.ts';
+import type { Command } from '../src/model/connection.ts';
+import type { AgentEvent } from '../src/model/events.generated.ts';
+import { approvalsOf, EMPTY, figuresOf, foldAll, itemsOf, modelNameOf, namesOf, queueOf, spentOf, statusOf, stepOf, timesOf } from '../src/model/run.ts';
+import type { Run } from '../src/model/run.ts';
 import { event, RUNNING, replied, text, TURN, used } from './events.ts';
 
 const queued = (id: string, value: string): AgentEvent => event('queued', 1, { prompt_id: id, text: value, steer: false });

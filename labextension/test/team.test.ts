@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import type { AgentEvent } from '../src/events.generated.ts';
-import { approvalsOf, EMPTY, foldAll, isTeam, queueOf, runOf, statusOf } from '../src/run.ts';
-import type { Member, Run } from '../src/run.ts';
-import { exchangesOf, FEW, lanesOf, leaderOf, newsOf, restOf, shownLanes, tasksOfApprovals } from '../src/team.ts';
+import type { AgentEvent } from '../src/model/events.generated.ts';
+import { approvalsOf, EMPTY, foldAll, isTeam, queueOf, runOf, statusOf } from '../src/model/run.ts';
+import type { Member, Run } from '../src/model/run.ts';
+import { exchangesOf, FEW, lanesOf, leaderOf, newsOf, restOf, shownLanes, tasksOfApprovals } from '../src/model/team.ts';
 import { event, text, used } from './events.ts';
 
 /** The run that `tests/fixtures/team/record.py` has recorded. */

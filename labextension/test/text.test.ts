@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { effectSentences, intention, parseValue, rememberLabel, ruleScopes, visible } from '../src/approval-text.ts';
-import type { ApprovalDisplay } from '../src/events.generated.ts';
-import { count, dollars, duration, elapsed, lastSentence } from '../src/format.ts';
-import { keyOf, stringMembers } from '../src/partial-json.ts';
+import { effectSentences, intention, parseValue, rememberLabel, ruleScopes, visible } from '../src/model/approval-text.ts';
+import type { ApprovalDisplay } from '../src/model/events.generated.ts';
+import { count, dollars, duration, elapsed, lastSentence } from '../src/model/format.ts';
+import { keyOf, stringMembers } from '../src/model/partial-json.ts';
 
 test('string arguments are read at every cut', () => {
   const json = '{"n": {"path": "no"}, "path": "a\\u00e9\\"\\n", "list": ["x"], "code": "y"}';

@@ -1,6 +1,6 @@
 """Marks code by weight, slant and opacity, without colours: it is legible on light and dark backgrounds.
 
-The live view, which knows the theme, has colours; `labextension/src/highlight.ts` knows the same languages.
+The live view, which knows the theme, has colours; `labextension/src/text/highlight.ts` knows the same languages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What models write beyond CommonMark: web addresses, task lists, footnotes and mathematics.
 
-`labextension/src/markdown-rules.ts` contains the same rules for the live view. `tests/fixtures/markdown` holds texts
-that both must render the same. Every rule takes time in proportion to the length of a paragraph.
+`labextension/src/text/markdown-rules.ts` contains the same rules for the live view. `tests/fixtures/markdown` holds
+texts that both must render the same. Every rule takes time in proportion to the length of a paragraph.
 """
 
 from __future__ import annotations

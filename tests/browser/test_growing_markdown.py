@@ -42,7 +42,7 @@ TIMES = """count => {
 def test_a_text_that_grows_ends_as_the_whole_text_is_rendered(chromium: Browser) -> None:
     page = chromium.new_page()
     try:
-        page.add_script_tag(content=bundled("markdown.ts", "planck"))
+        page.add_script_tag(content=bundled("text/markdown.ts", "planck"))
         assert page.evaluate(GROWN, list(TEXTS.values())) == []
     finally:
         page.close()
@@ -54,7 +54,7 @@ def test_payloads_that_grow_run_and_load_nothing(chromium: Browser) -> None:
     page.on("request", lambda request: requests.append(request.url))
     try:
         page.evaluate("window.ran = []; window.fired = number => window.ran.push(number); null")
-        page.add_script_tag(content=bundled("markdown.ts", "planck"))
+        page.add_script_tag(content=bundled("text/markdown.ts", "planck"))
         assert page.evaluate(GROWN, payloads()) == []
         page.wait_for_function("() => new Promise(done => setTimeout(() => done(true), 200))")
         assert page.evaluate("window.ran") == []
@@ -66,7 +66,7 @@ def test_payloads_that_grow_run_and_load_nothing(chromium: Browser) -> None:
 def test_a_delta_costs_the_same_however_long_the_text_is(chromium: Browser) -> None:
     page = chromium.new_page()
     try:
-        page.add_script_tag(content=bundled("markdown.ts", "planck"))
+        page.add_script_tag(content=bundled("text/markdown.ts", "planck"))
         page.evaluate(TIMES, 500)
         short = min(page.evaluate(TIMES, 500) for _ in range(3))
         long = page.evaluate(TIMES, 3000)

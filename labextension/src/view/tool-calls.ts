@@ -1,13 +1,13 @@
 /** Tool calls as lines that open: a single call, and a group of many. */
 
-import { failureCounts, toolCounts } from './call-groups.ts';
+import { failureCounts, toolCounts } from '../model/call-groups.ts';
 import { h, setText } from './dom.ts';
-import { duration } from './format.ts';
+import { duration } from '../model/format.ts';
 import { icon } from './icons.ts';
 import type { Shape } from './icons.ts';
-import { isLive } from './agent-state.ts';
-import type { Call, CallState } from './agent-state.ts';
-import { keyOf, stringMembers } from './partial-json.ts';
+import { isLive } from '../model/agent-state.ts';
+import type { Call, CallState } from '../model/agent-state.ts';
+import { keyOf, stringMembers } from '../model/partial-json.ts';
 import { imageBox, previewBoxes } from './previews.ts';
 import { ArgumentBox, diffBox, DIFFED_ARGUMENTS, diffIn, OutputBox, tailBox, textBox, watchOverflow } from './text-boxes.ts';
 

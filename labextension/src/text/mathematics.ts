@@ -1,6 +1,6 @@
 /** Typesets formulas as MathML. The code for it is large, so it is loaded with the first formula. */
 
-import { loadPart } from './parts.ts';
+import { loadPart } from '../widget/parts.ts';
 
 interface Typesetter {
   render(tex: string, element: HTMLElement, options: object): void;

@@ -1,11 +1,11 @@
 /** The items of a run as DOM: prose, thinking, tool calls, notes. Existing elements are updated, not rebuilt. */
 
-import { callGroups } from './call-groups.ts';
+import { callGroups } from '../model/call-groups.ts';
 import { h, setText, withCode } from './dom.ts';
-import { elapsed, lastSentence } from './format.ts';
+import { elapsed, lastSentence } from '../model/format.ts';
 import { icon } from './icons.ts';
-import { GrowingMarkdown } from './markdown.ts';
-import type { Call, Cut, Interjection, Item, Note, Prose, Thinking } from './agent-state.ts';
+import { GrowingMarkdown } from '../text/markdown.ts';
+import type { Call, Cut, Interjection, Item, Note, Prose, Thinking } from '../model/agent-state.ts';
 import { CallGroupView, CallView } from './tool-calls.ts';
 
 interface ItemView {

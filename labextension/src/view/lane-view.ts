@@ -1,13 +1,13 @@
 /** One agent of a team: a row that opens to its transcript, with a field to steer it and a button to stop it. */
 
-import type { Command } from './connection.ts';
+import type { Command } from '../model/connection.ts';
 import { h, setText, textField, withCode } from './dom.ts';
-import { count, dollars } from './format.ts';
+import { count, dollars } from '../model/format.ts';
 import { icon } from './icons.ts';
 import type { Shape } from './icons.ts';
-import type { Item } from './agent-state.ts';
+import type { Item } from '../model/agent-state.ts';
 import { FollowedWindow } from './followed-window.ts';
-import type { Lane, LaneState } from './team.ts';
+import type { Lane, LaneState } from '../model/team.ts';
 import { TranscriptView } from './transcript.ts';
 
 const GLYPH: Record<LaneState, Shape> = {

@@ -1,26 +1,26 @@
 /** The live view of a run: a scrolling transcript, approval requests and controls; a slim bar once the run is over. */
 
 import { Announcer } from './announcer.ts';
-import { intention } from './approval-text.ts';
+import { intention } from '../model/approval-text.ts';
 import { ApprovalsView } from './approvals-view.ts';
 import { addCodeTools } from './code-tools.ts';
-import type { Command, Connection, Refusal } from './connection.ts';
+import type { Command, Connection, Refusal } from '../model/connection.ts';
 import { h, setText } from './dom.ts';
-import { dollars, elapsed } from './format.ts';
+import { dollars, elapsed } from '../model/format.ts';
 import { FollowedWindow } from './followed-window.ts';
-import type { PendingApproval } from './agent-state.ts';
+import type { PendingApproval } from '../model/agent-state.ts';
 import { QuestionsView } from './questions-view.ts';
 import { cancelPaint, paintSoon, waitForPresses } from './paint-queue.ts';
 import { RunControls, unsentTexts } from './run-controls.ts';
-import { toWords } from './markdown.ts';
+import { toWords } from '../text/markdown.ts';
 import { NotebookCell } from './notebook-cell.ts';
 import type { NotebookManager } from './notebook-cell.ts';
-import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from './run.ts';
-import type { Run } from './run.ts';
+import { approvalsOf, isTeam, itemsOf, nameOf, namesOf, statusOf } from '../model/run.ts';
+import type { Run } from '../model/run.ts';
 import { OUTCOME, SummaryBar } from './summary-bar.ts';
 import type { Summary } from './summary-bar.ts';
 import { keepPlace, scrollerOf } from './scroll-anchor.ts';
-import { itemsOfAgent, leaderOf, tasksOfApprovals } from './team.ts';
+import { itemsOfAgent, leaderOf, tasksOfApprovals } from '../model/team.ts';
 import { TeamView } from './team-view.ts';
 import { TranscriptView } from './transcript.ts';
 

@@ -1,7 +1,7 @@
 /** What calls have returned, as people see it: tables, images, and HTML in frames that run and load nothing. */
 
 import { h } from './dom.ts';
-import type { ImageDisplay, PreviewDisplay, TableDisplay } from './events.generated.ts';
+import type { ImageDisplay, PreviewDisplay, TableDisplay } from '../model/events.generated.ts';
 
 /** The heights of frames, in pixels. A frame without an origin cannot tell how high its content is. */
 const LOWEST = 48;

@@ -1,14 +1,14 @@
 /** The controls below the transcript of a run: queue, status, the field for steering, and Stop. */
 
-import type { Command } from './connection.ts';
+import type { Command } from '../model/connection.ts';
 import { h, setText, textField, withCode } from './dom.ts';
-import { elapsed } from './format.ts';
+import { elapsed } from '../model/format.ts';
 import { icon } from './icons.ts';
 import type { Announcer } from './announcer.ts';
-import type { QueuedPrompt } from './agent-state.ts';
-import { approvalsOf, figuresOf, isTeam, modelNameOf, namesOf, queueOf, returnedOf, statusOf, stepOf, timesOf } from './run.ts';
-import type { Run } from './run.ts';
-import { leaderOf } from './team.ts';
+import type { QueuedPrompt } from '../model/agent-state.ts';
+import { approvalsOf, figuresOf, isTeam, modelNameOf, namesOf, queueOf, returnedOf, statusOf, stepOf, timesOf } from '../model/run.ts';
+import type { Run } from '../model/run.ts';
+import { leaderOf } from '../model/team.ts';
 import { copyButton } from './summary-bar.ts';
 
 type Send = (command: Command) => void;

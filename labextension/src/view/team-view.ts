@@ -1,14 +1,14 @@
 /** The agents of a team as a table of rows that open, and below it the tasks that they give each other. */
 
-import type { Command } from './connection.ts';
+import type { Command } from '../model/connection.ts';
 import { h, setText } from './dom.ts';
-import { count, dollars } from './format.ts';
+import { count, dollars } from '../model/format.ts';
 import { LaneView } from './lane-view.ts';
-import { isTeam, spentOf } from './run.ts';
-import type { Run } from './run.ts';
+import { isTeam, spentOf } from '../model/run.ts';
+import type { Run } from '../model/run.ts';
 import { ExchangesView } from './exchanges-view.ts';
-import { exchangesOf, FEW, itemsOfAgent, lanesOf, newsOf, restOf, shownLanes } from './team.ts';
-import type { Exchange, Lane } from './team.ts';
+import { exchangesOf, FEW, itemsOfAgent, lanesOf, newsOf, restOf, shownLanes } from '../model/team.ts';
+import type { Exchange, Lane } from '../model/team.ts';
 
 type Send = (command: Command) => void;
 

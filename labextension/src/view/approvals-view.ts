@@ -1,13 +1,13 @@
 /** The calls that wait for approval, as blocks outside everything that scrolls. */
 
-import { effectSentences, intention, parseValue, rememberLabel, ruleScopes, visible } from './approval-text.ts';
-import type { ArgumentKind, EffectKind } from './approval-text.ts';
-import type { Decision } from './connection.ts';
+import { effectSentences, intention, parseValue, rememberLabel, ruleScopes, visible } from '../model/approval-text.ts';
+import type { ArgumentKind, EffectKind } from '../model/approval-text.ts';
+import type { Decision } from '../model/connection.ts';
 import { h, setText, withCode } from './dom.ts';
-import type { ApprovalDisplay } from './events.generated.ts';
-import { elapsed } from './format.ts';
+import type { ApprovalDisplay } from '../model/events.generated.ts';
+import { elapsed } from '../model/format.ts';
 import { icon } from './icons.ts';
-import type { PendingApproval, Role, RuleScope } from './agent-state.ts';
+import type { PendingApproval, Role, RuleScope } from '../model/agent-state.ts';
 import { watchOverflow } from './text-boxes.ts';
 
 type Decide = (decision: Decision) => void;

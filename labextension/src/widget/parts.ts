@@ -1,7 +1,7 @@
 /** Parts of the code that few views need, such as a large library. They are loaded as the code itself is. */
 
-import { onKernelEnd } from './kernel-status.ts';
-import type { Widget } from './kernel-status.ts';
+import { onKernelEnd } from '../view/kernel-status.ts';
+import type { Widget } from '../view/kernel-status.ts';
 import type { Load, Model } from './loader.ts';
 
 export type PartModel = Model & Widget;

@@ -2,7 +2,7 @@
 
 import { h, setText } from './dom.ts';
 import { icon } from './icons.ts';
-import type { Exchange } from './team.ts';
+import type { Exchange } from '../model/team.ts';
 import { textBox } from './text-boxes.ts';
 
 /** The number of tasks that are shown: the newest. */

@@ -3,12 +3,12 @@
 import type { Announcer } from './announcer.ts';
 import { copy } from './code-tools.ts';
 import { h, withCode } from './dom.ts';
-import { duration } from './format.ts';
+import { duration } from '../model/format.ts';
 import { icon } from './icons.ts';
 import { menuButton } from './menu.ts';
 import type { MenuItem } from './menu.ts';
 import type { NotebookCell } from './notebook-cell.ts';
-import type { RunRequests } from './run-requests.ts';
+import type { RunRequests } from '../model/run-requests.ts';
 
 export interface Summary {
   readonly outcome: keyof typeof OUTCOME;

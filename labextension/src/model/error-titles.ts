@@ -1,4 +1,4 @@
-/** Titles of the errors with which runs end. `planck_nb/jupyter/error_titles.py` has the same. */
+/** Titles of the errors with which runs end. `planck_nb/jupyter/display/error_titles.py` has the same. */
 
 export const ERROR_TITLES: Readonly<Record<string, string>> = {
   AuthenticationError: 'The provider does not accept the API key',

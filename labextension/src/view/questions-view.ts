@@ -1,9 +1,9 @@
 /** The questions of sidecars that wait for an answer, as blocks beside the approvals. */
 
-import type { QuestionAnswer } from './connection.ts';
+import type { QuestionAnswer } from '../model/connection.ts';
 import { h, setText } from './dom.ts';
-import type { QuestionDisplay, QuestionField } from './events.generated.ts';
-import { elapsed } from './format.ts';
+import type { QuestionDisplay, QuestionField } from '../model/events.generated.ts';
+import { elapsed } from '../model/format.ts';
 import { icon } from './icons.ts';
 
 type Answer = (answer: QuestionAnswer) => void;
