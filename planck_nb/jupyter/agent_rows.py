@@ -8,7 +8,7 @@ from planck_nb.agent.agent import Agent
 from planck_nb.agent.state import AgentState
 from planck_nb.base.text import one_line
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.run_facts import aliases_of
+from planck_nb.jupyter.display.run_facts import aliases_of
 from planck_nb.workspace import Workspace
 from planck_nb.workspace.agent_names import named_agents
 

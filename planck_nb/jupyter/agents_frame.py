@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from IPython.core.getipython import get_ipython
 
-from planck_nb.jupyter.formatting import dollars
+from planck_nb.jupyter.display.formatting import dollars
 from planck_nb.jupyter.frontend import is_unattended
 
 FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]

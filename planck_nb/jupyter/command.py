@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from planck_nb.base.errors import PlanckError, UsageError
-from planck_nb.jupyter.plain_output import for_terminal
+from planck_nb.jupyter.display.plain_output import for_terminal
 
 _PACKAGE = Path(__file__).parents[1]
 

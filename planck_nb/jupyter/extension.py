@@ -21,7 +21,11 @@ from IPython.lib.pretty import RepresentationPrinter
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import PlanckError, UsageError
 from planck_nb.config import Config
-from planck_nb.jupyter.bridge import (
+from planck_nb.jupyter.completion import matcher
+from planck_nb.jupyter.controller import Controller
+from planck_nb.jupyter.display.plain_output import for_terminal
+from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks, unreliable_kernel
+from planck_nb.jupyter.ipython.bridge import (
     NEST_ASYNCIO_WARNING,
     OTHER_LOOP,
     awake,
@@ -29,20 +33,16 @@ from planck_nb.jupyter.bridge import (
     nest_asyncio_is_active,
     wait_for,
 )
-from planck_nb.jupyter.cell_ends import CellEnds
-from planck_nb.jupyter.compat import idle_loop
-from planck_nb.jupyter.completion import matcher
-from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.frontend import is_terminal, kernel_handles_clicks, unreliable_kernel
+from planck_nb.jupyter.ipython.cell_ends import CellEnds
+from planck_nb.jupyter.ipython.compat import idle_loop
+from planck_nb.jupyter.ipython.warm_up import WarmUp
 from planck_nb.jupyter.kernel_tools.steps import running_steps
 from planck_nb.jupyter.kernel_tools.surroundings import NO_MAGIC
 from planck_nb.jupyter.kernel_tools.tool_definitions import KernelTools
 from planck_nb.jupyter.magics import STOPPED, PlanckMagics, in_one_line, interrupted
 from planck_nb.jupyter.notebook_answers import background_line
 from planck_nb.jupyter.parsing import syntax
-from planck_nb.jupyter.plain_output import for_terminal
 from planck_nb.jupyter.transcript.answer import Answer
-from planck_nb.jupyter.warm_up import WarmUp
 from planck_nb.workspace import Workspace
 
 NOTEBOOK = "JPY_SESSION_NAME"

@@ -18,7 +18,8 @@ from planck_nb.ai.server_address import is_loopback
 from planck_nb.base.aio import run_in_thread, spawn, uninterrupted
 from planck_nb.base.errors import AgentError, PlanckError, UsageError
 from planck_nb.jupyter.controller import Controller, StartedRun
-from planck_nb.jupyter.error_titles import key_variable
+from planck_nb.jupyter.display.error_titles import key_variable
+from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.finished_run import FinishedRun
 from planck_nb.jupyter.frontend import Frontend, RunDisplay
 from planck_nb.jupyter.interpretation import VerbLine, interpret
@@ -27,7 +28,6 @@ from planck_nb.jupyter.live.run_agents import RunAgents
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.notebook_answers import AnswerRecord
 from planck_nb.jupyter.parsing.options import read_prompt_arguments
-from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import Answer, is_structured, transcript_of
 from planck_nb.jupyter.transcript.transcript import Transcript

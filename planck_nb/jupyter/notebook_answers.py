@@ -14,7 +14,7 @@ from planck_nb.agent.run import Run
 from planck_nb.agent.state import Entry
 from planck_nb.ai.messages import AssistantMessage, Usage, UserMessage
 from planck_nb.base.errors import UsageError
-from planck_nb.jupyter.run_facts import model_name
+from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.transcript.answer import OUTCOMES, Answer
 from planck_nb.jupyter.transcript.transcript import Transcript
 

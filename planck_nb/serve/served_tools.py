@@ -9,7 +9,7 @@ from planck_nb.base.json_types import JsonObject
 from planck_nb.serve.history import MAX_MESSAGES, MAX_ROWS
 from planck_nb.serve.kernel_calls import MAX_EVENTS, MAX_PROMPT_LENGTH, MAX_WATCH_SECONDS
 from planck_nb.sessions import VIEWS
-from planck_nb.sessions.restricted_sql import MAX_SQL_LENGTH
+from planck_nb.sessions.database.restricted_sql import MAX_SQL_LENGTH
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
 """Durable sessions: a journal for each session, materialized in DuckDB and queried with SQL."""
 
-from planck_nb.sessions.branch import Branch
 from planck_nb.sessions.damage import Damage, read_damage
+from planck_nb.sessions.database.paging import Page, Row
+from planck_nb.sessions.database.queries import VIEWS, Query, query, query_async, query_into
+from planck_nb.sessions.database.text_search import search, search_async, terms
+from planck_nb.sessions.database.vacuum import compact_store, estimate_compaction
 from planck_nb.sessions.deletion import delete_session
 from planck_nb.sessions.directory import (
     SessionInfo,
@@ -11,19 +14,16 @@ from planck_nb.sessions.directory import (
     list_sessions,
     session_files,
 )
-from planck_nb.sessions.export import ExportFormat, export_session, import_session
+from planck_nb.sessions.exports.export import ExportFormat, export_session, import_session
+from planck_nb.sessions.journal.branch import Branch
+from planck_nb.sessions.journal.signing import Signer
 from planck_nb.sessions.last_use import last_used_first
 from planck_nb.sessions.lock import open_in
 from planck_nb.sessions.members import AgentRecord, SessionMembers, read_members
 from planck_nb.sessions.open_tasks import OpenTaskRecord, read_open_tasks
-from planck_nb.sessions.paging import Page, Row
-from planck_nb.sessions.queries import VIEWS, Query, query, query_async, query_into
 from planck_nb.sessions.reader import SessionReader
 from planck_nb.sessions.session import Session, SessionLog
-from planck_nb.sessions.signing import Signer
-from planck_nb.sessions.text_search import search, search_async, terms
 from planck_nb.sessions.unanswered import UnansweredPrompt, read_unanswered
-from planck_nb.sessions.vacuum import compact_store, estimate_compaction
 
 __all__ = [
     "VIEWS",

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from planck_nb.base.errors import SessionError
 from planck_nb.base.text import counted
-from planck_nb.sessions.journal_check import check_journal, known_check
-from planck_nb.sessions.segments import missing_segments
+from planck_nb.sessions.journal.journal_check import check_journal, known_check
+from planck_nb.sessions.journal.segments import missing_segments
 
 _log = logging.getLogger(__name__)
 _said: set[Path] = set()

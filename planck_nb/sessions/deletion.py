@@ -6,7 +6,7 @@ import shutil
 
 from planck_nb.base.errors import SessionError
 from planck_nb.sessions.directory import SessionInfo, is_folder, own_paths
-from planck_nb.sessions.journal_file import lock_file
+from planck_nb.sessions.journal.journal_file import lock_file
 from planck_nb.sessions.lock import lock_session
 
 

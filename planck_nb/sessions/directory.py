@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from planck_nb.base.errors import SessionError, SessionFormatError, SessionNotFoundError, did_you_mean
-from planck_nb.sessions.codec import decode_header
 from planck_nb.sessions.damage import known_damage, read_damage
-from planck_nb.sessions.journal_file import read_first_line
+from planck_nb.sessions.journal.codec import decode_header
+from planck_nb.sessions.journal.journal_file import read_first_line
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()

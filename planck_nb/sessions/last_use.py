@@ -9,9 +9,9 @@ from datetime import datetime
 from math import inf
 
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions.codec import parse_line
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.segments import journal_end, read_last_lines
+from planck_nb.sessions.journal.codec import parse_line
+from planck_nb.sessions.journal.segments import journal_end, read_last_lines
 
 _SIZES = (16_384, 1_048_576, 67_108_864)
 """Bytes of a journal's end that are read until a row is found: the last row may be a message with images."""

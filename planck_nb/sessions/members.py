@@ -13,9 +13,9 @@ from planck_nb.agent.identity import AgentIdentity, Grants, Role
 from planck_nb.ai.messages import Usage
 from planck_nb.ai.numbers import MAX_TOKENS_TOGETHER, dollars, usage_counts
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions.queries import query_into
+from planck_nb.sessions.database.queries import query_into
+from planck_nb.sessions.journal.stored_values import object_in, texts_in
 from planck_nb.sessions.session import Session
-from planck_nb.sessions.stored_values import object_in, texts_in
 
 # A session may have a million events, so nothing is decoded that a filter leaves out, and each event once at most.
 _AGENTS = """

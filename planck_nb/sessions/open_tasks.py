@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, cast, get_args
 import duckdb
 
 from planck_nb.agent.events import TaskKind
-from planck_nb.sessions.queries import query_into
+from planck_nb.sessions.database.queries import query_into
 from planck_nb.sessions.session import Session
 
 TaskOutcome: TypeAlias = Literal["", "turn_end", "aborted", "error"]

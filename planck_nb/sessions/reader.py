@@ -15,13 +15,13 @@ from typing import Self
 from planck_nb.agent.events import AgentEvent
 from planck_nb.base.errors import SessionError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions import codec
-from planck_nb.sessions.branch import Branch, ranges_of_branches
+from planck_nb.sessions.database.paging import Page, Pager, Row, rows_of
 from planck_nb.sessions.directory import SessionInfo
-from planck_nb.sessions.export import ExportFormat, export_session
-from planck_nb.sessions.paging import Page, Pager, Row, rows_of
-from planck_nb.sessions.records import read_records, sorted_records, visible_records
-from planck_nb.sessions.segments import Position, journal_end
+from planck_nb.sessions.exports.export import ExportFormat, export_session
+from planck_nb.sessions.journal import codec
+from planck_nb.sessions.journal.branch import Branch, ranges_of_branches
+from planck_nb.sessions.journal.records import read_records, sorted_records, visible_records
+from planck_nb.sessions.journal.segments import Position, journal_end
 
 _COUNTED = 1024 * 1024
 

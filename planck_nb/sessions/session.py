@@ -28,7 +28,9 @@ from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.base.forks import call_in_forks
 from planck_nb.base.ids import new_id, readable_name
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions import codec
+from planck_nb.sessions.database.materialize import Materializer
+from planck_nb.sessions.database.paging import Row
+from planck_nb.sessions.database.session_catalogue import start_update
 from planck_nb.sessions.directory import (
     SessionInfo,
     find_by_id,
@@ -37,18 +39,16 @@ from planck_nb.sessions.directory import (
     new_session_info,
     unused_name,
 )
-from planck_nb.sessions.export import ExportFormat
-from planck_nb.sessions.journal_check import check_journal
-from planck_nb.sessions.journal_file import JournalFile
-from planck_nb.sessions.journal_writer import DoneCallback, Writer
+from planck_nb.sessions.exports.export import ExportFormat
+from planck_nb.sessions.journal import codec
+from planck_nb.sessions.journal.journal_check import check_journal
+from planck_nb.sessions.journal.journal_file import JournalFile
+from planck_nb.sessions.journal.journal_writer import DoneCallback, Writer
+from planck_nb.sessions.journal.screening import DisorderError, in_order
+from planck_nb.sessions.journal.segments import Position, journal_end, read_last_lines
+from planck_nb.sessions.journal.signing import SIGNATURE, Signer, gives_power, without_signature
 from planck_nb.sessions.lock import lock_session
-from planck_nb.sessions.materialize import Materializer
-from planck_nb.sessions.paging import Row
 from planck_nb.sessions.reader import SessionReader
-from planck_nb.sessions.screening import DisorderError, in_order
-from planck_nb.sessions.segments import Position, journal_end, read_last_lines
-from planck_nb.sessions.session_catalogue import start_update
-from planck_nb.sessions.signing import SIGNATURE, Signer, gives_power, without_signature
 from planck_nb.sessions.stale_files import remove_leftovers, remove_stale_files
 
 _log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ import duckdb
 
 from planck_nb.ai.messages import Purpose, TextPart, UserMessage, UserPart, decode_message
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions.queries import query_into
+from planck_nb.sessions.database.queries import query_into
+from planck_nb.sessions.journal.stored_values import object_in
 from planck_nb.sessions.session import Session
-from planck_nb.sessions.stored_values import object_in
 
 _BEGIN = """
 with queue as (

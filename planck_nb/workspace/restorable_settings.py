@@ -18,7 +18,7 @@ from planck_nb.agent.identity import Grants
 from planck_nb.ai.stored_options import LEFT_OUT
 from planck_nb.base.json_types import JsonObject
 from planck_nb.sessions import AgentRecord, Session, SessionMembers
-from planck_nb.sessions.stored_values import texts_in
+from planck_nb.sessions.journal.stored_values import texts_in
 from planck_nb.workspace.session_settings import KEY, SessionSettings, limited, read_rules
 from planck_nb.workspace.stored_agents import WAITS
 

@@ -12,7 +12,7 @@ from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions.stored_values import texts_in
+from planck_nb.sessions.journal.stored_values import texts_in
 
 KEY = "choices"
 """The key of the session's metadata."""

@@ -15,7 +15,7 @@ from planck_nb.ai import list_models
 from planck_nb.ai.models import Model
 from planck_nb.base.errors import AgentError, ConfigError, ModelError, did_you_mean
 from planck_nb.base.json_types import JsonObject
-from planck_nb.sessions.stored_values import texts_in
+from planck_nb.sessions.journal.stored_values import texts_in
 from planck_nb.teams import (
     INTER_AGENT_TOOLS,
     AgentSpec,

@@ -18,7 +18,7 @@ from planck_nb import ai
 from planck_nb.ai.messages import encode_message
 from planck_nb.ai.numbers import MAX_TOKENS
 from planck_nb.base.errors import PlanckError
-from planck_nb.sessions.codec import encode_message_line
+from planck_nb.sessions.journal.codec import encode_message_line
 
 ANSWER = Reply((Think(("Hm",)), Say(("one ", "two")), Call("add", ('{"a": ', "1}"), "c1")), usage=(12, 5))
 PRICES = ai.Pricing(3.0, 15.0, cache_read=0.3, cache_write=4.0)

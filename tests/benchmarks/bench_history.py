@@ -28,8 +28,8 @@ from support.history import write_history, write_long
 from planck_nb import Config, Workspace
 from planck_nb.ai.messages import UserMessage
 from planck_nb.sessions import VIEWS, Session, SessionReader, list_sessions, open_in, query, read_members, search
-from planck_nb.sessions.duckdb import sql_literal
-from planck_nb.sessions.session_catalogue import update_catalogue
+from planck_nb.sessions.database.duckdb import sql_literal
+from planck_nb.sessions.database.session_catalogue import update_catalogue
 
 ROUNDS = 5
 REWINDS = 1000

@@ -20,9 +20,10 @@ from pathlib import Path
 import duckdb
 
 from planck_nb.ai.messages import AssistantMessage, Message, SummaryMessage, TextPart, Usage, UserMessage
-from planck_nb.sessions import Session, codec, search
+from planck_nb.sessions import Session, search
 from planck_nb.sessions.directory import new_session_info
-from planck_nb.sessions.journal_file import JournalFile
+from planck_nb.sessions.journal import codec
+from planck_nb.sessions.journal.journal_file import JournalFile
 
 CHAPTER = 60
 EVERY = 2000

@@ -11,7 +11,7 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import UsageError
 from planck_nb.config import Config
 from planck_nb.jupyter.controller import Controller
-from planck_nb.jupyter.error_titles import key_variable
+from planck_nb.jupyter.display.error_titles import key_variable
 from planck_nb.jupyter.finished_run import FinishedRun
 from planck_nb.jupyter.live.browser_requests import FORGOTTEN, reply_to
 from planck_nb.jupyter.transcript.answer import Answer, transcript_of

@@ -19,7 +19,7 @@ from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.effect import Effect
 from planck_nb.base.errors import ToolError
 from planck_nb.base.json_types import JsonObject
-from planck_nb.jupyter.bridge import interrupts_cancel, wait_for
+from planck_nb.jupyter.ipython.bridge import interrupts_cancel, wait_for
 from planck_nb.testing import Call, Reply, scripted_model
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")

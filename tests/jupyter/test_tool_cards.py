@@ -15,7 +15,7 @@ from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, TextPart, ToolCallPart, ToolResultMessage, ToolResultPart
 from planck_nb.base import errors
 from planck_nb.base.aio import run_in_thread
-from planck_nb.jupyter.error_titles import ERROR_TITLES
+from planck_nb.jupyter.display.error_titles import ERROR_TITLES
 from planck_nb.jupyter.live.approval_display import approval_display
 from planck_nb.jupyter.tool_prints import prints_in_calls
 from planck_nb.jupyter.transcript.answer import transcript_of
@@ -131,6 +131,6 @@ def test_the_saved_error_has_a_title_and_a_sentence() -> None:
 
 
 def test_both_views_have_the_same_titles_of_errors() -> None:
-    source = (LABEXTENSION / "src/error-titles.ts").read_text(encoding="utf-8")
+    source = (LABEXTENSION / "src/model/error-titles.ts").read_text(encoding="utf-8")
     assert dict(re.findall(r"^  (\w+): '(.*)',$", source, re.MULTILINE)) == ERROR_TITLES
     assert all(hasattr(errors, kind) for kind in ERROR_TITLES)

@@ -113,6 +113,8 @@ def test_modules_that_a_page_lists_are_there(page: Path) -> None:
         "base",
         "config",
         "jupyter",
+        "jupyter/display",
+        "jupyter/ipython",
         "jupyter/parsing",
         "jupyter/prompts",
         "jupyter/terminal",
@@ -120,6 +122,9 @@ def test_modules_that_a_page_lists_are_there(page: Path) -> None:
         "resources",
         "serve",
         "sessions",
+        "sessions/database",
+        "sessions/exports",
+        "sessions/journal",
         "sidecars",
         "sidecars/author",
         "sidecars/mcp_client",
@@ -139,8 +144,8 @@ def test_the_page_of_a_folder_names_its_modules(folder: str) -> None:
 def test_the_page_of_the_live_view_names_its_modules() -> None:
     folder = ROOT / "labextension"
     text = (folder / "README.md").read_text()
-    modules = [path.name for path in (folder / "src").glob("*.ts") if not re.search(r"\.(d|generated)\.ts$", path.name)]
-    assert [name for name in modules if f"`src/{name}`" not in text] == []
+    modules = [path for path in (folder / "src").rglob("*.ts") if not re.search(r"\.(d|generated)\.ts$", path.name)]
+    assert [name for path in modules if f"`{(name := path.relative_to(folder).as_posix())}`" not in text] == []
 
 
 def test_the_first_pages_name_every_folder_of_the_package() -> None:

@@ -29,10 +29,10 @@ from planck_nb.sessions import (
     find_by_name,
     find_session,
     list_sessions,
-    paging,
     query,
     search,
 )
+from planck_nb.sessions.database import paging
 
 NAMES = ["..", "*", "?", "🙂", "", " ", "---!", "\0"]
 CLEANED = {
@@ -223,7 +223,8 @@ READ_ONLY = """
 import os, sys
 from pathlib import Path
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, delete_session, find_session, list_sessions, paging, query, search
+from planck_nb.sessions import Session, delete_session, find_session, list_sessions, query, search
+from planck_nb.sessions.database import paging
 directory = Path(sys.argv[1])
 for user in (0, 65534):
     if os.geteuid() == 0:

@@ -15,7 +15,7 @@ import pytest
 
 from planck_nb.ai.messages import TextPart, UserMessage
 from planck_nb.sessions import Session, find_session, query
-from planck_nb.sessions.segments import START, read_rows
+from planck_nb.sessions.journal.segments import START, read_rows
 
 TESTS = Path(__file__).parents[1]
 WRITE = """

@@ -16,11 +16,12 @@ import pytest
 
 from planck_nb.ai.messages import UserMessage, text_of
 from planck_nb.base.errors import SessionError, SessionLockedError
-from planck_nb.sessions import ExportFormat, Session, delete_session, export_session, journal_file, query, session_files
-from planck_nb.sessions.codec import Header
-from planck_nb.sessions.journal_file import JournalFile
-from planck_nb.sessions.materialize import Materializer
-from planck_nb.sessions.segments import old_segments
+from planck_nb.sessions import ExportFormat, Session, delete_session, export_session, query, session_files
+from planck_nb.sessions.database.materialize import Materializer
+from planck_nb.sessions.journal import journal_file
+from planck_nb.sessions.journal.codec import Header
+from planck_nb.sessions.journal.journal_file import JournalFile
+from planck_nb.sessions.journal.segments import old_segments
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no open file")
 

@@ -13,7 +13,7 @@ import pytest
 
 from planck_nb.ai import UserMessage
 from planck_nb.sessions import Session, SessionInfo, last_use, last_used_first, list_sessions
-from planck_nb.sessions.codec import decode_header, encode_header, encode_message_line
+from planck_nb.sessions.journal.codec import decode_header, encode_header, encode_message_line
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0

@@ -23,7 +23,8 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, codec
+from planck_nb.sessions import Session
+from planck_nb.sessions.journal import codec
 
 LONG = 'é"\n\\ 漢 😀 \x00 word ' * 70_000
 IMAGE = ImagePart(bytes(range(256)) * 6_000)

@@ -11,7 +11,7 @@ from planck_nb import Agent
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.ids import NewId
 from planck_nb.sessions import Session
-from planck_nb.sessions.paging import Pager
+from planck_nb.sessions.database.paging import Pager
 from planck_nb.testing import scripted_model
 
 

@@ -14,19 +14,11 @@ from support.stored import converse
 
 from planck_nb.agent.events import ApprovalDecision, Delegated, Queued, Responded, UsageDelta, WorkerExit
 from planck_nb.ai.messages import SummaryMessage, Usage, UserMessage
-from planck_nb.sessions import (
-    VIEWS,
-    ExportFormat,
-    Session,
-    export_session,
-    import_session,
-    list_sessions,
-    paging,
-    query,
-)
-from planck_nb.sessions.codec import decode_header, encode_header
-from planck_nb.sessions.materialize import materialize
-from planck_nb.sessions.segments import journal_end
+from planck_nb.sessions import VIEWS, ExportFormat, Session, export_session, import_session, list_sessions, query
+from planck_nb.sessions.database import paging
+from planck_nb.sessions.database.materialize import materialize
+from planck_nb.sessions.journal.codec import decode_header, encode_header
+from planck_nb.sessions.journal.segments import journal_end
 
 GONE = object()
 VALUES: dict[str, Any] = {

@@ -165,8 +165,8 @@ async def test_each_row_is_decoded_once(tmp_path: Path, monkeypatch: pytest.Monk
     with Session.create(tmp_path, name="mine") as session:
         await converse(session)
     reader = Session.read(tmp_path, "mine")
-    monkeypatch.setattr("planck_nb.sessions.codec.decode_message", counting(decode_message))
-    monkeypatch.setattr("planck_nb.sessions.codec.decode_event", counting(decode_event))
+    monkeypatch.setattr("planck_nb.sessions.journal.codec.decode_message", counting(decode_message))
+    monkeypatch.setattr("planck_nb.sessions.journal.codec.decode_event", counting(decode_event))
     events = reader.events()
     assert len(decoded) == len(events) > 2
     decoded.clear()

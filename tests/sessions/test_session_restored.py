@@ -13,8 +13,9 @@ from support.stored import converse
 
 from planck_nb.ai.messages import TextPart, UserMessage, text_of
 from planck_nb.base.errors import SessionError
-from planck_nb.sessions import Session, list_sessions, paging, query, read_members
-from planck_nb.sessions.materialize import Materializer
+from planck_nb.sessions import Session, list_sessions, query, read_members
+from planck_nb.sessions.database import paging
+from planck_nb.sessions.database.materialize import Materializer
 
 DIGEST = ("folded_digest", "folded_line_bytes")
 

@@ -28,7 +28,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from planck_nb.sessions import Session
-from planck_nb.sessions import export
+from planck_nb.sessions.exports import export
 from planck_nb.base import atomic
 directory = Path(sys.argv[1])
 session = Session.open(directory, "mine")

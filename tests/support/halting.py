@@ -13,7 +13,7 @@ from typing import Any
 
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.sessions import Session
-from planck_nb.sessions.materialize import Materializer
+from planck_nb.sessions.database.materialize import Materializer
 
 TEXT = "a message of some words"
 

@@ -21,12 +21,13 @@ from planck_nb.ai.messages import (
     Usage,
     UserMessage,
 )
-from planck_nb.sessions import SessionInfo, codec
+from planck_nb.sessions import SessionInfo
+from planck_nb.sessions.database.duckdb import connect
+from planck_nb.sessions.database.materialize import copy_rows, materialize
 from planck_nb.sessions.directory import new_session_info
-from planck_nb.sessions.duckdb import connect
-from planck_nb.sessions.journal_file import JournalFile
-from planck_nb.sessions.materialize import copy_rows, materialize
-from planck_nb.sessions.segments import Position
+from planck_nb.sessions.journal import codec
+from planck_nb.sessions.journal.journal_file import JournalFile
+from planck_nb.sessions.journal.segments import Position
 
 WORDS = "the quick agent reads a file and writes what it found into another table of numbers while you wait".split()
 TOOLS = ("read", "bash", "edit", "search")

@@ -161,7 +161,7 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     for name in _MODULES:
         import_module(name)
-    for _ in import_module("planck_nb.jupyter.warm_up").first_prompt():
+    for _ in import_module("planck_nb.jupyter.ipython.warm_up").first_prompt():
         pass
     gc.collect()
     gc.freeze()  # kernels share this memory as long as the garbage collector does not write to it

@@ -16,8 +16,8 @@ from planck_nb.agent import events
 from planck_nb.ai.messages import SummaryMessage, UserMessage
 from planck_nb.base.errors import SessionError, SessionNotFoundError
 from planck_nb.sessions import Session, find_session, query
-from planck_nb.sessions.materialize import Materializer
-from planck_nb.sessions.records import read_records
+from planck_nb.sessions.database.materialize import Materializer
+from planck_nb.sessions.journal.records import read_records
 
 Node: TypeAlias = "tuple[int, Node] | None"
 """A conversation: its last message's id and the conversation before."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planck_nb.jupyter.charts import svg
 from planck_nb.jupyter.charts.chart import Chart
 from planck_nb.jupyter.charts.history_rows import records, rows_of, session_shown
-from planck_nb.jupyter.formatting import count, dollars
+from planck_nb.jupyter.display.formatting import count, dollars
 from planck_nb.workspace import Workspace
 
 if TYPE_CHECKING:

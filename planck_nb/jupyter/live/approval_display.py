@@ -16,8 +16,8 @@ from planck_nb.agent.events import ApprovalRequest
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import head_and_tail
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.approval_text import commands_not_in, rule_sentence
-from planck_nb.jupyter.formatting import key_argument
+from planck_nb.jupyter.display.approval_text import commands_not_in, rule_sentence
+from planck_nb.jupyter.display.formatting import key_argument
 
 _COMPARED_LINES = 1_000
 _REMEMBERED_FILES = 50

@@ -11,7 +11,7 @@ from planck_nb.base.errors import UsageError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import one_line
-from planck_nb.jupyter.run_facts import Aliases, aliases_of, chosen_limits, model_name
+from planck_nb.jupyter.display.run_facts import Aliases, aliases_of, chosen_limits, model_name
 
 _NAME_CHARACTERS = 200
 

@@ -19,7 +19,7 @@ from planck_nb.base.aio import spawn
 from planck_nb.base.errors import PlanckError
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.json_types import JsonObject
-from planck_nb.jupyter.formatting import bounded
+from planck_nb.jupyter.display.formatting import bounded
 from planck_nb.jupyter.live.browser_commands import Actions, agent_of_command, read_command, text_of_command
 from planck_nb.jupyter.live.browser_requests import RunRequests, reply_to
 from planck_nb.jupyter.live.frame_sender import FrameSender, kernel_frame_sender

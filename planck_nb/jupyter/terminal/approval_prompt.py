@@ -18,8 +18,8 @@ from planck_nb.agent.events import AgentEvent
 from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.event_log import EventLog
-from planck_nb.jupyter.approval_text import pending_text
-from planck_nb.jupyter.bridge import interrupts_raise
+from planck_nb.jupyter.display.approval_text import pending_text
+from planck_nb.jupyter.ipython.bridge import interrupts_raise
 from planck_nb.jupyter.live.run_agents import RunAgents
 
 LineReader: TypeAlias = Callable[[str], Awaitable[str]]

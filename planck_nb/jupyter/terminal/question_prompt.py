@@ -10,9 +10,9 @@ from contextlib import suppress
 
 from planck_nb.base.aio import cancel_and_wait, spawn
 from planck_nb.base.errors import PlanckError, UsageError
+from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.live.question_display import QuestionDisplay, QuestionField, content_of, question_display
 from planck_nb.jupyter.open_questions import Audience, OpenQuestion, OpenQuestions
-from planck_nb.jupyter.plain_output import for_terminal
 from planck_nb.jupyter.terminal.approval_prompt import LineReader
 from planck_nb.sidecars.mcp_client.questions import QuestionAnswer
 

@@ -27,8 +27,8 @@ from planck_nb.ai.messages import AssistantMessage, UserMessage
 from planck_nb.base.aio import spawn
 from planck_nb.base.event_log import EventLog
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.formatting import key_argument
-from planck_nb.jupyter.plain_output import PlainStream, for_terminal
+from planck_nb.jupyter.display.formatting import key_argument
+from planck_nb.jupyter.display.plain_output import PlainStream, for_terminal
 from planck_nb.jupyter.terminal.approval_prompt import ApprovalPrompt
 from planck_nb.jupyter.transcript.answer import sentence_of
 from planck_nb.jupyter.transcript.blocks import UNNAMED

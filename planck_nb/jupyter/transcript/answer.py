@@ -25,9 +25,9 @@ from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.messages import AssistantMessage, Message, StopReason, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.formatting import count
-from planck_nb.jupyter.plain_output import Tail
-from planck_nb.jupyter.run_facts import Aliases
+from planck_nb.jupyter.display.formatting import count
+from planck_nb.jupyter.display.plain_output import Tail
+from planck_nb.jupyter.display.run_facts import Aliases
 from planck_nb.jupyter.transcript.blocks import UNNAMED, Decision, Execution, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.team_story import TeamAgent, TeamStory, is_team, names_of, steps_of
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript, figures_of

@@ -25,9 +25,9 @@ from planck_nb.ai.messages import (
 from planck_nb.ai.server_calls import ServerCall, server_calls
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable
-from planck_nb.jupyter.diff_lines import DIFFED_ARGUMENTS, ShownDiff, diff_in
-from planck_nb.jupyter.formatting import bounded, key_argument, shown_arguments
-from planck_nb.jupyter.plain_output import plain
+from planck_nb.jupyter.display.diff_lines import DIFFED_ARGUMENTS, ShownDiff, diff_in
+from planck_nb.jupyter.display.formatting import bounded, key_argument, shown_arguments
+from planck_nb.jupyter.display.plain_output import plain
 
 UNNAMED = "another agent"
 """The sender of a message whose name is not known."""

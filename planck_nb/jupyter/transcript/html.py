@@ -14,9 +14,9 @@ from planck_nb.base import markdown
 from planck_nb.base.markdown import escaped
 from planck_nb.base.safe_html import static_html
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.diff_lines import ShownDiff
-from planck_nb.jupyter.formatting import bounded, bounded_text
-from planck_nb.jupyter.shown_images import image_notice, image_source
+from planck_nb.jupyter.display.diff_lines import ShownDiff
+from planck_nb.jupyter.display.formatting import bounded, bounded_text
+from planck_nb.jupyter.display.shown_images import image_notice, image_source
 from planck_nb.jupyter.transcript.blocks import Block, CallGroup, Interjection, Notice, ToolCall, blocks
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamAgent, TeamStory
 

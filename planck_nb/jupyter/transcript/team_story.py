@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from planck_nb.agent.events import AgentEvent, Delegated, Responded
 from planck_nb.ai.messages import Message
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.formatting import SHOWN_CHARACTERS, bounded
+from planck_nb.jupyter.display.formatting import SHOWN_CHARACTERS, bounded
 from planck_nb.jupyter.transcript.blocks import UNNAMED, TranscriptEntry
 
 STEPS = 400

@@ -14,10 +14,10 @@ from planck_nb.ai.messages import Message, TextPart, ThinkingPart, Usage
 from planck_nb.base import markdown
 from planck_nb.base.json_types import JsonObject
 from planck_nb.base.text import encodable, one_line
-from planck_nb.jupyter.error_titles import error_title
-from planck_nb.jupyter.formatting import bounded, bounded_text, count, dollars, elapsed
-from planck_nb.jupyter.plain_output import for_terminal
-from planck_nb.jupyter.run_facts import chosen_limits
+from planck_nb.jupyter.display.error_titles import error_title
+from planck_nb.jupyter.display.formatting import bounded, bounded_text, count, dollars, elapsed
+from planck_nb.jupyter.display.plain_output import for_terminal
+from planck_nb.jupyter.display.run_facts import chosen_limits
 from planck_nb.jupyter.transcript import html
 from planck_nb.jupyter.transcript.blocks import (
     Block,

@@ -14,10 +14,10 @@ from planck_nb.ai.models import Model
 from planck_nb.base.errors import MissingCredentialError, UsageError
 from planck_nb.jupyter.agent_rows import COLUMNS, COLUMNS_WITHOUT_TEAMS, agent_rows
 from planck_nb.jupyter.controller import DEFAULT_AGENT
+from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT, MODEL, PROVIDER, RECIPIENT
 from planck_nb.jupyter.parsing.parameters import Extent, Kind, Option, Parameter, choice
-from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.verbs.declaration import Text, table, verb
 from planck_nb.jupyter.verbs.request_text import describe_request
 from planck_nb.workspace import Workspace

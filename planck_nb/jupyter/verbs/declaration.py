@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.arguments import ArgumentSpec, read_arguments
 from planck_nb.jupyter.parsing.parameters import OF_EVERY_VERB, Option, Parameter
-from planck_nb.jupyter.plain_output import for_terminal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,13 +155,13 @@ def table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> pd.DataFrame
     Returns:
         The table, which a notebook shows.
     """
-    from planck_nb.jupyter.readable_table import ReadableTable  # noqa: PLC0415 - half a second, paid with the first table
+    from planck_nb.jupyter.display.readable_table import ReadableTable  # noqa: PLC0415 - half a second, paid with the first table
 
     return ReadableTable(rows, columns=columns)
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table that is shown without NaN and fractions of a second; its values are the same."""
-    from planck_nb.jupyter.readable_table import ReadableTable  # noqa: PLC0415 - as above
+    from planck_nb.jupyter.display.readable_table import ReadableTable  # noqa: PLC0415 - as above
 
     return ReadableTable(frame)

@@ -9,10 +9,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from planck_nb.base.text import counted
-from planck_nb.jupyter.formatting import count, dollars
+from planck_nb.jupyter.display.formatting import count, dollars
+from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.parameters import INTEGER, Option
-from planck_nb.jupyter.plain_output import for_terminal
 from planck_nb.jupyter.verbs.declaration import readable, verb
 
 if TYPE_CHECKING:

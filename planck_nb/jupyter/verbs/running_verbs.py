@@ -10,8 +10,8 @@ from planck_nb.agent.state import PendingApproval
 from planck_nb.base.errors import AgentError, UsageError
 from planck_nb.base.text import counted
 from planck_nb.base.visible import visible
-from planck_nb.jupyter.approval_text import pending_text, rule_sentence
 from planck_nb.jupyter.controller import StartedRun
+from planck_nb.jupyter.display.approval_text import pending_text, rule_sentence
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT, CALL, waiting_calls
 from planck_nb.jupyter.parsing.parameters import TEXT, Extent, Kind, Option, Parameter, choice

@@ -9,10 +9,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from planck_nb.base.errors import UsageError, did_you_mean
+from planck_nb.jupyter.display.plain_output import for_terminal
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import AGENT_NAME, SESSION
 from planck_nb.jupyter.parsing.parameters import INTEGER, WORDS, Option, Parameter
-from planck_nb.jupyter.plain_output import for_terminal
 from planck_nb.jupyter.verbs.declaration import verb
 from planck_nb.sessions import search_async, terms
 

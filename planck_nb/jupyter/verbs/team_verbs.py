@@ -7,11 +7,11 @@ from pathlib import Path
 
 from planck_nb.agent.agent import skills_of
 from planck_nb.base.errors import AgentError, ConfigError, UsageError, did_you_mean
+from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.namespace import tool_finder
 from planck_nb.jupyter.notebook import Notebook
 from planck_nb.jupyter.parsing.kinds import MODEL, TEAM
 from planck_nb.jupyter.parsing.parameters import FILE, WORD, Option, Parameter, choice
-from planck_nb.jupyter.run_facts import model_name
 from planck_nb.jupyter.team_prompts import name_of_team, started_text
 from planck_nb.jupyter.verbs.declaration import Text, columns, table, verb
 from planck_nb.teams import INTER_AGENT_TOOLS, Team, TeamTemplate

@@ -15,7 +15,7 @@ from planck_nb.agent import events as ev
 from planck_nb.agent.effect import Effect
 from planck_nb.ai.messages import AssistantMessage, TextPart, ToolResultMessage, ToolResultPart, Usage, UserMessage
 from planck_nb.base.json_types import JsonObject
-from planck_nb.jupyter.formatting import SHOWN_CHARACTERS
+from planck_nb.jupyter.display.formatting import SHOWN_CHARACTERS
 from planck_nb.jupyter.live import browser_events
 from planck_nb.jupyter.live.frames import FrameEncoder
 

@@ -8,9 +8,9 @@ import pytest
 
 from planck_nb.agent import events as ev
 from planck_nb.ai.messages import ImagePart, ToolResultMessage, ToolResultPart
+from planck_nb.jupyter.display.shown_images import IMAGE_CHARACTERS
 from planck_nb.jupyter.live import frames
 from planck_nb.jupyter.live.frames import EARLIER_IMAGE, FrameEncoder
-from planck_nb.jupyter.shown_images import IMAGE_CHARACTERS
 
 
 def results(seq: int, *parts: tuple[str, ImagePart]) -> ev.AgentEvent:

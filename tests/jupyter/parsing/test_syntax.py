@@ -76,7 +76,7 @@ def test_every_result_is_python() -> None:
 
 
 def test_waiting_without_a_running_loop() -> None:
-    from planck_nb.jupyter.bridge import wait_for
+    from planck_nb.jupyter.ipython.bridge import wait_for
 
     async def answer() -> int:
         await asyncio.sleep(0)

@@ -6,7 +6,7 @@ import asyncio
 
 from planck_nb.ai.messages import AssistantMessage, TextPart
 from planck_nb.base.aio import run_in_thread
-from planck_nb.jupyter.formatting import TEXT_CHARACTERS
+from planck_nb.jupyter.display.formatting import TEXT_CHARACTERS
 from planck_nb.jupyter.transcript.transcript import RENDER_IN_THREAD_FROM, Transcript
 
 

@@ -24,7 +24,7 @@ from planck_nb.ai.messages import (
     UserMessage,
 )
 from planck_nb.base.markdown import code_span, fenced, to_html, to_markdown
-from planck_nb.jupyter.formatting import count, dollars, key_argument, shown_arguments
+from planck_nb.jupyter.display.formatting import count, dollars, key_argument, shown_arguments
 from planck_nb.jupyter.transcript.answer import transcript_of
 from planck_nb.jupyter.transcript.blocks import Decision, Notice, TranscriptEntry
 from planck_nb.jupyter.transcript.transcript import Outcome, Transcript

@@ -25,7 +25,7 @@ from planck_nb.base.errors import SessionError
 from planck_nb.jupyter import extension
 from planck_nb.jupyter.verbs.sql_verb import EXAMPLES
 from planck_nb.sessions import VIEWS, Session, find_session, list_sessions, query
-from planck_nb.sessions.materialize import Materializer
+from planck_nb.sessions.database.materialize import Materializer
 
 
 @pytest.fixture(scope="module")

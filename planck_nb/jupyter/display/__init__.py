@@ -1,0 +1,1 @@
+"""Text and figures as both views show them, live and saved."""

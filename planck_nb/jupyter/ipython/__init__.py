@@ -1,0 +1,1 @@
+"""What depends on IPython, ipykernel and their versions."""

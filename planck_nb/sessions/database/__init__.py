@@ -1,0 +1,1 @@
+"""DuckDB: the files that are made from journals, and the queries over them."""

@@ -1,0 +1,284 @@
+"""Copies journal lines into a session's DuckDB file, which stays unlocked in between.
+
+Rows are only ever added to the file, also by a rewind. So a reader that knows up to which row the file went at some
+moment has a consistent view, however many rows are added later. The file can be deleted at any time; it is then rebuilt
+from the journal.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+
+from planck_nb.base.errors import SessionError, SessionFormatError
+from planck_nb.sessions.database import tables as schema
+from planck_nb.sessions.database.database_match import (
+    LAST_LINE,
+    MaterializedPosition,
+    is_made_from,
+    line_digest,
+    parse_position,
+    read_meta,
+    times_sql,
+)
+from planck_nb.sessions.database.duckdb import (
+    idle_connection,
+    is_busy,
+    is_refused,
+    require_tables,
+    retry_while_busy,
+    sql_literal,
+    updates,
+)
+from planck_nb.sessions.directory import SessionInfo
+from planck_nb.sessions.journal.journal_check import JournalCheck, check_journal
+from planck_nb.sessions.journal.screening import Screen
+from planck_nb.sessions.journal.segments import Position, read_last_lines, read_rows
+
+_log = logging.getLogger(__name__)
+
+_BUSY_TIMEOUT = 3.0
+_CHECKED = 64 * 1024 * 1024
+BLOCK_SIZE = 16 * 1024
+"""Bytes of a block of a new DuckDB file."""
+
+
+class _UnusableError(Exception):
+    """The file is a DuckDB file, but not one made from this journal."""
+
+
+def materialize(session: SessionInfo, *, end: Position, check: bool = False) -> None:
+    """Copy the journal's lines up to a position into the session's DuckDB file.
+
+    A file that cannot be used is renamed to end in ".bad" and rebuilt, with `check` also one that has other rows than
+    the journal. Only the process that holds the session's lock may call this. Raises SessionError if the file stays
+    busy or cannot be written; the journal is complete anyway.
+    """
+    try:
+        try:
+            with updates.of(session.database):
+                retry_while_busy(lambda: _materialize(session, end, check=check), seconds=_BUSY_TIMEOUT)
+        except (duckdb.Error, _UnusableError) as error:
+            if isinstance(error, duckdb.Error) and (is_busy(error) or is_refused(error)):
+                raise
+            _log.info("%s is renamed and rebuilt: %s", session.database, error)
+            _set_aside(session.database)
+            _materialize(session, end)
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise SessionError(
+            f"The database of session {session.name!r} could not be updated ({reason}); "
+            "its journal is complete, and the update will be tried again."
+        ) from error
+    except (OSError, _UnusableError) as error:
+        raise SessionError(f"The session file {session.database} could not be rebuilt ({error}).") from error
+
+
+def _materialize(session: SessionInfo, end: Position, *, check: bool = False) -> None:
+    with idle_connection() as connection:
+        copy_rows(connection, session, end, check=check)
+        schema.drop_staged(connection)
+
+
+def copy_rows(
+    connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position, *, check: bool = False
+) -> None:
+    """Copy the journal's lines up to a position into the session's DuckDB file, by a connection that is kept open.
+
+    Raises duckdb.Error, OSError, and an error if the file was not made from this journal; `materialize` handles them.
+    """
+    # A file has several hundred kilobytes of half-empty blocks with DuckDB's default of 256 KiB. The size can only be
+    # chosen for a new file; giving another one to an existing file is an error.
+    size = "" if session.database.exists() else f" (block_size {BLOCK_SIZE})"
+    connection.execute(f"attach {sql_literal(session.database)} as file{size}")
+    session.database.chmod(0o600)
+    progress = _read_or_create(connection, session, end)
+    if check and progress.position.offset and not progress.agrees(_checked(session)):
+        raise _UnusableError("the journal has lines that are damaged or were changed since")
+    start, screen, repeated = progress.position, progress.screen(), progress.repeated
+    for lines, position in read_rows(session.path, start=start, end=end):
+        if not lines:
+            continue
+        screen = schema.stage_lines(connection, {"": lines}, {"": screen})[""]
+        if start.offset and screen.repeated != repeated:
+            raise _UnusableError("the journal has rows with lower ids than the file")
+        connection.execute("begin")
+        schema.insert_staged(connection, "file")
+        progress = _save_progress(connection, progress, position, lines[-1], screen)
+        connection.execute("commit")
+    connection.execute("detach file")
+
+
+def _checked(session: SessionInfo) -> JournalCheck | None:
+    try:
+        return check_journal(session.path, max_bytes=_CHECKED)
+    except (OSError, SessionFormatError):
+        return None
+
+
+def _read_or_create(connection: duckdb.DuckDBPyConnection, session: SessionInfo, end: Position) -> MaterializedPosition:
+    tables = connection.execute("select count(*) from duckdb_tables() where database_name = 'file'").fetchone()
+    if tables == (0,):
+        _create(connection, session)
+    require_tables(connection, "file", schema.STORED)
+    progress = parse_position(read_meta(connection, "file"))
+    if progress is None or progress.session_id != session.id or progress.position > end:
+        raise _UnusableError("it does not belong to this journal")
+    times = times_sql("file.{}".format, progress.last_id)
+    if not is_made_from(session.path, progress, lambda: {time for (time,) in connection.execute(times).fetchall()}):
+        raise _UnusableError("the journal has another history")
+    if not progress.computed:
+        schema.add_computed(connection, "file")
+        progress = replace(progress, computed=True)
+    if not progress.digest and progress.position.offset:
+        lines, _ = read_last_lines(session.path, progress.position, LAST_LINE)
+        if lines:
+            progress = _save_progress(connection, progress, progress.position, lines[-1], progress.screen())
+    return progress
+
+
+def _save_progress(
+    connection: duckdb.DuckDBPyConnection,
+    before: MaterializedPosition,
+    position: Position,
+    last_line: bytes,
+    screen: Screen,
+) -> MaterializedPosition:
+    known = before.checksum is not None or before.position.offset == 0  # a file of an earlier version has none
+    progress = MaterializedPosition(
+        before.session_id,
+        screen.ids.highest,
+        position,
+        len(last_line),
+        line_digest(last_line),
+        screen.damaged,
+        screen.repeated,
+        screen.checksum if known else None,
+    )
+    values = {
+        "folded_id": str(progress.last_id),
+        "folded_segment": str(position.segment),
+        "folded_bytes": str(position.offset),
+        "folded_line_bytes": str(progress.line_bytes),
+        "folded_digest": progress.digest,
+        "damaged_lines": str(progress.damaged),
+        "repeated_rows": str(progress.repeated),
+    }
+    if known:
+        values["checksum"] = str(progress.checksum)
+    keys = ", ".join(f"'{key}'" for key in values)
+    connection.execute(f"delete from file.meta where key in ({keys})")  # noqa: S608 - our own
+    connection.execute(
+        f"insert into file.meta values {', '.join(['(?, ?)'] * len(values))}",  # noqa: S608
+        [text for entry in values.items() for text in entry],
+    )
+    return progress
+
+
+def _create(connection: duckdb.DuckDBPyConnection, session: SessionInfo) -> None:
+    meta = {
+        "format": str(schema.VERSION),
+        "session_id": session.id,
+        "name": session.name,
+        "created": session.created.isoformat(),
+        "folded_id": "0",
+        "folded_segment": "1",
+        "folded_bytes": "0",
+    }
+    connection.execute("begin")
+    connection.execute("create table file.meta (key varchar, value varchar)")
+    connection.executemany("insert into file.meta values ($1, $2)", [list(entry) for entry in meta.items()])
+    schema.create_tables(connection, "file")
+    connection.execute("commit")
+
+
+def _set_aside(database: Path) -> None:
+    database.replace(database.with_name(database.name + ".bad"))
+    wal = database.with_name(database.name + ".wal")
+    if wal.exists():
+        wal.replace(wal.with_name(wal.name + ".bad"))
+
+
+class Materializer:
+    """A thread that keeps a session's DuckDB file up to date with its journal.
+
+    It works when about `PAUSE` seconds have passed without a new line, and under a steady load once `ROWS` lines wait,
+    but at most once in `PAUSE` seconds, so that its cost does not grow with the rate.
+
+    Args:
+        session: The session, which this process has locked.
+        flush: Makes the journal durable and returns its end: the DuckDB file must never have a row that the journal
+            can lose in a crash.
+        start_segment: Called when the journal's segment has `SEGMENT` bytes and all of them are in the DuckDB file.
+    """
+
+    ROWS = 500
+    PAUSE = 1.0
+    SEGMENT = 64 * 1024 * 1024
+
+    def __init__(self, session: SessionInfo, flush: Callable[[], Position], start_segment: Callable[[], None]) -> None:
+        self._session = session
+        self._flush = flush
+        self._start_segment = start_segment
+        self._materializing = threading.Lock()
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._written = 0.0
+        self._materialized_at = 0.0
+        self._check = True
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="planck-materialize", daemon=True)
+        self._thread.start()
+
+    def written(self, lines: int) -> None:
+        """Count lines that were added to the journal."""
+        with self._changed:
+            before, self._waiting = self._waiting, self._waiting + lines
+            self._written = time.monotonic()
+            if before == 0 or before < self.ROWS <= self._waiting:
+                self._changed.notify()
+
+    def materialize(self) -> None:
+        """Update the DuckDB file now, on the calling thread. Raises SessionError."""
+        with self._materializing:
+            end = self._flush()
+            materialize(self._session, end=end, check=self._check)
+            self._check = False
+            if end.offset >= self.SEGMENT:
+                self._start_segment()
+            self._materialized_at = time.monotonic()
+
+    def close(self) -> None:
+        """End the thread after the update that it is making."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while self._wait_until_due():
+            try:
+                self.materialize()
+            except SessionError as error:
+                _log.info("%s", error)
+                self.written(1)
+
+    def _wait_until_due(self) -> bool:
+        with self._changed:
+            while not self._closing:
+                if self._waiting:
+                    since = self._materialized_at if self._waiting >= self.ROWS else self._written
+                    pause = since + self.PAUSE - time.monotonic()
+                    if pause <= 0:
+                        self._waiting = 0
+                        return True
+                    self._changed.wait(pause)
+                else:
+                    self._changed.wait()
+            return False

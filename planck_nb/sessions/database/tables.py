@@ -1,0 +1,209 @@
+"""The tables of a session's DuckDB file, and the SQL that loads journal lines into them.
+
+Columns are only ever added, at the end, so that files of different ages can be read together. There is no key and no
+index: ids ascend, and DuckDB finds a range of them by its own statistics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import duckdb
+
+from planck_nb.sessions.journal.screening import Screen
+
+VERSION = 5
+"""The layout of the file; one of any other version than this and `EARLIER` is rebuilt from its journal."""
+
+EARLIER = 2
+"""The layout of 0.1.0, without the columns in `COMPUTED`: it is read as it is, and gets them with the next update."""
+
+_COMMON = {"id": "BIGINT", "agent_id": "VARCHAR", "turn": "INTEGER", "ts": "TIMESTAMP"}
+
+TABLES = {
+    "messages": _COMMON
+    | {
+        "role": "VARCHAR",
+        "provider": "VARCHAR",
+        "model": "VARCHAR",
+        "stop_reason": "VARCHAR",
+        "input_tokens": "BIGINT",
+        "output_tokens": "BIGINT",
+        "cache_read_tokens": "BIGINT",
+        "cache_write_tokens": "BIGINT",
+        "thinking_tokens": "BIGINT",
+        "cost_usd": "DOUBLE",
+        "text": "VARCHAR",
+        "data": "JSON",
+        "calls": "STRUCT(id VARCHAR, name VARCHAR, is_error VARCHAR)[]",
+    },
+    "events": _COMMON
+    | {
+        "type": "VARCHAR",
+        "data": "JSON",
+        "call_id": "VARCHAR",
+        "spent": "STRUCT(input_tokens DOUBLE, output_tokens DOUBLE, cost DOUBLE, has_usage BOOLEAN, has_cost BOOLEAN)",
+        "remembers": "BOOLEAN",
+    },
+    "rewinds": _COMMON | {"before_id": "BIGINT"},
+    "metadata": _COMMON | {"data": "JSON"},
+}
+"""Columns and their types by table. A column has the value of the same key of a journal line, or is in `COMPUTED`."""
+
+# Looking for the word takes a tenth of the time of decoding.
+_CALLS = """
+    case when (role = 'assistant' and contains(data::varchar, '"tool_call"')) or role = 'tool_result' then [
+        {'id': part.id, 'name': part.name, 'is_error': part.is_error}
+        for part in json_transform(
+            data, '{"content": [{"type": "VARCHAR", "id": "VARCHAR", "name": "VARCHAR", "is_error": "VARCHAR"}]}'
+        ).content
+        if part.type = if(role = 'assistant', 'tool_call', 'tool_result')
+    ] end
+"""
+
+_CALL_ID = """
+    case
+        when type in ('tool_start', 'tool_end', 'approval_request', 'approval_decision') then data->>'$.id'
+        when type = 'delegated' then nullif(data->>'$.call_id', '')
+    end
+"""
+
+_SPENT = """
+    case when type in ('usage_delta', 'rewound') then list_transform(
+        [json_transform(
+            data,
+            '{"total": "JSON", "usage": "JSON", "total_cost": "VARCHAR", "cost": "VARCHAR",
+              "delta": {"input_tokens": "VARCHAR", "output_tokens": "VARCHAR"}}'
+        )],
+        lambda event: {
+            'input_tokens': try_cast(event.delta.input_tokens as double),
+            'output_tokens': try_cast(event.delta.output_tokens as double),
+            'cost': try_cast(event.cost as double),
+            'has_usage': coalesce(event.total, event.usage) is not null,
+            'has_cost': coalesce(event.total_cost, event.cost) is not null
+        }
+    )[1] end
+"""
+
+_REMEMBERS = """
+    type = 'approval_decision' and contains(data::varchar, '"user"') and data->>'$.by' = 'user'
+        and try_cast(data->>'$.allowed' as boolean) and data->>'$.rule' <> ''
+"""
+
+COMPUTED = {
+    "messages": {"calls": _CALLS},
+    "events": {"call_id": _CALL_ID, "spent": _SPENT, "remembers": _REMEMBERS},
+}
+"""SQL for the columns that are computed when lines are loaded, since decoding a million messages takes seconds.
+
+`calls` has the calls in a reply, or those that a message has the results of; `call_id` the call that an event is about,
+`spent` the tokens and the cost of a request, and whether the event has the sums for its agent so far, and `remembers`
+whether a person has allowed a call with a rule for later ones.
+"""
+
+META = "meta"
+"""The table of the keys and values that say what a file was made from."""
+
+STORED = (META, *TABLES)
+"""The tables of a session's DuckDB file."""
+
+KINDS = {"messages": "message", "events": "event", "rewinds": "rewind", "metadata": "metadata"}
+"""The kind of the rows of each table."""
+
+_LINE = json.dumps(
+    {"kind": "VARCHAR"}
+    | {
+        name: kind
+        for table, columns in TABLES.items()
+        for name, kind in columns.items()
+        if name not in COMPUTED.get(table, {})
+    }
+)
+
+
+def selected_columns(table: str, *, computed: bool) -> str:
+    """Return SQL that selects all columns of a table.
+
+    Args:
+        table: The table.
+        computed: Whether what is selected from lacks the columns in `COMPUTED`, so that they are computed.
+    """
+    expressions = COMPUTED.get(table, {}) if computed else {}
+    return ", ".join(f"{expressions[name]} as {name}" if name in expressions else name for name in TABLES[table])
+
+
+def add_computed(connection: duckdb.DuckDBPyConnection, catalog: str) -> None:
+    """Give a file of the layout `EARLIER` the columns in `COMPUTED`, so that its rows need not be in the journal still.
+
+    The tables are written again, since DuckDB would keep all rows in memory to update a list in each. A crash leaves a
+    file of the earlier layout.
+    """
+    for table in COMPUTED:
+        connection.execute(f"drop table if exists {catalog}.{table}_{VERSION}")
+        connection.execute(
+            f"create table {catalog}.{table}_{VERSION} as"  # noqa: S608 - our own
+            f" select {selected_columns(table, computed=True)} from {catalog}.{table}"
+        )
+    connection.execute("begin")
+    for table in COMPUTED:
+        connection.execute(f"drop table {catalog}.{table}")
+        connection.execute(f"alter table {catalog}.{table}_{VERSION} rename to {table}")
+    connection.execute(f"update {catalog}.{META} set value = '{VERSION}' where key = 'format'")  # noqa: S608
+    connection.execute("commit")
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
+    """Create the empty tables in a database or schema, with additional column definitions in `extra`."""
+    for table, columns in TABLES.items():
+        definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        connection.execute(f"create table {catalog}.{table} ({definitions}{extra})")
+
+
+def stage_lines(
+    connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Sequence[bytes]], screens: Mapping[str, Screen]
+) -> dict[str, Screen]:
+    """Parse journal lines into the temporary table `line`, with their key as `source`, without those that are skipped.
+
+    A statement costs some milliseconds even for few lines, so those of several journals are parsed together.
+
+    Returns:
+        The screens of the journals, to continue with.
+    """
+    selected = {source: screens[source].plausible(some) for source, some in lines.items()}
+    chosen = {source: kept for source, (kept, _) in selected.items()}
+    if _stage(connection, chosen) == sum(map(len, chosen.values())):
+        return {source: after for source, (_, after) in selected.items()}
+    # Some line is no JSON, or has no object as its data. What counts is what Python reads.
+    exact = {source: screens[source].copy() for source in lines}
+    _stage(connection, {source: exact[source].exact(some) for source, some in lines.items()})
+    return exact
+
+
+def _stage(connection: duckdb.DuckDBPyConnection, lines: Mapping[str, Sequence[bytes]]) -> int:
+    # One text, not a list: converting a list for DuckDB blocks all other threads, the event loop's included.
+    texts = {source: b"".join(some).decode("utf-8", "replace") for source, some in lines.items()}
+    rows = ", ".join(f"(${2 * n + 1}::varchar, ${2 * n + 2}::varchar)" for n in range(len(texts)))
+    staged = connection.execute(
+        f"create or replace temp table line as select * from"  # noqa: S608 - our own
+        f" (select unnest(json_transform(text, '{_LINE}')), source"
+        f" from (select unnest(string_split(text, chr(10))) as text, source from (values {rows}) part(source, text))"
+        " where json_valid(text))"
+        " where kind not in ('message', 'event', 'metadata') or data::varchar like '{%'",
+        [value for part in texts.items() for value in part],
+    ).fetchone()
+    return int(staged[0]) if staged else 0
+
+
+def drop_staged(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop what `stage_lines` has created."""
+    connection.execute("drop table if exists temp.line")
+
+
+def insert_staged(connection: duckdb.DuckDBPyConnection, catalog: str, extra: str = "") -> None:
+    """Insert the staged lines into the tables, with expressions in `extra` for the additional columns."""
+    for table in TABLES:
+        names = selected_columns(table, computed=True)
+        connection.execute(
+            f"insert into {catalog}.{table} select {names}{extra} from line where kind = '{KINDS[table]}'"  # noqa: S608
+        )

@@ -1,0 +1,1 @@
+"""Exports of a session, and imports."""

@@ -1,0 +1,150 @@
+"""Writes a journal on a thread of its own: all lines that wait at the same time are written and synced together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from planck_nb.base.errors import SessionError
+from planck_nb.sessions.journal.journal_file import JournalFile
+from planck_nb.sessions.journal.kept_segments import KeptSegments
+from planck_nb.sessions.journal.segments import Position, start_segment
+
+T = TypeVar("T")
+
+DoneCallback: TypeAlias = Callable[[SessionError | None], None]
+"""Called on the writer's thread with None when a line is stored, or with the error that prevented it."""
+
+_GATHER = 0.02
+
+
+class _Entry(NamedTuple):
+    """A line to write. `done` is called when it is in the file, or with `sync` when it is on disk."""
+
+    line: bytes
+    done: DoneCallback | None
+    sync: bool
+
+
+class Writer:
+    """Appends lines to a journal in the order of `put`.
+
+    One `write` and one `fdatasync` cover all lines that wait at the same time. Lines without a `done` callback do not
+    cause a sync: they are written after at most 20 milliseconds and become durable with the next line that has one. If
+    writing fails, they are kept and written with the next batch, while lines with a `done` are dropped and their
+    callbacks get the error.
+
+    Args:
+        journal: The file to append to. The writer closes it.
+        on_written: Called on the writer's thread after each write, with the number of lines written.
+    """
+
+    MAX_SEGMENT = 128 * 1024 * 1024
+    """Bytes after which a new segment is started even if lines are written faster than they are copied into DuckDB."""
+
+    def __init__(self, journal: JournalFile, on_written: Callable[[int], None]) -> None:
+        self._journal = journal
+        self._earlier = KeptSegments(journal.path)
+        self._segment_end = self.MAX_SEGMENT
+        self._on_written = on_written
+        self._lock = threading.Lock()
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
+        self._waiting: list[_Entry] = []
+        self._urgent = False
+        self._closing = False
+        self._retained: list[bytes] = []
+        self._thread = threading.Thread(target=self._run, name="planck-journal", daemon=True)
+        self._thread.start()
+
+    def put(self, line: bytes, done: DoneCallback | None = None, *, sync: bool = True) -> None:
+        """Queue a line without blocking. Raises SessionError after `close`."""
+        with self._lock:
+            if self._closing:
+                raise SessionError(f"The journal {self._journal.path.name} is closed; open the session again.")
+            urgent = done is not None
+            if not self._waiting or (urgent and not self._urgent):
+                self._wakeups.put(None)
+            self._urgent = self._urgent or urgent
+            self._waiting.append(_Entry(line, done, sync and urgent))
+
+    def write(self) -> Position:
+        """Return when every line put before is in the file, with the end of the file. Raises SessionError."""
+        return self._call(lambda: Position(self._journal.segment, self._journal.size), sync=False)
+
+    def sync(self) -> Position:
+        """Return when every line put before is on disk, with the end of what is on disk. Raises SessionError."""
+        return self._call(lambda: Position(self._journal.segment, self._journal.durable), sync=True)
+
+    def start_segment(self) -> None:
+        """Sync the journal and continue it in a new segment. Raises SessionError."""
+        self._call(self._start_segment, sync=True)
+
+    def close(self) -> None:
+        """Write what is queued, end the thread and close the file."""
+        with self._lock:
+            self._closing = True
+            self._wakeups.put(None)
+        self._thread.join()
+        self._earlier.close()
+        self._journal.close()
+
+    def _call(self, function: Callable[[], T], *, sync: bool) -> T:
+        """Call a function on the writer's thread after every line put before, and wait for what it returns."""
+        result: Future[T] = Future()
+
+        def done(error: SessionError | None) -> None:
+            if error is not None:
+                result.set_exception(error)
+                return
+            try:
+                result.set_result(function())
+            except BaseException as failure:  # noqa: BLE001 - raised in the waiting thread
+                result.set_exception(failure)
+
+        self.put(b"", done, sync=sync)
+        return result.result()
+
+    def _start_segment(self) -> None:
+        self._journal = start_segment(self._journal)
+        self._segment_end = (
+            self._journal.size + self.MAX_SEGMENT
+        )  # also if the segment has grown, where files have no links
+        self._earlier.add_new()
+
+    def _run(self) -> None:
+        closing = False
+        while not closing:
+            self._wakeups.get()
+            if not (self._urgent or self._closing):
+                # Lines that nothing waits for are gathered, so that many events wake the thread only now and then.
+                with suppress(Empty):
+                    self._wakeups.get(timeout=_GATHER)
+            with self._lock:
+                closing = self._closing
+                batch, self._waiting, self._urgent = self._waiting, [], False
+            self._write(batch)
+
+    def _write(self, batch: list[_Entry]) -> None:
+        lines = [line for line in (*self._retained, *(entry.line for entry in batch)) if line]
+        error: SessionError | None = None
+        try:
+            self._journal.append(b"".join(lines), sync=any(entry.sync for entry in batch))
+            self._retained = []
+            if not all(entry.line for entry in batch):  # something is about to read the journal, or to close it
+                self._earlier.restore()
+        except SessionError as failure:
+            error = failure
+            self._retained += [entry.line for entry in batch if entry.done is None]
+        for entry in batch:
+            if entry.done is not None:
+                entry.done(error)
+        if self._journal.size >= self._segment_end:
+            with suppress(SessionError):  # the next line gets the error
+                self._journal.append(b"", sync=True)
+                self._start_segment()
+        if error is None and lines:
+            self._on_written(len(lines))

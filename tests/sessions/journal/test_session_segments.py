@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import importlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from support.stored import converse
+
+from planck_nb.ai.messages import UserMessage
+from planck_nb.base.errors import SessionError
+from planck_nb.sessions import (
+    Damage,
+    Session,
+    compact_store,
+    estimate_compaction,
+    last_used_first,
+    list_sessions,
+    query,
+    query_async,
+    read_damage,
+)
+from planck_nb.sessions.database.materialize import Materializer
+from planck_nb.sessions.journal.journal_writer import Writer
+from planck_nb.sessions.journal.segments import Position, journal_end, old_segments, read_rows
+
+ALL = "select * from messages order by session_id, id"
+TESTS = Path(__file__).parents[2]
+
+
+def file_names(session: Session) -> list[str]:
+    stem = session.path.name.removesuffix(".journal.jsonl")
+    return sorted(path.name.removeprefix(stem) for path in session.directory.iterdir() if path.name.startswith(stem))
+
+
+def modes(directory: Path) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+
+
+def size_of(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.iterdir() if path.suffix != ".lock")
+
+
+def numbers(session: Session) -> list[int]:
+    return [row.db_id for row in session.messages()]
+
+
+@pytest.fixture
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Materializer, "SEGMENT", 2000)
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_compacting_keeps_what_only_the_database_has(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+        session.materialize()
+        ids.append(await session.append("a1", UserMessage("more")))
+    session.path.with_suffix(".1.jsonl").unlink()
+    compact_store(tmp_path)
+    assert list(query(tmp_path, ALL).id) == ids
+
+
+async def test_segments_keep_to_their_size_while_nothing_is_materialized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Materializer, "PAUSE", 3600.0)
+    monkeypatch.setattr(Writer, "MAX_SEGMENT", 5000)
+    with Session.create(tmp_path) as session:
+        ids = [await session.append("a1", UserMessage("x" * 700)) for _ in range(40)]
+        assert list(query(tmp_path, ALL).id) == ids
+    sizes = [file.stat().st_size for file in old_segments(session.path)]
+    assert len(sizes) > 5
+    assert 5000 <= min(sizes) <= max(sizes) < 7000
+    with Session.open(tmp_path, session.id) as session:
+        assert numbers(session) == ids
+        assert await session.append("a1", UserMessage("more")) > ids[-1]
+    assert read_damage(session.info) == Damage(session.name)
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_a_query_reads_nothing_twice_that_was_materialized_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("planck_nb.sessions.database.queries")
+    began: list[Position] = []
+
+    def reading(journal: Path, *, start: Position) -> Iterator[tuple[list[bytes], Position]]:
+        began.append(start)
+        return read_rows(journal, start=start)
+
+    monkeypatch.setattr(importlib.import_module("planck_nb.sessions.database.snapshot"), "read_rows", reading)
+    with Session.create(tmp_path) as session:
+        before = list_sessions(tmp_path)
+        monkeypatch.setattr(module, "list_sessions", lambda _: before)
+        ids = await converse(session)
+        session.materialize()
+        assert journal_end(session.path).segment == 2
+        assert list(query(tmp_path, ALL).id) == ids
+    assert len(began) == 1
+    assert began[0] > Position(1, 1000)
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_a_long_journal_goes_on_in_a_new_segment_and_the_old_ones_stay(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = []
+        for turn in range(4):
+            ids += await converse(session, turn=turn)
+            session.materialize()
+        assert file_names(session) == [".duckdb", *(f".journal.{n}.jsonl" for n in range(1, 5)), ".journal.jsonl"]
+        assert numbers(session) == ids
+        assert list(query(tmp_path, ALL).id) == ids
+        ids.append(await session.append("a1", UserMessage("more")))
+        assert list(query(tmp_path, ALL).id) == ids
+        assert session.messages_from_latest_checkpoint().rows == session.messages()
+    lines = [
+        json.loads(line)
+        for path in (*(session.path.with_suffix(f".{n}.jsonl") for n in range(1, 5)), session.path)
+        for line in path.read_bytes().splitlines()
+    ]
+    assert [line["id"] for line in lines if line["kind"] != "session"] == list(range(1, ids[-1] + 1))
+    assert [line["data"]["segment"] for line in lines if line["kind"] == "session"] == [1, 2, 3, 4, 5]
+    assert modes(tmp_path) == {0o600}
+    with Session.open(tmp_path, session.id) as again:
+        assert await again.append("a1", UserMessage("and more")) == ids[-1] + 1
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_the_file_is_rebuilt_from_all_segments(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        for turn in range(3):
+            await converse(session, turn=turn)
+            session.materialize()
+        before = query(tmp_path, ALL)
+        assert len(before) == 12
+        session.info.database.unlink()
+        assert query(tmp_path, ALL).equals(before)
+        session.materialize()
+        assert query(tmp_path, ALL).equals(before)
+
+
+async def test_a_segment_may_begin_where_nothing_was_materialized(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+        session.materialize()
+        ids += await converse(session, turn=1)
+        session._writer.start_segment()
+        ids += await converse(session, turn=2)
+        assert list(query(tmp_path, ALL).id) == ids
+        session.materialize()
+        assert list(query(tmp_path, ALL).id) == ids
+        assert numbers(session) == ids
+
+
+async def test_what_a_crash_between_the_steps_leaves_does_no_harm(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+    session.path.with_suffix(".next").write_bytes(b"half")
+    os.link(session.path, session.path.with_suffix(".1.jsonl"))
+    with Session.open(tmp_path, session.id) as again:
+        assert numbers(again) == ids
+        ids.append(await again.append("a1", UserMessage("x")))
+        again._writer.start_segment()
+        ids.append(await again.append("a1", UserMessage("y")))
+        assert numbers(again) == ids
+        assert list(query(tmp_path, ALL).id) == ids
+
+
+async def test_where_no_segment_can_be_started_the_journal_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    with Session.create(tmp_path) as session:
+        ids = await converse(session)
+        monkeypatch.setattr(os, "link", refuse)
+        session._writer.start_segment()
+        ids.append(await session.append("a1", UserMessage("x")))
+        assert numbers(session) == ids
+        assert file_names(session)[-1] == ".journal.next"
+        monkeypatch.undo()
+        session._writer.start_segment()
+        assert numbers(session) == ids
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_queries_and_writers_do_not_mind_a_segment_that_begins(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        stop = asyncio.Event()
+
+        async def write() -> int:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                await session.append("a", UserMessage(str(number)), turn=number)
+                if number % 30 == 0:
+                    await asyncio.to_thread(session.materialize)
+            return number
+
+        writing = asyncio.ensure_future(write())
+        for _ in range(20):
+            row = (await query_async(tmp_path, "select count(*) as n, max(turn) as last from messages")).loc[0]
+            assert row.n == 0 or row.n == row["last"]
+        stop.set()
+        assert numbers(session) == list(range(1, await writing + 1))
+
+
+WRITE = """
+import sys
+sys.path.insert(0, sys.argv[3])
+from planck_nb.sessions.database.materialize import Materializer
+Materializer.SEGMENT, Materializer.PAUSE, Materializer.ROWS = 5000, 0.01, 5
+from support.stored import write_forever
+write_forever(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+@pytest.mark.parametrize("acknowledged", [60, 350, 700])
+def test_no_acknowledged_message_is_lost_when_a_segment_begins(tmp_path: Path, acknowledged: int) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITE, str(tmp_path), "killed", str(TESTS)], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    ids: list[int] = []
+    while len(ids) < acknowledged or (acknowledged > 500 and not list(tmp_path.rglob("*.journal.1.jsonl"))):
+        ids.append(int(writer.stdout.readline().split()[0]))
+    writer.kill()
+    rest, _ = writer.communicate()
+    ids += [int(line.split()[0]) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
+    seen = query(tmp_path, ALL)
+    assert set(ids) <= set(seen.id)
+    assert list(seen.text) == [f"message {number}" for number in range(1, len(seen) + 1)]
+    with Session.open(tmp_path, "killed") as session:
+        assert numbers(session) == list(seen.id)
+        session.info.database.unlink(missing_ok=True)
+        session.materialize()
+        assert query(tmp_path, ALL).equals(seen)
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_compacting_compresses_old_segments_and_loses_nothing(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session, Session.create(tmp_path, name="open") as other:
+        for turn in range(3):
+            await converse(session, turn=turn)
+            await converse(other, turn=turn)
+            session.materialize()
+            other.materialize()
+        session.close()
+        bad = session.info.database.with_name(session.info.database.name + ".bad")
+        bad.write_bytes(b"x" * 100_000)
+        before, untouched = query(tmp_path, ALL), file_names(other)
+        assert compact_store(tmp_path) > 90_000
+        assert file_names(session) == [".duckdb", *(f".journal.{n}.jsonl.gz" for n in range(1, 4)), ".journal.jsonl"]
+        assert file_names(other) == untouched
+        assert query(tmp_path, ALL).equals(before)
+        session.info.database.unlink()
+        assert query(tmp_path, ALL).equals(before), "also from the compressed segments alone"
+        with gzip.open(session.path.with_suffix(".1.jsonl.gz")) as file:
+            assert json.loads(file.readline())["kind"] == "session"
+    compact_store(tmp_path)
+    assert query(tmp_path, ALL).equals(before)
+    assert modes(tmp_path) == {0o600}
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+async def test_a_single_segment_is_compressed_and_the_session_goes_on(tmp_path: Path, *, rebuilt: bool) -> None:
+    with Session.create(tmp_path, name="one") as session:
+        for turn in range(200):
+            await session.append("a1", UserMessage(f"{turn} " + "the same again " * 30), turn=turn)
+    with Session.create(tmp_path, name="later") as later:
+        await converse(later)
+    for used, info in enumerate((session.info, later.info)):
+        os.utime(info.path, (1.7e9 + used, 1.7e9 + used))
+    before, order = query(tmp_path, ALL), [info.name for info in last_used_first(list_sessions(tmp_path))]
+    takes, expected = size_of(tmp_path), estimate_compaction(tmp_path)
+    freed = compact_store(tmp_path)
+    assert freed == takes - size_of(tmp_path)
+    assert 0.8 < freed / expected < 1.25
+    assert file_names(session) == [".duckdb", ".journal.1.jsonl.gz", ".journal.jsonl"]
+    assert ".journal.1.jsonl.gz" not in file_names(later), "a short journal would not become smaller"
+    assert query(tmp_path, ALL).equals(before)
+    assert [info.name for info in last_used_first(list_sessions(tmp_path))] == order == ["later", "one"]
+    assert (compact_store(tmp_path), estimate_compaction(tmp_path)) == (0, 0)
+    if rebuilt:
+        session.info.database.unlink()
+    with Session.open(tmp_path, "one") as session:
+        assert numbers(session) == list(before[before.session_name == "one"].id)
+        assert await session.append("a1", UserMessage("more")) > max(before.id)
+    assert len(query(tmp_path, ALL)) == len(before) + 1
+    assert read_damage(session.info) == Damage("one")
+
+
+async def test_a_duckdb_file_with_much_unused_space_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched, Session.create(tmp_path) as session:
+        patched.setattr(importlib.import_module("planck_nb.sessions.database.materialize"), "BLOCK_SIZE", 256 * 1024)
+        await converse(session)
+        session.materialize()
+    before, size = query(tmp_path, ALL), session.info.database.stat().st_size
+    expected = estimate_compaction(tmp_path)
+    freed = compact_store(tmp_path)
+    assert freed > size / 2
+    assert freed / 2 < expected < freed * 2
+    assert query(tmp_path, ALL).equals(before)
+    with duckdb.connect(session.info.database, read_only=True) as connection:
+        assert connection.execute("select block_size from pragma_database_size()").fetchone() == (16 * 1024,)
+    written = session.info.database.stat().st_mtime_ns
+    assert compact_store(tmp_path) == 0
+    assert session.info.database.stat().st_mtime_ns == written, "it is not rebuilt again"
+
+
+def test_a_missing_segment_is_reported_and_breaks_no_query_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Session.create(tmp_path) as session, Session.create(tmp_path) as other:
+        asyncio.run(converse(session))
+        asyncio.run(converse(other))
+        session._writer.start_segment()
+    session.path.with_suffix(".1.jsonl").unlink()
+    session.info.database.unlink()
+    with Session.open(tmp_path, session.id) as session:
+        with pytest.raises(SessionError, match="could not be rebuilt"):
+            session.materialize()
+        caplog.clear()
+        for _ in range(2):
+            assert set(query(tmp_path, ALL).session_id) == {other.id}
+        said = (
+            f"The journal of {session.name} is damaged: an earlier part of it cannot be found; "
+            "restore it from a backup."
+        )
+        assert [record.getMessage() for record in caplog.records].count(said) == 1
+        assert session.info.damage == str(read_damage(session.info)) == said
