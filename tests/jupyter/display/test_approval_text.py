@@ -198,7 +198,7 @@ async def test_what_an_agent_asks_about_can_be_shown_and_allowed(name: str, tmp_
 def test_a_huge_call_is_not_spelled_out() -> None:
     before = time.thread_time()
     assert not call_size({"content": "\u202e" * 20_000_000}, ()).can_be_shown
-    assert time.thread_time() - before < 1
+    assert time.thread_time() - before < 10  # to spell it out would take minutes
 
 
 def test_what_is_not_whole_cannot_be_allowed() -> None:

@@ -37,8 +37,10 @@ TESTS = Path(__file__).parents[2]
 
 
 def file_names(session: Session) -> list[str]:
+    """The files of a session by the ends of their names, without the one that DuckDB has while it writes."""
     stem = session.path.name.removesuffix(".journal.jsonl")
-    return sorted(path.name.removeprefix(stem) for path in session.directory.iterdir() if path.name.startswith(stem))
+    names = (path.name.removeprefix(stem) for path in session.directory.iterdir() if path.name.startswith(stem))
+    return sorted(name for name in names if not name.endswith(".wal"))
 
 
 def modes(directory: Path) -> set[int]:
