@@ -38,8 +38,8 @@ _open_files: weakref.WeakSet[JournalFile] = weakref.WeakSet()
 class JournalFile:
     """A journal open for writing. Used by one thread at a time.
 
-    `size` is its length in bytes, `durable` the number of bytes that are on disk, `segment` its number, `last_id` the
-    id of the last line when it was opened.
+    `size` is its length in bytes, `durable` the number of bytes that are known to be on disk, `segment` its number,
+    `last_id` the id of the last line when it was opened.
 
     While it is open, the file is longer than `size`: it is padded with blank lines that later lines overwrite, because
     a sync takes a third less time when the file does not grow. `open` and `close` remove the padding.
@@ -49,7 +49,7 @@ class JournalFile:
         self.path = path
         self.segment = segment
         self.size = size
-        self.durable = size
+        self.durable = 0
         self.last_id = last_id
         self._descriptor = descriptor
         self._padded_size = size
@@ -93,6 +93,8 @@ class JournalFile:
     def open(cls, path: Path) -> Self:
         """Open the journal at `path` and remove an incomplete line that a crash may have left at its end.
 
+        What a process that crashed has written is on disk with the first lines that are, as for `create`.
+
         Raises SessionFormatError if no line of it can be read, SessionError if it cannot be written.
         """
         try:
@@ -108,7 +110,6 @@ class JournalFile:
             size, last_id = readable_end(path)
             segment = decode_header(read_first_line(path)).segment
             os.ftruncate(descriptor, size)
-            _sync(descriptor)
         except OSError as error:
             os.close(descriptor)
             raise _unwritable(path, error) from error

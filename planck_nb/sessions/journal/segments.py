@@ -131,7 +131,9 @@ def start_segment(journal: JournalFile) -> JournalFile:
         fresh.unlink(missing_ok=True)
         # A crash between the next steps may have left a second name of the active segment.
         old.unlink(missing_ok=True)
-        JournalFile.create(fresh, replace(header, segment=header.segment + 1, last_id=last_id)).close()
+        created = JournalFile.create(fresh, replace(header, segment=header.segment + 1, last_id=last_id))
+        created.append(b"", sync=True)  # it must not get the journal's name before its header is on disk
+        created.close()
         os.link(path, old)
         fresh.replace(path)
         sync_directory(path.parent)

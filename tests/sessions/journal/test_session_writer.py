@@ -89,6 +89,30 @@ async def test_no_sync_runs_on_the_event_loop(tmp_path: Path, disk: Disk) -> Non
         assert threading.get_ident() not in {*disk.threads, *disk.threads_of_directories}
 
 
+async def test_opening_a_session_does_not_wait_for_the_disk(tmp_path: Path, disk: Disk) -> None:
+    with Session.create(tmp_path, name="one") as session:
+        await append(session.log("a"), 1)
+    disk.syncs()
+    with Session.open(tmp_path, "one") as session:
+        await append(session.log("a"), 1)
+        assert len(disk.threads) == 1
+        assert threading.get_ident() not in disk.threads
+
+
+async def test_the_header_of_a_segment_is_on_disk_before_the_segment_has_its_name(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(
+        journal_file, "_sync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().suffix)
+    )
+    with Session.create(tmp_path) as session:
+        await append(session.log("a"), 1)
+        synced.clear()
+        session._writer.start_segment()
+        assert synced == [".next"]
+
+
 async def test_the_event_loop_goes_on_while_the_disk_is_waited_for(tmp_path: Path, disk: Disk) -> None:
     with Session.create(tmp_path) as session:
         with disk.stuck():
