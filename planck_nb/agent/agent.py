@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.agent_runner import NEW_TASK, AgentRunner
+from planck_nb.agent.agent_runner import AgentRunner
 from planck_nb.agent.agent_settings import AgentSettings
 from planck_nb.agent.answers import request_to_continue
 from planck_nb.agent.approval.gate import Approvals
@@ -26,16 +26,14 @@ from planck_nb.agent.identity import AgentIdentity, Grants, Role, decide_role
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.agent.message_log import MemoryLog, SessionStore
 from planck_nb.agent.output import output_spec
-from planck_nb.agent.recorder import EventRecorder, EventType
+from planck_nb.agent.recorder import EventRecorder
 from planck_nb.agent.run import Run
-from planck_nb.agent.run_group import current_group
 from planck_nb.agent.run_result import RunResult
 from planck_nb.agent.state import AgentState, Status, changed
-from planck_nb.agent.team_members import STOPPED, find_team, title
-from planck_nb.agent.wait_graph import Participant
+from planck_nb.agent.team_members import STOPPED, find_team
 from planck_nb.ai.catalogue import get_model
 from planck_nb.ai.client import Client, RequestPreview
-from planck_nb.ai.messages import AssistantMessage, Purpose, Usage, UserMessage, UserPart
+from planck_nb.ai.messages import Usage, UserMessage, UserPart
 from planck_nb.ai.model_source import model_source
 from planck_nb.ai.models import Model
 from planck_nb.ai.request import Context, Options
@@ -441,7 +439,7 @@ class Agent:
         """
         spec = None if output is None else output_spec(output)
         names = (allow,) if isinstance(allow, str) else allow
-        return self._runner.accept(_prompt_of(content), output=spec, join=join, allow=names)
+        return self._runner.accept(prompt_of(content), output=spec, join=join, allow=names)
 
     def run_sync(self, content: str | Sequence[UserPart], *, output: Any = None) -> RunResult[Any]:  # noqa: ANN401
         """Send a prompt and wait for the answer, in a script without an event loop.
@@ -478,7 +476,7 @@ class Agent:
             AgentStoppedError: After `stop`.
             UsageError: If there is nothing in the prompt.
         """
-        return self._runner.accept(_prompt_of(content), steer=True)
+        return self._runner.accept(prompt_of(content), steer=True)
 
     def continue_(self) -> Run[str] | None:
         """Let the model go on.
@@ -513,7 +511,7 @@ class Agent:
             AgentError: If no such prompt is waiting.
             UsageError: If there is nothing in the content.
         """
-        prompt = _prompt_of(content)
+        prompt = prompt_of(content)
         self._runner.in_loop(lambda: self._runner.edit_queued(prompt_id, prompt.content))
 
     def remove_queued(self, prompt_id: str, *, returned: bool = False) -> None:
@@ -666,167 +664,7 @@ class Agent:
         return window.usage(added).tokens
 
 
-async def append_message(agent: Agent, message: UserMessage) -> None:
-    """Append a message to the conversation of an agent without prompting it, such as a note on a resumed session.
-
-    Args:
-        agent: The agent.
-        message: The message.
-
-    Raises:
-        SessionError: If it cannot be stored.
-    """
-    await agent._recorder.append(message)  # noqa: SLF001 - a part of this module that users do not need
-
-
-def send_again(agent: Agent, prompts: Iterable[tuple[str, UserMessage, JsonObject | None, bool]]) -> list[Run[Any]]:
-    """Send prompts that waited for the agent in an earlier process, under their own ids.
-
-    Args:
-        agent: The agent, in a running event loop.
-        prompts: The id, the message, the JSON Schema of the answer or None, and whether it joins others, of each.
-
-    Returns:
-        The runs, in the order of the prompts.
-
-    Raises:
-        NoRunningLoopError: Outside an event loop.
-        AgentStoppedError: After `stop`.
-    """
-    runner = agent._runner  # noqa: SLF001 - a part of this module that users do not need
-    specs = [
-        (prompt_id, prompt, None if schema is None else output_spec(schema), join)
-        for prompt_id, prompt, schema, join in prompts
-    ]
-    runs = [runner.accept_again(prompt_id, prompt, output=spec, join=join) for prompt_id, prompt, spec, join in specs]
-    runner.answer_queue()
-    return runs
-
-
-def forget_queued(agent: Agent, prompt_id: str) -> None:
-    """Record that a prompt that waited for the agent in an earlier process was removed."""
-    agent._runner.forget_queued(prompt_id)  # noqa: SLF001 - as above
-
-
-def prompt_from(
-    sender: Agent,
-    agent: Agent,
-    content: str,
-    purpose: Purpose,
-    *,
-    prompt_id: str | None = None,
-    output: JsonObject | None = None,
-    batch: object = None,
-    fresh: bool = False,
-) -> Run[Any]:
-    """Send what one agent says to another one of its team.
-
-    Args:
-        sender: Who says it.
-        agent: The agent that answers.
-        content: The text.
-        purpose: What it is for. Responses that wait are answered together.
-        prompt_id: The id of the prompt, None for a new one.
-        output: The JSON Schema of a structured answer, None for text.
-        batch: What it is for: only responses for the same are answered together.
-        fresh: Whether the model is sent nothing of the agent's conversation before it.
-
-    Returns:
-        The run.
-
-    Raises:
-        AgentStoppedError: The agent was stopped.
-        UsageError: The text is empty, or `output` is not a JSON Schema.
-    """
-    message = message_from(sender, content, purpose)
-    spec = None if output is None else output_spec(output)
-    runner = agent._runner  # noqa: SLF001 - as above
-    is_response = purpose == "response"
-    return runner.accept(
-        message,
-        output=spec,
-        join=is_response,
-        batch=batch,
-        logged=not is_response,
-        fresh=fresh,
-        prompt_id=prompt_id,
-    )
-
-
-def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:
-    """What one agent says to another one. Raises `UsageError` if it is empty."""
-    return replace(_prompt_of(content), sender_id=sender.id, sender_name=title(sender), purpose=purpose)
-
-
-def emit_for(agent: Agent, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
-    """Publish and store an event of the agent; it is one of the group in whose context this is called, too."""
-    group = current_group()
-    agent._recorder.emit_to(() if group is None else group.logs, kind, *payload, **named)  # noqa: SLF001 - as above
-
-
-def is_stopped(agent: Agent) -> bool:
-    """Whether the agent has stopped and accepts no more prompts; cheaper than its `state`."""
-    return agent._recorder.settled.stopped  # noqa: SLF001 - as above
-
-
-def skills_of(agent: Agent) -> tuple[str, ...] | None:
-    """The names of the skills that the agent's system prompt lists, None if it lists all."""
-    return agent._skills  # noqa: SLF001 - as above
-
-
-def fallbacks_of(agent: Agent) -> tuple[Model, ...]:
-    """The models that answer if the agent's own cannot, in order."""
-    return agent._setup.fallbacks  # noqa: SLF001 - as above
-
-
-def participant_of(agent: Agent) -> Participant:
-    """The agent, as those see it that wait for it."""
-    return agent._runner.participant  # noqa: SLF001 - as above
-
-
-def teammate_settings(agent: Agent) -> dict[str, Any]:
-    """The arguments that make another agent share what the agents of a team share: store, approvals, budget, client."""
-    runner, setup = agent._runner, agent._setup  # noqa: SLF001 - as above
-    return {
-        "session": agent._session,  # noqa: SLF001 - as above
-        "session_spend": runner.session_spend,
-        "approvals": runner.approvals,
-        "client": setup.own_client,
-        "observers": agent._observers,  # noqa: SLF001 - as above
-        "fallbacks": setup.fallbacks,
-        "on_compact": runner.window.compactor,
-        "limits": agent.limits,
-        "cwd": setup.cwd,
-    }
-
-
-async def start_afresh(agent: Agent) -> None:
-    """Send the model nothing of the agent's conversation so far from now on."""
-    await agent.checkpoint(NEW_TASK)
-
-
-def compactor_of(agent: Agent) -> Compactor | None:
-    """The agent's compactor, for an agent that continues in another session."""
-    return agent._runner.window.compactor  # noqa: SLF001 - as above
-
-
-async def complete_for(agent: Agent, context: Context, options: Options) -> AssistantMessage:
-    """Have the agent's model reply outside its conversation, at the expense of the agent, its turn and its session.
-
-    Raises:
-        AgentError: A limit is reached.
-        ModelError: The model cannot be used so.
-        ProviderError: The server failed.
-    """
-    return await agent._runner.complete(context, options)  # noqa: SLF001 - as above
-
-
-def use_compactor(agent: Agent, compactor: Compactor) -> None:
-    """Let the agent use another compactor from its next request on."""
-    agent._runner.window.compactor = compactor  # noqa: SLF001 - as above
-
-
-def _prompt_of(content: str | Sequence[UserPart]) -> UserMessage:
+def prompt_of(content: str | Sequence[UserPart]) -> UserMessage:
     """The content as a message. Raises `UsageError` if a model could read nothing in it."""
     prompt = UserMessage(content)
     if any(part.type != "text" or part.text.strip() for part in prompt.content):

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from planck_nb.agent.agent import Agent, compactor_of, use_compactor
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import compactor_of, use_compactor
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.run import Run

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from planck_nb.agent.agent import Agent, start_afresh
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import start_afresh
 from planck_nb.agent.calling.functions import ToolLike
 from planck_nb.agent.calling.tool import Tool, ToolContext
 from planck_nb.agent.team_members import DESTROYED, TeamMembers, title

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.agent import Agent, emit_for, is_stopped, prompt_from
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import emit_for, is_stopped, prompt_from
 from planck_nb.agent.calling.tool_output import as_output
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import RunGroup, current_group, within_group

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from planck_nb.agent.agent import Agent, teammate_settings
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import teammate_settings
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.agent.team_members import TeamMembers
 from planck_nb.base.ids import NewId, derived_id

@@ -7,7 +7,8 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from planck_nb.agent.agent import Agent, participant_of
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import participant_of
 from planck_nb.agent.output import OutputMismatch, OutputSpec, output_spec
 from planck_nb.agent.run import Run
 from planck_nb.agent.run_group import GroupedTurn, RunGroup, within_group

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from planck_nb.agent.agent import Agent, append_message
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import append_message
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.system_prompt import SystemPromptParts
 from planck_nb.ai.messages import UserMessage

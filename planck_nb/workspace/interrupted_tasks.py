@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.agent import Agent, append_message, emit_for
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import append_message, emit_for
 from planck_nb.ai.messages import UserMessage
 from planck_nb.base.text import one_line
 from planck_nb.sessions import UnansweredPrompt

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planck_nb.agent.agent import Agent, complete_for
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import complete_for
 from planck_nb.ai.messages import ImagePart, Message
 from planck_nb.ai.request import Context, Options
 from planck_nb.base.errors import AgentError

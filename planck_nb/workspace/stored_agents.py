@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from planck_nb.agent.agent import Agent, compactor_of
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import compactor_of
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import Compactor, restored_compactor, stored_compactor
 from planck_nb.ai.catalogue import catalogued

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from planck_nb.agent.agent import forget_queued, send_again
+from planck_nb.agent.agent_access import forget_queued, send_again
 from planck_nb.agent.run import Run
 from planck_nb.base.errors import AgentError
 from planck_nb.base.text import one_line

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from planck_nb.agent.agent import Agent, is_stopped
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import is_stopped
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.events import AgentEvent
 from planck_nb.base.aio import cancel_and_wait, spawn

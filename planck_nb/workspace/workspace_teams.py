@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planck_nb.agent.agent import Agent, compactor_of, skills_of
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import compactor_of, skills_of
 from planck_nb.agent.calling.tool import Tool
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.agent.context.system_prompt import SystemPromptParts

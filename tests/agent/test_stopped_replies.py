@@ -12,7 +12,7 @@ import pytest
 from support.wire import CHAT, MESSAGES, chat_chunk, client, sse
 
 from planck_nb import Agent, Compactor, ai
-from planck_nb.agent.agent import complete_for
+from planck_nb.agent.agent_access import complete_for
 from planck_nb.agent.limits import Limits, SessionSpend
 from planck_nb.ai.messages import AssistantMessage, TextPart, UserMessage
 from planck_nb.ai.models import Pricing

@@ -10,7 +10,7 @@ from support.agents import Hold
 from support.stored_teams import ask, delegate, idle, running_team, worker
 
 from planck_nb.agent import events as ev
-from planck_nb.agent.agent import emit_for, prompt_from
+from planck_nb.agent.agent_access import emit_for, prompt_from
 from planck_nb.ai.messages import UserMessage
 from planck_nb.errors import ProviderProtocolError
 from planck_nb.sessions import Session, read_open_tasks, read_unanswered

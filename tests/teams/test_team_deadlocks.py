@@ -9,7 +9,7 @@ from support.agents import Hold
 from support.teams import HandMade, call, calls, delegated, responded, results
 
 from planck_nb import Agent
-from planck_nb.agent.agent import is_stopped
+from planck_nb.agent.agent_access import is_stopped
 from planck_nb.testing import Reply
 
 SOON = 10

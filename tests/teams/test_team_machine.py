@@ -24,7 +24,7 @@ from support.teams import HandMade
 
 from planck_nb import Agent, Session
 from planck_nb.agent import events as ev
-from planck_nb.agent.agent import is_stopped
+from planck_nb.agent.agent_access import is_stopped
 from planck_nb.agent.run import Run
 from planck_nb.agent.state import AgentState, fold
 from planck_nb.agent.team_members import team_of

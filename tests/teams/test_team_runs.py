@@ -12,7 +12,7 @@ from support.agents import Hold, prompts, said, until
 from support.teams import call, calls, delegated, responded, results, team_from
 
 from planck_nb import Agent, Limits, Team
-from planck_nb.agent.agent import is_stopped
+from planck_nb.agent.agent_access import is_stopped
 from planck_nb.agent.run_result import RunResult
 from planck_nb.ai.models import Pricing
 from planck_nb.base.errors import AgentError, AgentStoppedError, LimitError, OutputError, PlanckError, UsageError

@@ -283,7 +283,7 @@ async def test_a_spawned_worker_shares_what_the_team_shares() -> None:
     client, limits = ai.Client(credentials={}), Limits(rounds=3)
     lead, worker, _ = await spawned({"type": "x"}, on_compact=Never(), client=client, limits=limits)
     assert worker is not None
-    from planck_nb.agent.agent import compactor_of, teammate_settings
+    from planck_nb.agent.agent_access import compactor_of, teammate_settings
 
     assert compactor_of(worker) is compactor_of(lead)
     assert worker.limits is limits

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from planck_nb import Compactor, Config, Workspace
-from planck_nb.agent.agent import compactor_of
+from planck_nb.agent.agent_access import compactor_of
 from planck_nb.agent.context.compactor import Compact, ContextUsage, stored_compactor
 from planck_nb.ai.messages import Message, SummaryMessage
 from planck_nb.ai.models import Model

@@ -20,7 +20,7 @@ from support.loopback import Exchange, Server, serving
 from support.wire import CHAT_HELLO
 
 from planck_nb import Compactor, Config, Rule, Session, Workspace, ai
-from planck_nb.agent.agent import compactor_of
+from planck_nb.agent.agent_access import compactor_of
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.ai import Cassette
 from planck_nb.ai.model_source import model_source

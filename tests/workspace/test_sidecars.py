@@ -13,7 +13,8 @@ from support.agents import calling
 from support.sidecar_links import SERVERS
 
 from planck_nb import Config, Workspace
-from planck_nb.agent.agent import Agent, compactor_of
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import compactor_of
 from planck_nb.agent.approval import Rule
 from planck_nb.agent.context.compactor import stored_compactor
 from planck_nb.ai.messages import ToolResultMessage

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from planck_nb.agent.agent import Agent, fallbacks_of
+from planck_nb.agent.agent import Agent
+from planck_nb.agent.agent_access import fallbacks_of
 from planck_nb.agent.limits import Limits
 from planck_nb.ai.models import Model
 

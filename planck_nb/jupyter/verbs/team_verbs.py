@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from planck_nb.agent.agent import skills_of
+from planck_nb.agent.agent_access import skills_of
 from planck_nb.base.errors import AgentError, ConfigError, UsageError, did_you_mean
 from planck_nb.jupyter.display.run_facts import model_name
 from planck_nb.jupyter.namespace import tool_finder
