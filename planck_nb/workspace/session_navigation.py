@@ -12,7 +12,7 @@ from functools import partial
 
 from planck_nb.agent.limits import SessionSpend
 from planck_nb.ai.models import Model
-from planck_nb.base.aio import LoopLock, run_in_thread
+from planck_nb.base.aio import LoopLock, run_in_thread, uninterrupted
 from planck_nb.base.errors import AgentError
 from planck_nb.sessions import (
     AgentRecord,
@@ -110,7 +110,9 @@ class SessionNavigation:
         current = self._current
         async with self._changing:
             live = {**current.former, **{agent.id: LiveAgent.of(agent) for agent in current.registry}}
-            session = self._session.fork(name=name, before=before, owner=self._store.owner)
+            copy = partial(self._session.fork, name=name, before=before, owner=self._store.owner)
+            # To copy a long session takes seconds. A stop is delivered after it, so that the copy is closed, too.
+            session = await uninterrupted(asyncio.ensure_future(run_in_thread(copy)))
             return await self._move_to(session, find, live=live, trusted=current.trusted, offer=before is None)
 
     async def remove(self, name: str) -> None:
