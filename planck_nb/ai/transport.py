@@ -80,6 +80,8 @@ class HttpResponse:
 
     async def read_to_end(self, patience: float) -> None:
         """Read to the end of an answer whose message is complete, so that its connection can be used again."""
+        if self._reader is not None and self._reader.at_eof():
+            return  # the end came with the message, as from most servers
         # The message is complete: if this fails, the connection is closed instead of kept.
         with suppress(Exception):
             await within(patience, self._rest())
