@@ -299,7 +299,7 @@ class Controller:
         if self.default == DEFAULT_AGENT or self.default_agent is not None:
             return ""
         gone, self.default = self.default, DEFAULT_AGENT
-        return f"{gone} is gone, so {DEFAULT_AGENT} gets the prompts that name no agent again."
+        return f"{gone} has stopped, so prompts without a name go to {DEFAULT_AGENT} again."
 
     def on_close(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Await a callback before the workspace is closed; it must not fail."""

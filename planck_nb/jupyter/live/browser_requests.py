@@ -78,4 +78,4 @@ async def _result(name: str, requests: RunRequests | None) -> JsonObject:
         case "undo_rewind":
             return {"notice": await requests.undo_rewind()}
         case _:
-            raise UsageError("This version of planck_nb does not know this action; load the page again.")
+            raise UsageError("This version of planck_nb does not know this action; reload the page.")
