@@ -208,10 +208,10 @@ async def _denied(question: Question) -> QuestionAnswer:
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (None, "The sidecar notes wants a person to sign in, and there is none; start it in a notebook with `%planck"),
-        (_none, "The sidecar notes wants a person to sign in, and there is none"),
+        (None, "The sidecar notes requires a person to sign in, and there is none; start it in a notebook with `"),
+        (_none, "The sidecar notes requires a person to sign in, and there is none"),
         (_decline, "The sign-in to the sidecar notes was declined; start it again to sign in."),
-        (_broken, "The sidecar notes wants a sign-in, which cannot be shown: RuntimeError: the view is gone."),
+        (_broken, "The sidecar notes requires a sign-in, which cannot be shown: RuntimeError: the view is gone."),
         (_other, "The address that was pasted does not belong to this sign-in to the sidecar notes"),
         (_later, "The sign-in to the sidecar notes took more than 0.3 s; start it again."),
         (_denied, "The server of the sidecar notes refused the sign-in: access_denied She said⟨U+202E⟩ no. Start it"),
