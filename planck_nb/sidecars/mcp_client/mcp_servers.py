@@ -176,7 +176,8 @@ def _pairs(name: str, field: str, value: object) -> dict[str, str]:
             found[str(key)] = str(item)
         else:
             raise ConfigError(
-                f"The sidecar {name} has a value in `{field}` that is not a string, {printable(key)}; put it in quotes."
+                f"The sidecar {name} has a value for {printable(key)} in `{field}` that is not a string; "
+                "put it in quotes."
             )
     return found
 
