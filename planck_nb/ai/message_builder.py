@@ -63,7 +63,7 @@ class MessageBuilder:
         self._first_at: float | None = None
 
     def sending(self, *, measured: bool = True) -> None:
-        """Note that a request is sent, from which on the reply's time is `measured`, also over further attempts."""
+        """Note that a request is sent: the reply's time is `measured` from here, over further attempts, too."""
         self.is_sent = True
         if measured and self._sent_at is None:
             self._sent_at = monotonic()

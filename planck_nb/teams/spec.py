@@ -203,7 +203,7 @@ class AgentSpec:
             available_models: Models that were found already. The agent's own is looked for among them first, and it
                 may give them to the agents that it starts, or those of them that its `grants` name.
             own_models: The user's own models, to look for next; the catalogue is last.
-            on_compact: Shortens its conversation; goes before its own `compactor`.
+            on_compact: Shortens its conversation; takes precedence over its own `compactor`.
             compactors: The compactors that its `compactor` may name.
             prompt_parts: Returns what surrounds its system prompt; skills are added to it.
             role: Its role; by default the one that follows from its description.

@@ -98,7 +98,7 @@ class Workspace:
         """Finds compactors by name, for `add_agent` and `resume`; `compactors.own` has those of the program."""
         self._navigation = SessionNavigation(self._current, self._config, self._store, self.compactors)
         self._model: Model | None = None
-        """The model of agents that name none, once it was found."""
+        """The model of agents that are created without one, once it was found."""
         self._chosen_model: Model | None = None
         """The model passed to `set_default_model`, which takes precedence."""
         self._notices: set[str] = set()

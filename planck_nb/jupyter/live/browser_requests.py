@@ -52,7 +52,7 @@ async def reply_to(request_id: str, name: str, requests: RunRequests | None) -> 
     """Do what the browser requests.
 
     Args:
-        request_id: By what the page that sent the request knows it.
+        request_id: The id by which the page that sent the request knows it.
         name: What it requests; anything.
         requests: Does it; None if the kernel has forgotten the run.
 
