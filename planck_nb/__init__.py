@@ -134,7 +134,7 @@ def get_workspace() -> Workspace | None:
         The workspace, or None outside IPython and before `%load_ext planck_nb`.
 
     Example:
-        >>> get_workspace() is None  # this is no notebook
+        >>> get_workspace() is None  # this is not a notebook
         True
     """
     extension = sys.modules.get("planck_nb.jupyter.extension")  # only `%load_ext` imports it, and IPython with it

@@ -25,7 +25,7 @@ _sockets: WeakKeyDictionary[Workspace, KernelSocket] = WeakKeyDictionary()
 @verb(
     "serve",
     "Other programs",
-    "let MCP clients of the same user list, prompt and watch the agents of this kernel",
+    "let the same user's MCP clients list, prompt and watch the agents of this kernel",
     Parameter("action", choice(**_ACTIONS), "what to do, by default on", optional=True),
     example="serve off",
 )

@@ -81,7 +81,7 @@ def prompt_from(
     batch: object = None,
     fresh: bool = False,
 ) -> Run[Any]:
-    """Send what one agent says to another one of its team.
+    """Send a message from one agent to another in its team.
 
     Args:
         sender: Who says it.
@@ -90,7 +90,7 @@ def prompt_from(
         purpose: What it is for. Responses that wait are answered together.
         prompt_id: The id of the prompt, None for a new one.
         output: The JSON Schema of a structured answer, None for text.
-        batch: What it is for: only responses for the same are answered together.
+        batch: Only responses of the same batch are answered together.
         fresh: Whether the model is sent nothing of the agent's conversation before it.
 
     Returns:
@@ -116,12 +116,12 @@ def prompt_from(
 
 
 def message_from(sender: Agent, content: str, purpose: Purpose) -> UserMessage:
-    """What one agent says to another one. Raises `UsageError` if it is empty."""
+    """A message from one agent to another. Raises `UsageError` if it is empty."""
     return replace(prompt_of(content), sender_id=sender.id, sender_name=title(sender), purpose=purpose)
 
 
 def emit_for(agent: Agent, kind: EventType[P], /, *payload: P.args, **named: P.kwargs) -> None:
-    """Publish and store an event of the agent; it is one of the group in whose context this is called, too."""
+    """Publish and store an event of the agent; inside a run group, the logs of the group get it too."""
     group = current_group()
     agent._recorder.emit_to(() if group is None else group.logs, kind, *payload, **named)
 
@@ -142,12 +142,12 @@ def fallbacks_of(agent: Agent) -> tuple[Model, ...]:
 
 
 def participant_of(agent: Agent) -> Participant:
-    """The agent, as those see it that wait for it."""
+    """The agent, as the graph of waits knows it."""
     return agent._runner.participant
 
 
 def teammate_settings(agent: Agent) -> dict[str, Any]:
-    """The arguments that make another agent share what the agents of a team share: store, approvals, budget, client."""
+    """The arguments for another agent of the team, which shares its store, approvals, budget, client and so on."""
     runner, setup = agent._runner, agent._setup
     return {
         "session": agent._session,
@@ -163,7 +163,7 @@ def teammate_settings(agent: Agent) -> dict[str, Any]:
 
 
 async def start_afresh(agent: Agent) -> None:
-    """Send the model nothing of the agent's conversation so far from now on."""
+    """Start over: from now on, the model is sent nothing of the conversation so far."""
     await agent.checkpoint(NEW_TASK)
 
 
@@ -173,11 +173,11 @@ def compactor_of(agent: Agent) -> Compactor | None:
 
 
 async def complete_for(agent: Agent, context: Context, options: Options) -> AssistantMessage:
-    """Have the agent's model reply outside its conversation, at the expense of the agent, its turn and its session.
+    """Have the agent's model reply outside its conversation, and charge the agent, its turn and its session for it.
 
     Raises:
         AgentError: A limit is reached.
-        ModelError: The model cannot be used so.
+        ModelError: The model cannot be used this way.
         ProviderError: The server failed.
     """
     return await agent._runner.complete(context, options)

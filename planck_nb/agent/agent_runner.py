@@ -43,10 +43,10 @@ from planck_nb.base.secrets import redact
 T = TypeVar("T")
 
 SAFE_SCALE = 1.25
-"""The lowest ratio of counted to estimated tokens that is assumed of a server that cuts long conversations silently."""
+"""The lowest ratio of counted to estimated tokens assumed for a server that silently cuts long conversations."""
 
 NEW_TASK = "Starting new task."
-"""The summary that stands for a conversation of which the model is to be sent nothing any more."""
+"""The summary that replaces a conversation which is not to be sent to the model any more."""
 
 _busy: set[AgentRunner] = set()
 """Runners with a turn under way: the event loop keeps only weak references to tasks."""
@@ -59,7 +59,7 @@ class AgentRunner:
     all else that changes the agent happens on that loop too.
 
     Args:
-        setup: The agent's settings; read anew for every request.
+        setup: The agent's settings; read again for every request.
         recorder: The agent's conversation and events.
         approvals: Decides which calls may run, None if all may.
         compactor: Shortens the conversation, None for an agent without one.
@@ -130,8 +130,8 @@ class AgentRunner:
             output: What the answer must be, None for plain text.
             steer: Whether the prompt may enter the running turn.
             join: Whether one turn may answer it together with others that wait.
-            batch: What it is for; it joins only prompts of the same group that are for the same.
-            logged: Whether anybody may want the events of the run.
+            batch: It joins only prompts with the same batch, in the same run group.
+            logged: Whether the run keeps its own log of events.
             fresh: Whether the model is sent nothing of the conversation before it.
             prompt_id: Its id, None for a new one.
             allow: Names of tools that need no approval for this prompt.
@@ -213,7 +213,7 @@ class AgentRunner:
         """The run of a waiting prompt. Raises `AgentError` if no such prompt is waiting."""
         run = self._queue.find(prompt_id)
         if run is None:
-            raise AgentError(f"No prompt {prompt_id} waits; it was taken up or removed before.")
+            raise AgentError(f"No prompt {prompt_id} is waiting; it was answered or removed already.")
         return run
 
     def stop_run(self, run: Run[Any], *, returned: bool = False) -> None:
@@ -221,7 +221,7 @@ class AgentRunner:
 
         Args:
             run: The run.
-            returned: Whether a view may show a removed prompt to who wrote it, to be sent again.
+            returned: Whether views offer a removed prompt to its author to send again.
         """
         if run in self._queue:
             self._queue.remove(run)
@@ -343,7 +343,7 @@ class AgentRunner:
         """Raise `AgentStoppedError` after `stop`."""
         if self._stopping:
             identity = self._setup.identity
-            raise AgentStoppedError(f"Agent {identity.name or identity.id} was stopped; make a new one.")
+            raise AgentStoppedError(f"Agent {identity.name or identity.id} was stopped; create a new one.")
 
     def _require_loop(self, *, steer: bool = False) -> asyncio.AbstractEventLoop:
         """The event loop for a prompt that is sent now: that of the caller, or that of the turn that it steers."""
@@ -483,7 +483,7 @@ class AgentRunner:
         setup = self._setup
         model = self._current_model()
         if cuts_silently(model):
-            scale = max(scale, SAFE_SCALE)  # as `_count` has it
+            scale = max(scale, SAFE_SCALE)  # as in `_count`
         tokens = self._count(messages, scale, counted)
         window = setup.client.context_window(model, setup.options)
         spend = self.window.count_compaction

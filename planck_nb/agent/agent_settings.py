@@ -118,7 +118,7 @@ class AgentSettings:
 
 
 class _Preamble:
-    """What requests have before their messages. It is made anew only if a setting changes."""
+    """What requests have before their messages. It is rebuilt only if a setting changes."""
 
     def __init__(self, identity: AgentIdentity, own: str, by_name: dict[str, Tool], parts: SystemPromptParts) -> None:
         self.own, self.by_name, self.parts = own, by_name, parts

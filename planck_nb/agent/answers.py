@@ -25,11 +25,11 @@ _GO_ON = {
     "no_answer": "You have thought about it, but written no answer. Answer now.",
     "": "Go on.",
 }
-"""What a model is asked after its own reply, by what was wrong with it."""
+"""The prompt that lets a model go on after its own reply, by what was wrong with that reply."""
 
 
 def problem_of(reply: Message) -> ReplyProblem:
-    """What is wrong with a reply, empty if nothing is, or if it is no reply at all."""
+    """What is wrong with a reply, empty if nothing is, or if it is not a reply at all."""
     if not isinstance(reply, AssistantMessage):
         return ""
     if reply.stop_reason == "refusal":
@@ -51,7 +51,7 @@ def warning(reply: AssistantMessage, model: Model) -> str:
         case "cut_off":
             return _cut_off(reply, model)
         case "refused":
-            return f"{model} refused to answer; ask in other words, or choose another model."
+            return f"{model} refused to answer; rephrase the prompt, or choose another model."
         case "no_answer":
             return f"{model} thought but wrote no answer; `agent.continue_()` or `%planck continue` asks for it."
         case _:

@@ -1,4 +1,4 @@
-"""What a reply costs that was stopped, or broke off, before its provider had counted its tokens.
+"""The cost of a reply that was stopped or broke off before its provider counted its tokens.
 
 A reply outside the conversation, such as a summary, is also read here, so that the limits hold while it is written.
 """
@@ -35,7 +35,7 @@ async def read_within_limits(stream: Stream, request: Usage, limit: LimitCheck) 
     """Read a stream to its end, or until a limit is reached.
 
     Args:
-        stream: The stream, of which nothing is kept but its message.
+        stream: The stream; only its message is kept.
         request: The estimated tokens of its request.
         limit: Says whether a limit is reached; asked when the provider first reports what it has read, and then about
             every 400 characters.
@@ -67,8 +67,8 @@ async def read_within_limits(stream: Stream, request: Usage, limit: LimitCheck) 
 def charged(stream: Stream, request: Usage, *, unreported: bool = False) -> AssistantMessage:
     """The message of a stream with its usage so far.
 
-    A provider reports what a reply wrote only at its end, and most of them what it read too; both are paid for even if
-    the reply is stopped.
+    Providers report output tokens only at the end of a reply, and most of them input tokens, too. Both are charged even
+    if the reply is stopped.
 
     Args:
         stream: A stream that is not read any more.

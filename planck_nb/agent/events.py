@@ -156,8 +156,8 @@ class Unqueued(EventBase):
 
     Args:
         prompt_id: The id of the prompt.
-        removed: Whether it was removed, not taken up to be answered. Version 0.1.0 did not say.
-        returned: Whether it was removed because the agent was stopped, so that who wrote it can send it again.
+        removed: Whether it was removed instead of being answered. Version 0.1.0 did not record this.
+        returned: Whether it was removed because the agent was stopped, so that its author can send it again.
     """
 
     prompt_id: str

@@ -15,7 +15,7 @@ SPAWN_AGENT = "spawn_agent"
 
 
 def decide_role(role: Role, agent_type: str, tools: Collection[str]) -> Role:
-    """The role of an agent in a team: the given one, or else that of its tools and type.
+    """The role of an agent in a team: the given one, or else derived from its tools and type.
 
     Args:
         role: The given role, empty for none.

@@ -40,8 +40,9 @@ class Limits:
         seconds: How long one turn takes.
         session_tokens: Tokens that all agents of the session read and write together.
         session_cost: US dollars that all agents of the session cost together.
-        repeated_calls: Tool calls in one turn with the same name, arguments and result. Each time that there are so
-            many more, the model is told; after five times as many the turn ends. At least 2.
+        repeated_calls: Tool calls in one turn with the same name, arguments and result. After this many, and again
+            after each multiple, the model is told that it repeats itself; after five times as many, the turn ends. At
+            least 2.
 
     Raises:
         ConfigError: If a limit is negative or not a number, or `repeated_calls` is less than 2.
@@ -64,9 +65,9 @@ class Limits:
     def __post_init__(self) -> None:
         for name, bound in self.as_dict().items():
             if bound is not None and not (isinstance(bound, (int, float)) and bound >= 0):
-                raise ConfigError(f"The limit `{name}` is a number from 0 on, or None for no limit, not {bound!r}.")
+                raise ConfigError(f"The limit `{name}` must be 0 or more, or None for no limit, not {bound!r}.")
         if self.repeated_calls is not None and self.repeated_calls < 2:  # noqa: PLR2004 - a repetition is two
-            raise ConfigError(f"The limit `repeated_calls` is at least 2, or None, not {self.repeated_calls!r}.")
+            raise ConfigError(f"The limit `repeated_calls` must be 2 or more, or None, not {self.repeated_calls!r}.")
 
     def as_dict(self) -> dict[str, float | None]:
         """Return the limits by name.
@@ -112,7 +113,7 @@ class RunSpend:
     Args:
         limits: The limits.
         clock: Returns seconds.
-        outer: What a larger piece of work has used, of which this one is a part; None if it is part of none.
+        outer: The spend of a larger run that this one is a part of, None if there is none.
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class TurnBudget:
         """Replies so far."""
 
     def start_request(self, estimated: Usage) -> None:
-        """Note that a request is sent, with its estimated tokens: they count until its usage is reported."""
+        """Note that a request is sent. Its estimated tokens count until its usage is reported."""
         self._request = estimated
         self._written = self._unchecked = 0  # of a reply that broke off, which is counted by now
         self._reported = None
@@ -234,7 +235,7 @@ class TurnBudget:
         return self._run_spend.crossed_by(tokens, cost) if self._run_spend is not None and self.rounds else None
 
     def count_streamed(self, characters: int, model: Model, usage: Usage | None = None) -> bool:
-        """Count characters of the reply that is being streamed; whether a limit is reached, checked now and then.
+        """Count streamed characters of the reply. Returns whether a limit is reached, which is checked now and then.
 
         `usage` is what its provider has reported so far.
         """
@@ -309,8 +310,8 @@ class TurnBudget:
         repeated, tool = self._repeated
         if limits.repeated_calls is not None and repeated >= limits.repeated_calls * REPETITIONS:
             return "repeated_calls", (
-                f"The model called {tool} {repeated} times with the same arguments and the same result; prompt it in "
-                "other words, or raise `repeated_calls` in the limits."
+                f"The model called {tool} {repeated} times with the same arguments and the same result; rephrase "
+                "the prompt, or raise `repeated_calls` in the limits."
             )
         return None if self._run_spend is None else self._run_spend.reached_limit(estimate, cost)
 
@@ -335,11 +336,11 @@ class TurnBudget:
 def _refusal(name: str, used: float, more: float, bound: float, whose: str = "The turn") -> str:
     which, how = ("The session", "in its limits") if name.startswith("session_") else (whose, "in the limits")
     if name.endswith("cost"):
-        has, needs = f"{bound:,g} US dollars but for ${bound - used:,.4f}", f"take about ${more:,.4f}"
+        left, needs = f"${bound - used:,.4f} of its {bound:,g} US dollars", f"cost about ${more:,.4f}"
     else:
-        has, needs = f"{bound:,g} tokens but for {bound - used:,g}", f"read about {more:,g}"
+        left, needs = f"{bound - used:,g} of its {bound:,g} tokens", f"read about {more:,g}"
     return (
-        f"{which} has used up its {has}, and the next request would {needs}, so it was not sent; "
+        f"{which} has only {left} left, and the next request would {needs}, so it was not sent; "
         f"raise `{name}` {how} to go on."
     )
 

@@ -53,7 +53,7 @@ async def run_turn(turn: TurnRunner, prompts: Sequence[UserMessage]) -> Assistan
         elif complete and not turn.is_steered():
             if reply.error == EMPTY and not asked_again:
                 asked_again = True
-                turn.emit(ev.Warned, f"{EMPTY} It is asked once more.")
+                turn.emit(ev.Warned, f"{EMPTY} The request is sent again.")
             elif (correction := turn.correct(reply)) is None:
                 return reply
         if turn.out_of_budget():
@@ -104,7 +104,7 @@ async def _show_stream(turn: TurnRunner, stream: Stream) -> bool:
                 written += _show(turn, event, names, on_server)
             if turn.count_streamed(written, turn.model, stream.usage):
                 return False
-    for call in on_server.open.values():  # of which the server told no result
+    for call in on_server.open.values():  # the server reported no result for these
         turn.emit(ev.ToolEnd, call.id, call.name, "", False)
     return True
 

@@ -100,7 +100,7 @@ def _of_type(kind: Any) -> OutputSpec:  # noqa: ANN401 - any type, or any value 
         schema = adapter.json_schema()
     except (PydanticUserError, NameError) as error:
         raise UsageError(
-            f"`output` cannot be {kind!r}, which no JSON can be read into; use a pydantic model, a dataclass, a "
+            f"`output` cannot be {kind!r}, which JSON cannot be parsed into; use a pydantic model, a dataclass, a "
             f"TypedDict, or a JSON Schema ({str(error).splitlines()[0]})."
         ) from None
     is_object = _root(schema).get("type") == "object"

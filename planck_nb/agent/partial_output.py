@@ -31,12 +31,12 @@ class PartialOutput:
         self._next = 0.0
 
     def add(self, text: str) -> bool:
-        """Add text that the model wrote; whether `value` changed, which it does not with every text."""
+        """Add text that the model wrote. Returns whether `value` changed; not every piece of text changes it."""
         self._pieces.append(text)
         return time.monotonic() >= self._next and self._read()
 
     def finish(self, text: str) -> bool:
-        """Read the text of a complete reply; whether `value` changed. Text that is added later is of another reply."""
+        """Read a complete reply; whether `value` changed. Text that is added later belongs to another reply."""
         self._pieces = [text]
         changed = self._read()
         self._pieces, self._next = [], 0.0

@@ -1,4 +1,4 @@
-"""What people see in place of the text of a result: tables and HTML."""
+"""What people see instead of the text of a result: tables and HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class TablePreview:
     """The first and last rows and columns of a table.
 
     Args:
-        text: What the model reads in place of it.
+        text: What the model reads instead of it.
         names: The names of the columns; those of the index come first.
         types: The types of the columns.
         numeric: Whether the columns contain numbers.
@@ -44,7 +44,7 @@ class HtmlPreview:
     """A document that an object draws itself as. It may contain anything.
 
     Args:
-        text: What the model reads in place of it.
+        text: What the model reads instead of it.
         html: The document.
     """
 

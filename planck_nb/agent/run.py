@@ -49,10 +49,10 @@ class Run(Generic[T]):
         output_spec: The structured output that the answer must have, None for text.
         steer: Whether the prompt may enter the running turn.
         join: Whether one turn may answer it together with others that wait.
-        batch: What it is for; it joins only prompts of the same group that are for the same.
+        batch: It joins only prompts with the same batch, in the same run group.
         fresh: Whether the model is sent nothing of the conversation before it.
-        logged: Whether anybody may want its events: one turn may answer hundreds of responses of other agents, and each
-            event would go to the logs of all of them.
+        logged: Whether the run keeps its own log of events. Responses of other agents have none: one turn may answer
+            hundreds of them, and each event would go to all of their logs.
         allow: Names of tools that may run without approval in a turn that answers only such prompts.
         agent: The agent that answers, as the graph of waits knows it.
         loop: The event loop of the turn; by default the running one.
@@ -80,7 +80,7 @@ class Run(Generic[T]):
         self.steer = steer
         self.join = join
         self.batch = batch
-        """What it is for: one turn answers only prompts that are for the same."""
+        """One turn answers only prompts of the same batch."""
         self.fresh = fresh
         self.allow = frozenset(allow)
         self.status: RunStatus = "queued"
@@ -163,15 +163,14 @@ class Run(Generic[T]):
     async def stream_output(self, *, interval: float = PARTIAL_INTERVAL) -> AsyncIterator[Any]:
         """Iterate over the structured answer while the model writes it, for a prompt with an `output`.
 
-        Each item is plain JSON data, as far as it was received: a dictionary for a model or a dataclass, in which
-        fields are missing that have not arrived. It is not validated, and a text at its end may be cut; numbers are
-        complete. Of a team, only what its orchestrator writes counts. The last item is the complete data. `await run`
-        returns the validated object as `RunResult.output`. If an answer does not fit and is corrected, the items start
-        again with the corrected one.
-        Leaving the loop does not abort the run.
+        Each item is plain JSON data as received so far: for a model or a dataclass, a dictionary without the fields
+        that have not arrived yet. It is not validated. A string at its end may be cut; numbers are complete. In a team,
+        only the orchestrator's answer counts. The last item is the complete data, and `await run` returns the validated
+        object as `RunResult.output`. If an answer does not fit and is corrected, the items start again with the
+        corrected one. Leaving the loop does not abort the run.
 
         Args:
-            interval: Seconds between two items at least, 0 for an item as often as possible. They are further apart if
+            interval: Minimum seconds between two items, 0 for as often as possible. They are further apart if
                 the answer is so long that reading it would take more than a twentieth of the time.
 
         Yields:
@@ -192,7 +191,7 @@ class Run(Generic[T]):
             {'n': [1, 2]}
         """
         if self.output_spec is None:
-            raise UsageError("The prompt has no `output`, so there is no structured answer to stream; iterate the run.")
+            raise UsageError("A prompt without `output` has no structured answer to stream; iterate over the run.")
         partial = PartialOutput(self.output_spec, interval)
         async for event in self:
             if self.answered_by is not None and event.agent_id != self.answered_by:
@@ -243,7 +242,7 @@ class Run(Generic[T]):
         try:
             follower(self)
         except Exception as error:  # noqa: BLE001 - the agent goes on with its next turn, and its group ends
-            context = {"message": "A function that follows a run failed.", "exception": error}
+            context = {"message": "A callback that was waiting for a run failed.", "exception": error}
             self.loop.call_exception_handler(context)
 
     def _abort_here(self) -> None:
@@ -258,7 +257,7 @@ class Run(Generic[T]):
             await self._settled()
             raise
         except DeadlockError:
-            if self.status == "queued":  # nobody else waits for it, as this await was to be its owner
+            if self.status == "queued":  # this await would have owned it, so nobody else waits for it
                 self.abort()
             raise
 

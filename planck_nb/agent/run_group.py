@@ -1,4 +1,4 @@
-"""The runs that one prompt causes: those of the agents that it makes work for each other."""
+"""The runs that one prompt causes when agents give each other work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from planck_nb.base.event_log import EventLog
 
 @dataclass(frozen=True, slots=True)
 class GroupedTurn:
-    """How one turn of a group has ended.
+    """How one turn of a group ended.
 
     Args:
         agent_id: The agent.
@@ -76,7 +76,7 @@ class RunGroup:
             loop: The event loop of the run.
 
         Returns:
-            What identifies the run, for `remove`.
+            A key that identifies the run, for `remove`.
         """
         key = object()
         self._loop = self._loop or loop
@@ -89,7 +89,7 @@ class RunGroup:
         """Note that a run has ended.
 
         Args:
-            key: What `add` has returned.
+            key: The key that `add` returned.
         """
         self._aborts.pop(key, None)
         self._end_if_idle()

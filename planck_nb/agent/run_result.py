@@ -34,7 +34,7 @@ class RunResult(Generic[T]):
         output: The structured answer if the prompt had an `output`, otherwise the text of the answer. None if the turn
             was stopped before there was a structured answer.
         limit: The sentence about the limit that ended the turn early, empty if none did.
-        warning: The sentence about an answer that is cut off, was refused, or is missing, because the model only
+        warning: A sentence that says that the answer is cut off, was refused, or is missing because the model only
             thought; empty otherwise.
     """
 

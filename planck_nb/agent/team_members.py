@@ -110,7 +110,7 @@ class TeamMembers(Generic[M]):
         leader = self.orchestrator
         if role == "orchestrator" and leader is not None and leader.id != agent_id:
             raise AgentError(
-                f"The team {self.team_id} has an orchestrator already, {title(leader)}: stop that one first, or give "
+                f"The team {self.team_id} already has an orchestrator, {title(leader)}; stop that one first, or give "
                 'this agent another `team_id` or `role="worker"`.'
             )
 

@@ -333,13 +333,13 @@ class TurnRunner:
         except OutputMismatch as problems:
             if answer.stop_reason == "length":
                 raise OutputError(
-                    f"The answer of {self.model} was cut off before its JSON was complete, so it cannot be read; "
+                    f"The answer of {self.model} was cut off before its JSON was complete, so it cannot be parsed; "
                     "raise `max_tokens`, or make `output` smaller."
                 ) from None
             if self._corrected or answer.stop_reason == "refusal":
                 raise OutputError(
-                    f"The answer of {self.model} is not in the form asked for ({problems}); "
-                    "make `output` simpler or choose another model."
+                    f"The answer of {self.model} does not match `output` ({problems}); "
+                    "simplify `output` or choose another model."
                 ) from None
             self._corrected = True
             return UserMessage(correction(str(problems), spec.schema))

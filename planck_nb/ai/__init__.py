@@ -132,7 +132,7 @@ _RENAMED = {
     "ToolArgsDelta": "ToolArgsChunk",
     "Warned": "StreamWarning",
 }
-"""Names of 0.1.0 that remain as aliases, with the present ones."""
+"""Names of 0.1.0 that remain as aliases, with the current ones."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

@@ -33,7 +33,7 @@ class OutgoingRequest:
 
 
 Auth: TypeAlias = Callable[[OutgoingRequest], Mapping[str, str] | Awaitable[Mapping[str, str]]]
-"""Returns the headers to add to a request, from a sync or an async function. Sync functions run in a thread."""
+"""A function, sync or async, that returns the headers to add to a request. Sync functions run in a thread."""
 
 
 class Authenticator:

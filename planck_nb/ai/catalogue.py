@@ -54,7 +54,7 @@ def list_providers() -> list[str]:
 
 
 def add_models(models: Iterable[Model]) -> None:
-    """Make own models known to `get_model` and `list_models` in the whole process.
+    """Make your own models known to `get_model` and `list_models` in the whole process.
 
     A workspace uses those of its configuration without adding them here.
 
@@ -65,7 +65,7 @@ def add_models(models: Iterable[Model]) -> None:
 
 
 def by_name(models: Iterable[Model]) -> dict[str, Model]:
-    """Index own models by their `alias`, and as "provider:id" if they are at their vendor's own address.
+    """Index a user's models by their `alias`, and as "provider:id" if they are at their vendor's own address.
 
     A model of another server has its alias only, so that nothing that was meant for a vendor goes elsewhere.
     """
@@ -79,7 +79,7 @@ def by_name(models: Iterable[Model]) -> dict[str, Model]:
 
 
 def list_models(provider_name: str, *, base_url: str | None = None, api_key: str | None = None) -> list[Model]:
-    """List the models of a provider: own ones, and those of the catalogue or of the server.
+    """List the models of a provider: your own, and those of the catalogue or of the server.
 
     Servers are asked if the provider is a local one, or for "openai" at another `base_url`, for at most two seconds. In
     a coroutine, `discover` does so without blocking the event loop.
@@ -162,7 +162,7 @@ def get_model(
     auth: Auth | None = None,
     own: Iterable[Model] = (),
 ) -> Model:
-    """Find a model by provider and id, by "provider:id", or by the alias of an own model.
+    """Find a model by provider and id, by "provider:id", or by the alias of one of your own models.
 
     An id that the catalogue does not know is used as it is, with an unknown context window and price, unless it looks
     like a typing mistake. With a `base_url` there is no such check, because another server has other models and prices.
@@ -171,14 +171,14 @@ def get_model(
         provider_name: The name of the provider, "provider:id", or an alias.
         model_id: The id at the provider.
         base_url: The address of the server, None for the provider's own.
-        api_key: The API key, in place of the environment's.
+        api_key: The API key, instead of the environment's.
         identifier: Names the variable `<IDENTIFIER>_API_KEY` to read the key from.
         has_api_key: Whether to send a key.
         api: The wire format: "chat", "responses", "messages", "generate_content", "interactions", "ollama", or one that
             was registered; by default the provider's.
         auth: A function that returns the headers with the credentials of each request, called for every attempt. It
-            gets an `OutgoingRequest`, may be async, and takes the place of an API key.
-        own: Own models to look for before those of `add_models`.
+            gets an `OutgoingRequest`, may be async, and replaces the API key.
+        own: A user's models, to look up before those of `add_models`.
 
     Returns:
         The model.
@@ -226,11 +226,11 @@ def get_model(
 
 
 def with_alias(alias: str, own: Iterable[Model] = ()) -> Model | None:
-    """The own model with this alias, None if there is none.
+    """The user's model with this alias, None if there is none.
 
     Args:
         alias: The alias.
-        own: Own models to look for before those of `add_models`.
+        own: A user's models, to look up before those of `add_models`.
     """
     described = {**_own, **by_name(own)}.get(alias)
     return None if described is None or described.alias != alias else as_found(described)
@@ -294,7 +294,7 @@ def _providers_of(model_id: str) -> list[str]:
 
 
 def _near_aliases(name: str, mine: Iterable[str]) -> list[str]:
-    """Aliases of own models that are similar to the name."""
+    """Aliases of the user's models that are similar to the name."""
     return get_close_matches(name, [alias for alias in mine if ":" not in alias], n=3, cutoff=_MAX_SIMILARITY)
 
 

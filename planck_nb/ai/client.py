@@ -64,7 +64,7 @@ class RequestPreview:
     Args:
         method: The HTTP method.
         url: The whole URL; None for a model that needs no server.
-        headers: The headers by their lower-case names, with "[key]" in place of each secret. Those that an `auth`
+        headers: The headers by their lower-case names, with "[key]" instead of each secret. Those that an `auth`
             function would add are missing.
         body: The JSON body; for a model that needs no server, what it is given.
         warnings: Sentences about options that the model does not accept and that are left out.
@@ -93,9 +93,9 @@ class Client:
         credentials: API keys by the names of variables such as `ANTHROPIC_API_KEY`; by default the environment, read at
             each request.
         transport: An httpx transport to use instead of the network.
-        cassette: Records answers, or gives them in place of the server; the attribute may be changed at any time.
+        cassette: Records answers, or replays them instead of asking the server; may be changed at any time.
         timeouts: How long to wait for a server.
-        retries: When to send a request again; the attribute may be changed at any time.
+        retries: When to send a request again; may be changed at any time.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Client:
 
     @property
     def retries(self) -> RetryPolicy:
-        """When a request is sent again; a change holds from the next request on."""
+        """When a request is sent again; a change applies from the next request on."""
         return self._retries
 
     @retries.setter
@@ -178,7 +178,7 @@ class Client:
         Args:
             model: The model to ask.
             context: The conversation and the tools.
-            options: How the model should answer; the model's own options hold where these name nothing.
+            options: How the model should answer; the model's own options apply where these set nothing.
 
         Returns:
             The request, without secrets.
@@ -233,7 +233,7 @@ class Client:
 
         Raises:
             MissingCredentialError: A key is needed and not set.
-            ModelError: The key holds characters that no header can carry.
+            ModelError: The key contains characters that no header can carry.
         """
         if not model.has_api_key:
             return None
@@ -415,7 +415,7 @@ class Client:
         return self._context_windows.window(model, options or Options())
 
     def refused(self, model: Model, tokens: int) -> None:
-        """Remember for the whole process that a model's server refuses requests of more than so many tokens.
+        """Remember for the whole process that a model's server refuses requests of more than this many tokens.
 
         Args:
             model: The model.

@@ -30,7 +30,7 @@ _UNKNOWN_HOST = (
 )
 _PROXY = "The proxy on the way to {url} ({provider}) failed: {words}; check HTTPS_PROXY and NO_PROXY."
 _TLS = "No secure connection to {url} ({provider}) could be made: {words}; check the certificate or base_url."
-_ADDRESS = "{url} is not an address of a server ({provider}); set base_url to an http:// or https:// URL."
+_ADDRESS = "{url} is not the address of a server ({provider}); set base_url to an http:// or https:// URL."
 _BROKEN = "The connection to {url} ({provider}) broke; try again."
 _PROTOCOL = "The answer of {url} ({provider}) is not valid HTTP: {words}; check base_url."
 _SLOW = "{url} ({provider}) sent nothing for too long; try again or choose another model."

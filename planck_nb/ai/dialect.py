@@ -49,7 +49,7 @@ class Decoder(Protocol):
             data: The `data` of a server-sent event, or one line.
 
         Returns:
-            The events; a `Pause` may stand in place of `Finish`.
+            The events; a `Pause` may replace `Finish`.
 
         Raises:
             ProviderError: The server reports an error inside the stream.

@@ -97,7 +97,7 @@ _behind_transports: WeakKeyDictionary[object, KnownServers] = WeakKeyDictionary(
 
 def _forget_all() -> None:
     # A lock that another thread held at the fork stays locked.
-    global _of_the_network  # noqa: PLW0603 - a forked process starts anew
+    global _of_the_network  # noqa: PLW0603 - a forked process starts again
     _of_the_network = KnownServers()
     _behind_transports.clear()
 

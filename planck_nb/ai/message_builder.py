@@ -63,14 +63,14 @@ class MessageBuilder:
         self._first_at: float | None = None
 
     def sending(self, *, measured: bool = True) -> None:
-        """Note that a request is sent, from which on the reply's time is `measured`, also over further attempts."""
+        """Note that a request is sent: the reply's time is `measured` from here, over further attempts, too."""
         self.is_sent = True
         if measured and self._sent_at is None:
             self._sent_at = monotonic()
 
     @property
     def has_content(self) -> bool:
-        """Whether the answer to the present request has any content yet."""
+        """Whether the answer to the current request has any content yet."""
         return len(self._parts) > self._earlier
 
     def written_text(self) -> str:
@@ -274,7 +274,7 @@ def parse_arguments(text: str) -> JsonObject | None:
 
 
 def _without_infinities(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The value with None in place of infinite numbers, which no journal and no request can hold."""
+    """The value with None instead of infinite numbers, which no journal and no request can hold."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

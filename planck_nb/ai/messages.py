@@ -56,7 +56,7 @@ class ToolCallPart:
         id: The id of the call, unique within its message.
         name: The name of the tool.
         args: The arguments, a parsed JSON object.
-        invalid: The text that the model wrote in place of a JSON object; `args` is then empty. Such a call is reported
+        invalid: The text that the model wrote instead of a JSON object; `args` is then empty. Such a call is reported
             back to the model and never run.
         provider_state: Opaque data that goes back to the provider unchanged.
     """
@@ -76,7 +76,7 @@ class ImagePart:
     Args:
         data: The bytes, or their base64 text, which is what the attribute holds.
         mime: The media type.
-        url: An address that the provider may fetch the image from, in place of `data`.
+        url: An address that the provider may fetch the image from, instead of `data`.
     """
 
     data: str | None = None
@@ -102,7 +102,7 @@ class FilePart:
         data: The bytes, or their base64 text, which is what the attribute holds.
         mime: The media type.
         name: The file name.
-        url: An address that the provider may fetch the document from, in place of `data`.
+        url: An address that the provider may fetch the document from, instead of `data`.
     """
 
     data: str | None = None
@@ -129,7 +129,7 @@ class VideoPart:
     Args:
         data: The bytes, or their base64 text, which is what the attribute holds.
         mime: The media type.
-        url: An address that the provider may fetch the video from, in place of `data`, such as that of a file that was
+        url: An address that the provider may fetch the video from, instead of `data`, such as that of a file that was
             uploaded, or of a public YouTube video.
     """
 

@@ -115,7 +115,7 @@ class Model:
         id: Its id at the provider.
         api: The name of its wire format.
         base_url: The address of its server, None for the provider's own.
-        api_key: Its API key, in place of the environment's; never part of a repr.
+        api_key: Its API key, instead of the environment's; never part of a repr.
         identifier: Names the variable `<IDENTIFIER>_API_KEY` that holds the key of a server other than the vendor's.
         has_api_key: Whether a key is sent.
         name: Its name for display.
@@ -128,7 +128,7 @@ class Model:
         thinking_levels: The levels of thinking that it has.
         options: Options that apply where a request sets none.
         alias: The short name that its user gave it.
-        auth: A function that returns the credentials of each request in place of a key; never stored.
+        auth: A function that returns the credentials of each request instead of a key; never stored.
         unavailable: Why it cannot be used, None if it can.
         found: The model as it was looked up, before any of its facts was replaced; None if it was not looked up.
 
@@ -198,5 +198,5 @@ class Model:
 
 
 def as_found(model: Model) -> Model:
-    """The model as the result of a lookup: its present facts are those that can be looked up again."""
+    """The model as the result of a lookup: its current facts are those that can be looked up again."""
     return replace(model, found=replace(model, found=None))

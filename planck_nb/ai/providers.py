@@ -1,4 +1,4 @@
-"""What holds for a model because of its provider: wire format, address, and the variable of its key."""
+"""What a model takes from its provider: wire format, address, and the variable of its key."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def request_address(model: Model) -> ServerAddress:
     if url is None:
         raise ConfigError(f"{model.provider} has no address of its own; give base_url, the address of your server.")
     if known.api == "ollama" and "://" not in url and url.strip():
-        url = f"http://{url}"  # as the variable OLLAMA_HOST has it
+        url = f"http://{url}"  # as in the variable OLLAMA_HOST
     return _address_of_api(url, known.path, known.discovered or model.api == "messages", model.api == "ollama")
 
 

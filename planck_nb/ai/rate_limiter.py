@@ -81,7 +81,7 @@ class RateLimiter:
 
     @property
     def rate(self) -> float | None:
-        """The requests a second that are sent at present, None without a limit."""
+        """The requests per second that are currently sent, None without a limit."""
         with self._lock:
             return self._rate_at(self._clock())
 

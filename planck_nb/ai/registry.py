@@ -29,12 +29,12 @@ _DIALECT = ("framing", "request", "decoder", "error")
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A place where models are, with the defaults that hold for all of its models.
+    """A service that offers models, with defaults for all of them.
 
     Args:
         name: What stands before the colon in "provider:model": lower-case letters, digits, "_" and "-".
         api: The name of its wire format, such as "chat" or "messages". By default the provider's own name, which is
-            the name that an own dialect then gets.
+            the name that its own dialect then gets.
         base_url: The address of its server. A provider of servers that have no common address has none, and
             `get_model` needs a `base_url`.
         path: What is added to a `base_url` that has no path, such as "/v1".
@@ -109,7 +109,7 @@ class Registry:
         raise UnknownProviderError(f"There is no provider {name!r}. {did_you_mean(name, self.names())}")
 
     def find(self, name: str) -> Provider | None:
-        """The provider with this name, from an entry point if need be; None if there is none."""
+        """The provider with this name, from an entry point if necessary; None if there is none."""
         if name not in self._providers:
             self._load(name)
         return self._providers.get(name)

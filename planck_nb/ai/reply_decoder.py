@@ -120,5 +120,5 @@ def _request_id(reply: HttpResponse) -> str | None:
 
 
 def redacted(text: str, secrets: set[str]) -> str:
-    """The text with "[key]" in place of each of the secrets, and without those of the process."""
+    """The text with "[key]" instead of each of the secrets, and without those of the process."""
     return redact(redact(text, dict.fromkeys(secrets, "key")))

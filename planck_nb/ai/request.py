@@ -42,7 +42,7 @@ class Context:
         system: The system prompt, empty for none.
         messages: The messages in order.
         tools: The tools that the model may call.
-        cache: Keeps what was encoded of this conversation for its next request. None encodes everything anew.
+        cache: Keeps what was encoded of this conversation for its next request. None encodes everything each time.
         server_tools: The tools that the model's server may run.
     """
 

@@ -41,7 +41,7 @@ class RequestAttempts:
         cassette: Cassette | None,
     ) -> None:
         self.number = 1
-        """The number of the present attempt."""
+        """The number of the current attempt."""
         self._policy = policy
         self._limiter = servers.limiter(url, request_info.model, request_info.key, policy.clock)
         self._servers = servers

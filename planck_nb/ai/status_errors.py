@@ -202,7 +202,7 @@ _OF_QUOTA: _Meaning = (
 _OF_STATUS: Mapping[int, _Meaning] = {
     401: (AuthenticationError, "{who} did not accept the API key", "check {key}"),
     403: (AuthenticationError, "{who} does not allow this key to use {id}", "check the key's permissions"),
-    404: (NotFoundError, "{who} knows no model {id} at {url}", "check the model's name and base_url"),
+    404: (NotFoundError, "{who} has no model {id} at {url}", "check the model's name and base_url"),
     402: _OF_QUOTA,
     408: (ProviderUnavailableError, "{who} gave up waiting for the request", "try again"),
     409: (ProviderUnavailableError, "{who} could not take the request now", "try again"),
@@ -216,7 +216,7 @@ _OF_OVERFLOW: _Meaning = (
 )
 _OF_LOADING: _Meaning = (ModelLoadingError, "{who} is still loading {id}", "try again in {pause}")
 _OF_5XX: _Meaning = (ProviderUnavailableError, "{who} failed to answer", "try again {later}")
-_OF_4XX: _Meaning = (BadRequestError, "{who} refused the request for {id}", "change what the message names")
+_OF_4XX: _Meaning = (BadRequestError, "{who} refused the request for {id}", "correct what the message describes")
 _OF_OTHERS: _Meaning = (ProviderStatusError, "{url} did not answer the request", "check base_url")
 
 
@@ -347,7 +347,7 @@ def truncated(model: Model) -> StreamTruncated:
         The error, to be raised.
     """
     return StreamTruncated(
-        f"The answer of {model} ended before it was complete; ask again.", provider=model.provider, model=model.id
+        f"The answer of {model} ended before it was complete; try again.", provider=model.provider, model=model.id
     )
 
 

@@ -159,7 +159,7 @@ class Transport:
     async def _route(self, url: str) -> httpx.AsyncBaseTransport:
         if self._custom_transport is not None:
             return self._custom_transport
-        if not self._sessions:  # closed, by us or with the event loop that has since begun anew
+        if not self._sessions:  # closed, by us or with the event loop that has since started again
             self._routes.clear()
             self._guard = None
         proxy = _proxy_for(url)
@@ -285,7 +285,7 @@ async def _close_with_loop(sessions: list[aiohttp.ClientSession]) -> AsyncGenera
 def tls_context() -> ssl.SSLContext:
     """The TLS context that all connections share, with the certificates that the environment names, or the usual ones.
 
-    It takes long to make, and is made anew when the variables or the files that they name have changed.
+    It is slow to build, and is rebuilt when the variables or the files that they name have changed.
     """
     paths = [os.environ.get(name, "") for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")]
     return _tls_context(*((path, _changed_at(path)) for path in paths if path))

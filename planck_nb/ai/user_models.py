@@ -1,4 +1,4 @@
-"""Models that a user describes: servers of other makers, short names, own prices and defaults.
+"""Models that a user describes: servers of other makers, short names, custom prices and defaults.
 
 The description is data, from a JSON or TOML file for instance. An entry that cannot be used is left out with a sentence
 that gives the reason; the rest stays. The format is in this package's README.
@@ -39,7 +39,7 @@ class _UnusableEntryError(Exception):
 def read_models(data: object, where: str = "the models file") -> UserModels:
     """The models that `data` describes. `where` names it in the warnings."""
     if not isinstance(data, Mapping) or not isinstance(data.get("models", []), Sequence):
-        return UserModels(warnings=(f"{where} was not used: it must hold a list `models`.",))
+        return UserModels(warnings=(f"{where} was not used: it must contain a list `models`.",))
     servers = data.get("providers", {})
     if not isinstance(servers, Mapping):
         return UserModels(warnings=(f"{where} was not used: its `providers` must be a table by name.",))

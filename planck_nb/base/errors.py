@@ -4,6 +4,7 @@
 
     PlanckError
     ├─ ConfigError                  a setting is wrong
+    │   └─ TrustError               the folder has files that the user has not trusted
     ├─ UsageError                   a magic or a call was used in a way that is not supported
     ├─ ModelError                   the model cannot be used as asked
     │   ├─ UnknownModelError
@@ -66,7 +67,7 @@ class ConfigError(PlanckError):
 
 
 class TrustError(ConfigError):
-    """The folder has files that can run or redirect something, and the user has not trusted them."""
+    """The folder has files that can run code or redirect requests, and the user has not trusted them."""
 
 
 class UsageError(PlanckError):
@@ -121,7 +122,7 @@ class ProviderError(PlanckError):
 class ProviderConnectionError(ProviderError):
     """The server could not be reached, or the connection broke.
 
-    `is_absent` is true if no server is there: its host is not known, or nothing listens at the address of this machine.
+    `is_absent` is true if there is no server: its host is unknown, or nothing listens at its address on this machine.
     """
 
     is_absent = False
@@ -138,8 +139,8 @@ class ProviderTimeoutError(ProviderConnectionError):
 class ProviderStatusError(ProviderError):
     """The server answered with an error.
 
-    `status` is the HTTP status, `retry_after` seconds where it named them, `should_retry` whether the same request may
-    succeed later where it said so.
+    `status` is the HTTP status. `retry_after` is the number of seconds to wait, and `should_retry` whether the same
+    request may succeed later; both are None if the server did not say.
     """
 
     def __init__(
@@ -170,9 +171,9 @@ class BadRequestError(ProviderStatusError):
 class ContextOverflowError(BadRequestError):
     """The conversation is longer than the model's context window.
 
-    `tokens` is the size of the request, `input_tokens` what it has without the reply that may be written, and `limit`
-    the size that it may have; None where the server named none. `about_window` is False if the refusal is about the
-    bytes of the request, or about what an account may send in a minute: neither is a limit of the model.
+    `tokens` is the size of the request, `input_tokens` the same without the room for the reply, and `limit` the allowed
+    size; each is None if the server did not name it. `about_window` is False if the request has too many bytes, or too
+    many tokens for the account's limit per minute: neither is a limit of the model.
     """
 
     tokens: int | None = None
@@ -214,7 +215,7 @@ class StreamTruncated(ProviderProtocolError):
 
 
 class CassetteError(PlanckError):
-    """Recorded model traffic cannot be written, or a file of it cannot be used."""
+    """Model traffic cannot be recorded, or a recording cannot be used."""
 
 
 class CassetteMissError(CassetteError):
@@ -258,7 +259,7 @@ class CompactionError(AgentError):
 
 
 class SidecarError(PlanckError):
-    """A sidecar cannot be started, or did not answer as it must."""
+    """A sidecar cannot be started, or gave an answer that cannot be used."""
 
 
 class SidecarLostError(SidecarError):
@@ -266,7 +267,7 @@ class SidecarLostError(SidecarError):
 
 
 class SidecarSignInError(SidecarError):
-    """The server of a sidecar wants a sign-in, which failed. It is not asked for again until the sidecar is started."""
+    """The server of a sidecar requires a sign-in, which failed. Nobody is asked again until the sidecar is started."""
 
 
 class SidecarTimeoutError(SidecarError):

@@ -103,6 +103,6 @@ def _take_back(thread: int | None) -> None:
     with suppress(_TakenBackError):
         if thread != here:
             _raise_in_thread(thread, None)
-        _raise_in_thread(here, _TakenBackError)  # in place of what is pending here
+        _raise_in_thread(here, _TakenBackError)  # instead of what is pending here
         while True:
             pass

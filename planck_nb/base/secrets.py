@@ -58,7 +58,7 @@ _PLACEHOLDER = re.compile(
     r"|changeme|redacted|hidden",
     re.IGNORECASE,
 )
-"""What stands in place of a password in documentation."""
+"""What stands instead of a password in documentation."""
 
 _BASE64 = frozenset(string.ascii_letters + string.digits + "+/_-")
 """A match right after one of these characters is a coincidence inside encrypted reasoning or an image."""
@@ -159,7 +159,7 @@ def find_secret(text: str, known: Mapping[str, str]) -> str | None:
 
 
 def redact(text: str, known: Mapping[str, str] | None = None, *, formats: bool = False) -> str:
-    """The text with a description in brackets in place of each secret.
+    """The text with a description in brackets instead of each secret.
 
     Args:
         text: The text.

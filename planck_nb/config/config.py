@@ -69,12 +69,12 @@ class Config:
     Args:
         sessions_dir: Where sessions are kept.
         root: The working directory of the agents.
-        default_model: The model of agents that name none, as "provider:model".
-        fallbacks: Models to ask when that one cannot answer, in order.
+        default_model: The model of agents that are created without one, as "provider:model".
+        fallbacks: Models to use if that one cannot answer, in order.
         limits: Bounds of a turn and of a session.
         rules: Approval rules, in addition to the built-in ones.
         approval_deadline: Seconds in which a call has to be approved.
-        max_workers: How many workers a team may have for its orchestrator to spawn another one.
+        max_workers: An orchestrator may spawn workers until its team has this many.
         compact_ratio: How full a context window may be before it is compacted, above 0 and at most 1.
         retry_seconds: For how many seconds a request that continues a turn is sent again if the server fails.
         first_retry_seconds: The same for the first request of a turn.
@@ -90,7 +90,7 @@ class Config:
         models_file: The file that describes the user's own models, None if there is none.
         models: The user's own models.
         env_file: A file of environment variables; none is read unless it is named here.
-        env_variables: What `env_file` contains. Variables of the process go before these.
+        env_variables: What `env_file` contains. Variables of the process take precedence.
         sources: Where values come from, by the name of the setting; "default" for those that are not in it.
         warnings: A sentence about everything that was left out because it cannot be used.
         home: The user's home folder, None for that of the process.
@@ -142,9 +142,9 @@ class Config:
     ) -> Config:
         """Resolve all settings.
 
-        Files of the folder that can run or redirect something are used only if the user trusts them: settings that do
-        so in `.planck/config.toml`, a models file, a file of variables. `trust_items` lists them, used or not. A
-        file that an argument or an environment variable names needs no trust, nor does any in `~/.planck`.
+        Files of the folder that can run code or redirect requests are used only if the user trusts them: a
+        `.planck/config.toml` with such settings, a models file, a file of variables. `trust_items` lists them, used or
+        not. A file that an argument or an environment variable names needs no trust, nor does any in `~/.planck`.
 
         A value comes from the first of these that has one: the arguments, the environment, the variables of
         `env_file`, `.planck/config.toml` in `directory`, `.planck/config.toml` in `home`, the defaults.

@@ -136,7 +136,7 @@ def _items(written: object, separator: str) -> list[str]:
     if isinstance(written, str):
         written = written.split(separator)
     if not isinstance(written, list) or not all(isinstance(item, str) for item in written):
-        raise ValueError("must be a list of texts")
+        raise ValueError("must be a list of strings")
     return [item.strip() for item in written if item.strip()]
 
 
@@ -160,9 +160,9 @@ def _seconds(written: object, _directory: Path) -> float:
 
 
 def _count(written: object, _directory: Path) -> int:
-    number = _number(written, "a whole number from 0 on")
+    number = _number(written, "a whole number of 0 or more")
     if number < 0 or number != int(number):
-        raise ValueError("must be a whole number from 0 on")
+        raise ValueError("must be a whole number of 0 or more")
     return int(number)
 
 
@@ -190,11 +190,11 @@ def _folders(name: str) -> str:
 
 SETTINGS = (
     Setting("sessions_dir", "PLANCK_NB_SESSIONS_DIR", "where sessions are kept", _path, ".planck/sessions"),
-    Setting("default_model", "PLANCK_NB_MODEL", "the model of agents that name none, as provider:model", _text),
+    Setting("default_model", "PLANCK_NB_MODEL", "the model of agents created without one, as provider:model", _text),
     Setting(
         "fallbacks",
         "PLANCK_NB_FALLBACKS",
-        "models to ask when that one cannot answer, in order",
+        "models to use if that one cannot answer, in order",
         _words,
         separator=",",
     ),
@@ -213,19 +213,19 @@ SETTINGS = (
     ),
     Setting("ask", "PLANCK_NB_ASK", "calls that need approval", _rules("ask"), separator=","),
     Setting("deny", "PLANCK_NB_DENY", "calls that are never run", _rules("deny"), separator=","),
-    Setting("approval_deadline", "PLANCK_NB_APPROVAL_DEADLINE", "seconds to approve a call in", _seconds),
-    Setting("compact_ratio", "PLANCK_NB_COMPACT_RATIO", "how full the window may be before it is compacted", _ratio),
+    Setting("approval_deadline", "PLANCK_NB_APPROVAL_DEADLINE", "how many seconds a call waits for approval", _seconds),
+    Setting("compact_ratio", "PLANCK_NB_COMPACT_RATIO", "how full the context window may get before a summary", _ratio),
     Setting(
         "max_workers",
         "PLANCK_NB_MAX_WORKERS",
-        "how many workers a team may have for its orchestrator to spawn another one",
+        "an orchestrator may spawn workers until its team has this many",
         _count,
         "20",
     ),
     Setting(
         "retry_seconds",
         "PLANCK_NB_RETRY_SECONDS",
-        "how long a request that continues a turn is sent again if the server fails; 0 for never",
+        "for how many seconds a failed request that continues a turn is retried; 0 for never",
         _seconds,
         "60",
     ),
@@ -278,7 +278,7 @@ SETTINGS = (
     Setting("demo_pace", "PLANCK_NB_DEMO_PACE", "seconds between two words of the demo model", _seconds),
     Setting("cassette", "PLANCK_NB_CASSETTE", "file that model traffic is recorded to or replayed from", _path),
     Setting("cassette_mode", "PLANCK_NB_CASSETTE_MODE", "off, record, replay or auto", _mode),
-    Setting("models_file", "PLANCK_NB_MODELS_FILE", "file that describes models of one's own", _path),
+    Setting("models_file", "PLANCK_NB_MODELS_FILE", "file that describes your own models", _path),
     Setting("env_file", "PLANCK_NB_ENV_FILE", "file of variables such as API keys, read as if they were set", _path),
 )
 """All settings: one table for variables, files and help."""

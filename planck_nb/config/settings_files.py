@@ -98,7 +98,7 @@ def write_setting(
 ) -> Path:
     """Write a setting into a settings file; comments and everything else in it stay as they are.
 
-    It counts for every `Config.load` from then on, unless an environment variable goes before it. A project's file that
+    It applies to every later `Config.load`, unless an environment variable takes precedence. A project's file that
     was trusted before, or needed no trust, is trusted as it is then.
 
     Args:

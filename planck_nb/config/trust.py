@@ -1,8 +1,8 @@
-"""Trust in a folder: which of its files that can run or redirect something the user has said may be used.
+"""Trust in a folder: which of its files that can run code or redirect requests the user has said may be used.
 
 Such a file is a `TrustItem`: its kind, its path and a digest of its content. Trust is remembered in the user's own
 folder by these digests, so a file that is new or has changed is not trusted, and one that is gone changes nothing. The
-bytes that are used are always the bytes that the digest is of.
+bytes that are used are always those that the digest was computed from.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Change: TypeAlias = Callable[[dict[str, dict[str, str]]], object]
 
 @dataclass(frozen=True, slots=True)
 class TrustItem:
-    """A file of a folder that can run or redirect something.
+    """A file of a folder that can run code or redirect requests.
 
     Args:
         kind: "settings", "models", "variables", "tool", "team" or "link"; later kinds are those of sidecars.
@@ -116,7 +116,7 @@ class FolderTrust:
         self._update(lambda folders: folders.setdefault(str(self._folder), {}).update(given))
 
     def clear(self) -> None:
-        """Trust nothing in the folder any more."""
+        """Stop trusting the folder."""
         self.given.clear()
         self._update(lambda folders: folders.pop(str(self._folder), None))
 

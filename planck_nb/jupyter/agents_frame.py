@@ -16,7 +16,7 @@ FIXED_COLUMNS = ["agent", "team", "role", "parent", "model"]
 """The columns that do not change while agents run."""
 
 _NARROWEST = 60
-"""Columns of a terminal, at least."""
+"""The minimum number of columns of a terminal."""
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 

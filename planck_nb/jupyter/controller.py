@@ -60,7 +60,7 @@ class LiveTable(Protocol):
 
 
 class Controller:
-    """The state behind the magics of one notebook: a workspace, and the agent that gets the prompts that name none.
+    """The state behind the magics of one notebook: a workspace, and the agent that gets prompts without a name.
 
     Args:
         workspace: The notebook's workspace.
@@ -73,7 +73,7 @@ class Controller:
         if workspace.sidecars.ask is None:
             workspace.sidecars.ask = self.questions.ask
         self.default = DEFAULT_AGENT
-        """Name of the agent or team that gets the prompts that name none."""
+        """Name of the agent or team that gets prompts without a name."""
         self.prompted: Agent | None = None
         """The agent that was prompted last; of a team, its orchestrator."""
         self.readable = ReadableNames(lambda: self.workspace.readable_names)
@@ -199,21 +199,21 @@ class Controller:
 
     @property
     def default_agent(self) -> Agent | None:
-        """The agent that gets the prompts that name none, None if it does not exist; of a team, its orchestrator."""
+        """The agent that gets prompts without a name, None if it does not exist; of a team, its orchestrator."""
         agent = named_agents(self.workspace).get(self.default)
         team = self.workspace.teams.get(self.default)
         return agent if agent is not None or team is None else team.orchestrator
 
     @property
     def current_agent(self) -> Agent | None:
-        """The agent that verbs are about if they name none: the default agent, or else the only one there is."""
+        """The agent that verbs without a name are about: the default agent, or else the only one there is."""
         if (agent := self.default_agent) is not None:
             return agent
         agents = [*self.workspace.agents.values(), *(team.orchestrator for team in self.workspace.teams.values())]
         return agents[0] if len(agents) == 1 else None
 
     def use(self, name: str) -> None:
-        """Let an agent or a team get the prompts that name none.
+        """Let an agent or a team get prompts without a name.
 
         Args:
             name: The name of an agent or of a running team, or that of the default agent of a new notebook.
@@ -290,7 +290,7 @@ class Controller:
         self._live_table = table
 
     def check_default(self) -> str:
-        """If the agent or the team that gets the prompts that name none is gone, choose the one of a new notebook.
+        """If the agent or team that gets prompts without a name is gone, go back to the default of a new notebook.
 
         Returns:
             A sentence that says so, empty if nothing changed.
@@ -300,7 +300,7 @@ class Controller:
         if self.default == DEFAULT_AGENT or self.default_agent is not None:
             return ""
         gone, self.default = self.default, DEFAULT_AGENT
-        return f"{gone} is gone, so {DEFAULT_AGENT} gets the prompts that name no agent again."
+        return f"{gone} has stopped, so prompts without a name go to {DEFAULT_AGENT} again."
 
     def on_close(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Await a callback before the workspace is closed; it must not fail."""

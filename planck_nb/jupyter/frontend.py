@@ -34,7 +34,7 @@ from planck_nb.jupyter.terminal.question_prompt import QuestionPrompt
 from planck_nb.jupyter.terminal.terminal_view import TerminalPrinter, TerminalView
 
 _CONCURRENT_MESSAGES = 7
-"""The version of ipykernel from which on messages of the browser are handled while a cell awaits."""
+"""The first version of ipykernel that handles messages of the browser while a cell awaits."""
 
 PLACEHOLDER = {"text/plain": "", "text/html": ""}
 """What replaces a live view that nobody would see, so that a notebook has the same outputs however it is executed."""
@@ -296,7 +296,7 @@ class _TerminalDisplay:
 
 
 class _Attendance:
-    """Notes at the end that no frontend is connected, if one was only because somebody could type."""
+    """Notes at the end that no frontend is connected, if one counted as connected only because someone can type."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals

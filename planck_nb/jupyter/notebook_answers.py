@@ -149,7 +149,7 @@ def _missing(count: int, number: int, agent: Agent | None) -> str:
     if not count:
         return f"There is no answer{whose} yet; write a prompt, or open a session with `%planck resume`."
     if number < 1:
-        return "Answers are counted back from 1, the newest."
+        return "Answers are counted back from the newest, which is 1."
     return f"There {'is 1 answer' if count == 1 else f'are {count} answers'}{whose}; write a number up to {count}."
 
 

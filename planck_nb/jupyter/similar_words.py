@@ -8,7 +8,7 @@ SHORT_NAME_LENGTH = 3
 """The length of names of which only two exchanged letters count as a misspelling."""
 
 _LONG_NAME_LENGTH = 8
-"""The length of names from which on two mistakes count as a misspelling."""
+"""Names of at least this length may have two mistakes and still count as misspelt."""
 
 
 def is_near(written: str, known: str) -> bool:

@@ -19,7 +19,7 @@ def require_team_options(options: Mapping[str, Any]) -> None:
     """Check the options of a prompt to a team. Raises `UsageError` for one that is for single agents."""
     for name in _OF_AGENTS:
         if name in options:
-            raise UsageError(f"--{name} is for single agents; a team has it for each member in its template.")
+            raise UsageError(f"--{name} is for single agents; a team's template sets it for each member.")
 
 
 async def model_of(workspace: Workspace, options: Mapping[str, Any]) -> Model | None:
@@ -78,7 +78,7 @@ def started_text(workspace: Workspace, team: Team) -> str:
     """Return what to say about a team that was started: its members, and what is not as its template has it."""
     leader, *workers = (agent.name for agent in team.agents)
     members = ", ".join([f"{leader} (orchestrator)", *workers])
-    return "\n".join([f"The team {name_of_team(workspace, team)} runs: {members}.", *map(str, team.report)])
+    return "\n".join([f"The team {name_of_team(workspace, team)} is running: {members}.", *map(str, team.report)])
 
 
 def added_text(workspace: Workspace, team: Team, names: Sequence[str]) -> str:

@@ -211,7 +211,7 @@ def _read(path: Path) -> Skill:
 def _required(fields: JsonObject, key: str) -> str:
     value = fields.get(key, "")
     if not isinstance(value, str):
-        raise ValueError(f"the {key} in its front matter is not a text")  # noqa: TRY004 - as above
+        raise ValueError(f"the {key} in its front matter is not a string")  # noqa: TRY004 - as above
     text = printable(value)
     if not text:
         raise ValueError(f"its front matter has no {key}")

@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kernel", metavar="PID", default="", help="the kernel to use: its process id, or the path of its socket"
     )
 
-    new = commands.add_parser("new", parents=[common], help="write the files of something new")
+    new = commands.add_parser("new", parents=[common], help="create the files of something new, such as a sidecar")
     kinds = new.add_subparsers(dest="kind", required=True, metavar="KIND")
     sidecar = kinds.add_parser(
         "sidecar", parents=[common], help="a package with tools, a compactor and a test that passes"
@@ -94,7 +94,7 @@ def _serve_mcp(options: argparse.Namespace) -> int:
 
     folder = Path(options.folder).expanduser().absolute() if options.folder else Path.cwd()
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder; name the one of the project after --folder.")
+        raise UsageError(f"{folder} is not a folder; pass the project's folder with --folder.")
     config = Config.load(directory=folder)
     for value, description in known_secrets(config.environment()).items():
         remember_secret(value, description)
@@ -109,7 +109,7 @@ def _new_sidecar(options: argparse.Namespace) -> int:
     from planck_nb.sidecars.author.new_sidecar import new_sidecar  # noqa: PLC0415 - only this command needs it
 
     folder = new_sidecar(options.name, options.path)
-    print(f"{folder} has a new sidecar; test it with `python -m pytest {folder}`.")  # noqa: T201 - a command
+    print(f"Created a sidecar in {folder}; test it with `python -m pytest {folder}`.")  # noqa: T201 - a command
     return 0
 
 

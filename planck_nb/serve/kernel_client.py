@@ -86,7 +86,7 @@ class KernelClient:
                 elif isinstance(result := answer.get("result"), dict):
                     return result
                 else:
-                    raise AgentError("The kernel sent what is no answer; use the same version of planck_nb there.")
+                    raise AgentError("The kernel's answer cannot be read; use the same version of planck_nb there.")
         finally:
             writer.close()
 

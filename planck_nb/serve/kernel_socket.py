@@ -207,7 +207,7 @@ def start_kernel_socket(workspace: Workspace, *, folder: Path | None = None) -> 
     if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
         raise UsageError("A kernel can be reached by other programs only on systems with Unix sockets.")
     if not has_running_loop():
-        raise UsageError("The socket is opened by a running event loop; call it in a cell or an async function.")
+        raise UsageError("Opening the socket needs a running event loop; call it in a cell or an async function.")
     path = new_socket_path(runtime_folder() if folder is None else folder)
     config = workspace.config
     address = KernelAddress(
@@ -229,7 +229,7 @@ def start_kernel_socket(workspace: Workspace, *, folder: Path | None = None) -> 
     except OSError as error:
         listening.close()
         address.remove()
-        raise ConfigError(f"The socket {path} cannot be made ({error.strerror or error}).") from error
+        raise ConfigError(f"The socket {path} cannot be created ({error.strerror or error}).") from error
     return KernelSocket(workspace, address, listening)
 
 

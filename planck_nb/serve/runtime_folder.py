@@ -87,7 +87,7 @@ def new_socket_path(folder: Path) -> Path:
             folder.mkdir(mode=0o700)
     except OSError as error:
         raise ConfigError(
-            f"{folder} cannot be made ({error.strerror}); set XDG_RUNTIME_DIR to a folder of yours."
+            f"{folder} cannot be created ({error.strerror}); set XDG_RUNTIME_DIR to a folder of yours."
         ) from error
     check_folder(folder)
     # The file with the token is then `kernel-*.json`, which agents may not read: see approval/secret_files.py.

@@ -218,7 +218,7 @@ def find_session(directory: Path, id_or_name: str) -> SessionInfo:
     sessions = list_sessions(directory)
     named = [session for session in sessions if session.name == id_or_name]
     identified = [session for session in sessions if session.id == id_or_name]
-    if not (identified or named or "/" in id_or_name or "\\" in id_or_name):  # a path is no name
+    if not (identified or named or "/" in id_or_name or "\\" in id_or_name):  # a path is not a name
         cleaned = clean_name(id_or_name)
         named = [session for session in sessions if session.name == cleaned]
     if identified or named:
@@ -315,7 +315,7 @@ def _journal_files(directory: Path) -> list[tuple[str, os.stat_result]]:
         return []
     except PermissionError as error:
         raise SessionError(
-            f"The sessions directory {directory} may not be read by you; choose another one or change its mode."
+            f"The sessions directory {directory} is not readable for you; change its permissions or choose another one."
         ) from error
     found = []
     for entry in named:
@@ -327,7 +327,7 @@ def _journal_files(directory: Path) -> list[tuple[str, os.stat_result]]:
 
 
 def has_many(directory: Path, number: int) -> bool:
-    """Return whether a directory has at least so many journals, without reading any."""
+    """Return whether a directory has at least this many journals, without reading any."""
     with suppress(OSError), os.scandir(directory) as entries:
         return sum(entry.name.endswith(_SUFFIX) for entry in entries) >= number
     return False

@@ -1,8 +1,8 @@
 """The lock of the process that writes a session.
 
-The kernel releases the lock of a file when the process ends that has it. Some file systems have no such locks, for
+The kernel releases a file lock when the process that holds it ends. Some file systems have no such locks, for
 example Lustre without its mount option `flock`. On these, a second file exists for as long as a process has the lock;
-a killed process leaves it behind. It is removed if its process was one of this computer, and otherwise on demand.
+a killed process leaves it behind. It is removed if that process ran on this computer, and otherwise on demand.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process of this computer, of which one can see if it is running."""
+        """Whether it is a process of this computer, so that one can see whether it is running."""
         here = (self.host, self.boot, self.namespace) == (socket.gethostname(), boot_id(), process_namespace())
         return self.process > 0 and here
 

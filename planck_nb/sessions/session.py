@@ -155,7 +155,7 @@ class Session(SessionReader):
             The open session.
 
         Raises:
-            SessionError: The id is no such number, nothing of the name can be part of a file name, or the directory
+            SessionError: The id is malformed, nothing of the name can be part of a file name, or the directory
                 cannot be written.
             SessionLockedError: Another process has the session open.
             SessionFormatError: The journal is damaged or was written by a newer version.
@@ -174,7 +174,7 @@ class Session(SessionReader):
             make_sessions_directory(directory)
         except OSError as error:
             raise SessionError(
-                f"The sessions directory {directory} cannot be made ({error.strerror}); choose another one."
+                f"The sessions directory {directory} cannot be created ({error.strerror}); choose another one."
             ) from error
         header = codec.Header(info.id, info.name, info.created)
         session = cls._locked(info, owner, lambda: JournalFile.create(info.path, header), signer)
@@ -288,7 +288,7 @@ class Session(SessionReader):
             message_id: The id of the first message to remove.
 
         Raises:
-            SessionError: It is no id, or the rewind cannot be stored.
+            SessionError: It is not an id, or the rewind cannot be stored.
         """
         await self._rewind(message_id, "")
 
@@ -510,7 +510,7 @@ class Session(SessionReader):
             row_id = self._last_id + 1
             if row_id > codec.LAST_ID:
                 raise SessionError(
-                    f"Session {self.name!r} has a row with the highest id there is; begin a new session."
+                    f"Session {self.name!r} has a row with the highest possible id; start a new session."
                 )
             line = encode(row_id)
             if line:
@@ -714,7 +714,7 @@ class SessionLog:
             message_id: The id of the first message to remove.
 
         Raises:
-            SessionError: It is no id, or the rewind cannot be stored.
+            SessionError: It is not an id, or the rewind cannot be stored.
         """
         await self._session._rewind(message_id, self._agent_id)  # noqa: SLF001 - as above
 

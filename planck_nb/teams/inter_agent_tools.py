@@ -134,7 +134,7 @@ def orchestrator_tools(
             `available_models`.
         skill_pool: Where the skills come from.
         host: Makes the workers; by default they share the orchestrator's session, budget, approvals and client.
-        max_workers: How many workers the team may have for another one to be spawned.
+        max_workers: The orchestrator may spawn workers until the team has this many.
 
     Returns:
         The tools, for an `Agent` with a `team_id`.

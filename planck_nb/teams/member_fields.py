@@ -124,7 +124,7 @@ class MemberReader:
         if value is None:
             return ""
         if not isinstance(value, str):
-            self.fail(field, f"must be a text, not {kind(value)}")
+            self.fail(field, f"must be a string, not {kind(value)}")
         text = value.strip()
         if len(text) > longest:
             self.fail(field, f"has {len(text):,} characters; at most {longest} are allowed")
@@ -137,7 +137,7 @@ class MemberReader:
         if value is None:
             return ""
         if not isinstance(value, str):
-            self.note("description", f"must be a text, not {kind(value)}; it is not used")
+            self.note("description", f"must be a string, not {kind(value)}; it is not used")
             return ""
         if len(value) > MAX_DESCRIPTION or not _is_unicode(value):
             what = (
@@ -154,7 +154,7 @@ class MemberReader:
         if value is None:
             return ""
         if not isinstance(value, str):
-            self.fail("system_prompt", f"must be a text or the path of a .md or .txt file, not {kind(value)}")
+            self.fail("system_prompt", f"must be a string or the path of a .md or .txt file, not {kind(value)}")
         if is_prompt_file(value):
             try:
                 text = self._prompts.read(value)
@@ -204,7 +204,7 @@ class MemberReader:
         if value is None:
             return None
         if not isinstance(value, str):
-            self.fail("base_url", f"must be a text, not {kind(value)}")
+            self.fail("base_url", f"must be a string, not {kind(value)}")
         if not value.strip():
             return None
         try:
@@ -252,7 +252,7 @@ class MemberReader:
                 self.fail("limits", f"unknown limit {shown(name)}. {did_you_mean(str(name)[:MAX_NAME], _LIMITS)}")
             if number is not None and not _is_limit(str(name), number):
                 what = "a number" if isinstance(_LIMITS[name], float) else "a whole number"
-                self.fail(f"limits.{name}", f"must be {what} from 0 on, or null for no limit, not {shown(number)}")
+                self.fail(f"limits.{name}", f"must be {what} of 0 or more, or null for no limit, not {shown(number)}")
         try:
             Limits(**cast("dict[str, Any]", dict(value)))
         except ConfigError as error:

@@ -64,12 +64,12 @@ def _problem(name: str, value: object) -> str:  # noqa: PLR0911 - one line for e
             is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS
             return "" if is_count else f"must be a whole number from 1 to {MAX_TOKENS:,}"
         case "temperature":
-            return "" if _is_number(value, 100.0) else "must be a number from 0 on, such as 0.5"
+            return "" if _is_number(value, 100.0) else "must be a number of 0 or more, such as 0.5"
         case "top_p":
             return "" if _is_number(value, 1.0) else "must be a number from 0 to 1"
         case "stop":
             is_texts = isinstance(value, list | tuple) and all(isinstance(text, str) and text for text in value)
-            return "" if is_texts else "must be a list of texts"
+            return "" if is_texts else "must be a list of strings"
         case "thinking":
             return "" if value in LEVELS else f"must be one of {', '.join(LEVELS)}"
         case "tool_choice":

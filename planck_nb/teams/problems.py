@@ -17,11 +17,11 @@ class TemplateProblem:
         member: The member, such as "member 2 (coder)"; empty if the problem is not that of one member.
         field: The field, such as "tools" or "opts.temperature"; empty if it is not that of one field.
         reason: What is wrong, as a part of a sentence.
-        note: Whether this is no mistake but a decision that readers should know of. `strict` accepts these.
+        note: Whether this is not a mistake but a decision that readers should know of. `strict` accepts these.
 
     Example:
-        >>> print(TemplateProblem(None, "member 2 (coder)", "tools", "must be a list of texts, not a number"))
-        member 2 (coder), tools: must be a list of texts, not a number.
+        >>> print(TemplateProblem(None, "member 2 (coder)", "tools", "must be a list of strings, not a number"))
+        member 2 (coder), tools: must be a list of strings, not a number.
     """
 
     path: Path | None

@@ -23,7 +23,7 @@ from planck_nb.teams.start_options import MemberPromptParts, SkillSource, skill_
 from planck_nb.teams.team_host import TeamHost, TeammateHost, new_member_id
 
 MAX_WORKERS = 20
-"""How many workers a team may have for its orchestrator to spawn another one."""
+"""An orchestrator may spawn workers until its team has this many."""
 
 WORKER_TOOLS = INTER_AGENT_TOOLS - {"spawn_agent", "destroy_agent", "interrupt_agent", "list_models"}
 """The names of the tools that every worker has, the former ones too."""

@@ -47,7 +47,7 @@ class AgentSpec:
         model_id: The id of its model at the provider.
         name: What people call it; its type by default. Names are unique within a team.
         description: What it is for, in a sentence.
-        system_prompt: What the model is told before the conversation.
+        system_prompt: Instructions for the model, sent before the conversation.
         tools: Names of tools. What they stand for is decided when the agent starts.
         skills: Names of the skills that its system prompt lists.
         opts: Request options by the names of the fields of `ai.Options`.
@@ -59,7 +59,7 @@ class AgentSpec:
         problems: What `from_map` has left out, with the reasons.
 
     Raises:
-        UsageError: `tools` or `skills` is a single text, or `opts` or `limits` is no mapping.
+        UsageError: `tools` or `skills` is a single text, or `opts` or `limits` is not a mapping.
 
     Example:
         >>> AgentSpec("coder", "anthropic", "claude-sonnet-4-6", tools=["read", "edit"]).name
@@ -108,7 +108,7 @@ class AgentSpec:
 
         Returns:
             The description. Its `problems` say what was left out: unknown fields and options, and entries of `tools`
-            and `skills` that are no names.
+            and `skills` that are not names.
 
         Raises:
             ConfigError: A required field is missing, or a field has a value that cannot be used.
@@ -192,7 +192,7 @@ class AgentSpec:
         limits: Limits | None = None,
         cwd: Path | None = None,
     ) -> StartOptions:
-        """Return the arguments with which `Agent(**options)` starts the agent; each call gives another id.
+        """Return the arguments for `Agent(**options)` to start the agent; each call gives another id.
 
         Args:
             tools: Tools that the agent has in addition to those that it names, and instead of them if it names none.
@@ -203,7 +203,7 @@ class AgentSpec:
             available_models: Models that were found already. The agent's own is looked for among them first, and it
                 may give them to the agents that it starts, or those of them that its `grants` name.
             own_models: The user's own models, to look for next; the catalogue is last.
-            on_compact: Shortens its conversation; goes before its own `compactor`.
+            on_compact: Shortens its conversation; takes precedence over its own `compactor`.
             compactors: The compactors that its `compactor` may name.
             prompt_parts: Returns what surrounds its system prompt; skills are added to it.
             role: Its role; by default the one that follows from its description.
@@ -280,7 +280,7 @@ class SpecList(list[AgentSpec]):
     """Descriptions of agents, and why others were left out.
 
     Args:
-        found: The descriptions, and a problem in place of each one that was left out.
+        found: The descriptions, and a problem instead of each one that was left out.
     """
 
     def __init__(self, found: Iterable[AgentSpec | TemplateProblem] = ()) -> None:

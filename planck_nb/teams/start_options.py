@@ -42,7 +42,7 @@ class SkillSource(Protocol):
 
 
 class StartOptions(dict[str, Any]):
-    """The arguments with which `Agent(**options)` starts a member.
+    """The arguments for `Agent(**options)` to start a member.
 
     Args:
         arguments: The arguments by name.

@@ -41,25 +41,25 @@ T = TypeVar("T")
 class Team:
     """Agents that may address one another: an orchestrator, which gets the prompts, and workers.
 
-    A team is loaded from a template, and its agents exist from `start` on, or in an `async with` block. It ends with
-    its orchestrator.
+    A team is loaded from a template. `start`, or an `async with` block, creates its agents. It ends when its
+    orchestrator stops.
 
     Args:
-        template: What the members are made of.
+        template: Describes the members.
         tool_pool: The tools that members can name; None for the built-in ones.
         skill_pool: The skills that members can name.
         compactors: The compactors that members can name.
-        available_models: Models that were found already; members' models are looked for among them first.
-        own_models: The user's own models, to look for next.
-        session: Stores the messages of all members. Without one they last as long as the team.
+        available_models: Models that exist already; members' models are looked up here first.
+        own_models: The user's own models, which are looked up next.
+        session: Stores the messages of all members. Without one, they are lost with the team.
         session_spend: What the agents of the session have spent together.
         approvals: Decides which calls may run; without it all may.
         client: Sends the requests to the models.
-        limits: The limits of each run of the team; those of a member in the template are its own in addition.
+        limits: The limits of each run of the team, in addition to those that the template sets for a member.
         on_compact: Shortens the conversations of members that name no compactor.
         cwd: The working directory of the tools.
-        max_workers: How many workers the team may have for the orchestrator to spawn another one.
-        host: Makes the members, in place of what is described by the arguments from `session` on.
+        max_workers: The orchestrator may spawn workers until the team has this many.
+        host: Creates the members, instead of the arguments from `session` on.
 
     Example:
         >>> import asyncio
@@ -95,7 +95,7 @@ class Team:
         self.id: str | None = None
         """Its id, None until it was started."""
         self.report: tuple[TemplateProblem, ...] = template.report
-        """What was loaded differently from what is written, and what members name that does not exist."""
+        """What was ignored or replaced when the template was read, and names in it that do not exist."""
         self._tool_pool = tool_pool
         self._skill_pool = skill_pool
         self._compactors = compactors
@@ -119,10 +119,10 @@ class Team:
 
     @classmethod
     def of_agents(cls, agents: Sequence[Agent], template: TeamTemplate, **options: Any) -> Team:  # noqa: ANN401
-        """Make a team of agents that run already, such as those of a resumed session.
+        """Make a team of agents that are already running, such as those of a resumed session.
 
         Args:
-            agents: The agents, which have one `team_id` and session.
+            agents: The agents, which share one `team_id` and session.
             template: What describes them.
             **options: Further arguments of `Team`.
 
@@ -396,8 +396,8 @@ class Team:
     def prompt(self, content: str | Sequence[UserPart], *, output: type[T] | JsonObject | None = None) -> Run[Any]:
         """Send a prompt to the orchestrator, and follow it through the whole team.
 
-        The run ends when the orchestrator is idle and no task, response or prompt that this one has caused is open.
-        Stopping it stops all of them; the workers stay. The limits of tokens, cost and seconds hold for all of it.
+        The run ends when the orchestrator is idle and no task, response or prompt that this one caused is still open.
+        Stopping it stops all of them; the workers stay. The limits of tokens, cost and seconds apply to the whole run.
 
         Args:
             content: Text, or parts such as images.

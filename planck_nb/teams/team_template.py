@@ -70,7 +70,7 @@ class TeamTemplate:
             The template.
 
         Raises:
-            ConfigError: It is no orchestrator.
+            ConfigError: It is not an orchestrator.
         """
         if role_alone(spec) != "orchestrator":
             raise ConfigError(
@@ -137,9 +137,9 @@ def read_template(path: str | Path, *, strict: bool = False, foreign: bool = Tru
         The template.
 
     Raises:
-        ConfigError: The file cannot be read, it is no template, no member can be used, two members have the same name,
-            or not exactly one orchestrates. With `strict`, also if anything else is wrong; the error then lists all
-            problems.
+        ConfigError: The file cannot be read, it is not a template, no member can be used, two members have the same
+            name, or not exactly one orchestrates. With `strict`, also if anything else is wrong; the error then lists
+            all problems.
     """
     problems: list[TemplateProblem] = []
     file = Path(path)
@@ -260,7 +260,7 @@ _MAX_KEY_LENGTH = 60
 
 def _problems_of_team(table: Mapping[str, Any], path: Path) -> list[TemplateProblem]:
     found = [
-        TemplateProblem(path, "", key, f"must be a text, not {kind(table[key])}; it is not used")
+        TemplateProblem(path, "", key, f"must be a string, not {kind(table[key])}; it is not used")
         for key in ("name", "description")
         if table.get(key) is not None and _text(table, key) is None
     ]

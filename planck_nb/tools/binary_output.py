@@ -1,4 +1,4 @@
-"""Recognises output that is no text: as text it would be thousands of tokens without meaning."""
+"""Recognises output that is not text: as text it would be thousands of meaningless tokens."""
 
 from __future__ import annotations
 

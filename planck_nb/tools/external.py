@@ -222,7 +222,7 @@ def _check(data: dict[str, Any], path: Path) -> None:
         raise ConfigError(f"TOOL.json at {path} missing required fields: {', '.join(missing)}.")
     for key in ("name", "description", "command"):
         if not isinstance(data[key], str) or not data[key].strip():
-            raise ConfigError(f"TOOL.json at {path}: {key} must be a text that is not empty.")
+            raise ConfigError(f"TOOL.json at {path}: {key} must be a string that is not empty.")
     if not _NAME.fullmatch(data["name"]):
         raise ConfigError(f"TOOL.json at {path}: name must be up to 64 letters, digits, _ or -.")
     if is_reserved(data["name"]):

@@ -65,7 +65,7 @@ class Capture:
     def text(self) -> str:
         """Return the output; a long one as its beginning, a line that names the file with all of it, and its end.
 
-        Bytes that are not UTF-8 are replaced; no character and no secret is cut. An output that is no text becomes a
+        Bytes that are not UTF-8 are replaced; no character and no secret is cut. Output that is not text becomes a
         line that says what it is and names the file with it. Call it once, after the last `feed`.
         """
         if kind := binary_kind(bytes(self._head), bytes(self._tail)):

@@ -93,7 +93,7 @@ def _caches(home: Path | None, environment: Mapping[str, str]) -> Iterator[Path]
 
 
 def _hidden(home: Path | None, environment: Mapping[str, str], writable: Path) -> dict[Path, tuple[str, ...]]:
-    """Empty folders and unreadable files in place of secrets, except for a folder that the command works in."""
+    """Empty folders and unreadable files instead of secrets, except for a folder that the command works in."""
     return {
         path: ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", os.devnull, str(path))
         for path in hidden_paths(home, environment)

@@ -44,5 +44,5 @@ def find_agent(workspace: Workspace, name: str) -> Agent:
 
 
 def full_name(workspace: Workspace, agent: Agent) -> str:
-    """Return the name of an agent that is its alone."""
+    """Return a name that only this agent has."""
     return next((name for name, other in named_agents(workspace).items() if other is agent), agent.name)

@@ -15,7 +15,7 @@ class AgentRegistry:
         self.closed = ""
         """Why no agent can be added at the moment, as a sentence; empty if agents can be added."""
         self.former: set[str] = set()
-        """The ids of all agents of the session, those included that are gone."""
+        """The ids of all agents of the session, including those that are gone."""
         self._agents: dict[str, Agent] = {}
         self._by_name: dict[str | None, dict[str, Agent]] = {}
 

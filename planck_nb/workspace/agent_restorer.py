@@ -139,7 +139,7 @@ def _granted(
 ) -> tuple[list[Tool], list[str]]:
     """The tools that the agent had, and the names of those that were not found.
 
-    A function that this process still has is used as it is; a tool of the workspace is that of the present session.
+    A function that this process still has is used as it is; a tool of the workspace is that of the current session.
     """
     if not found.record.authentic:  # its tools are those of the workspace
         return [known[name] for name in found.record.tools if name in known], []

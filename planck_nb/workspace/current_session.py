@@ -172,7 +172,7 @@ class CurrentSession:
             await self._factory.session.flush()
 
     def apply_config(self) -> None:
-        """Use the tools, skills and instructions of the present configuration, and its settings for new agents."""
+        """Use the tools, skills and instructions of the current configuration, and its settings for new agents."""
         if self._factory is None:
             self._reserve()
         else:

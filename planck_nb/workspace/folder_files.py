@@ -15,7 +15,7 @@ _SHOWN = 20
 
 
 class TrustedFile(NamedTuple):
-    """A file that can run or redirect something, and whether it is used.
+    """A file that can run code or redirect requests, and whether it is used.
 
     `status` is "trusted", "new", "changed" (since it was trusted), or "always" if everything in the folder is used.
     """
@@ -39,7 +39,7 @@ def untrusted(folder: Path, files: Sequence[TrustedFile], trust: FolderTrust) ->
     more = f" and {len(waiting) - _SHOWN:,} more" if len(waiting) > _SHOWN else ""
     problem = f" {trust.problem}" if trust.problem else ""
     return TrustError(
-        f"Files in {visible(str(folder))} can run or redirect something and are not trusted yet: "
+        f"Files in {visible(str(folder))} can run code or redirect requests and are not trusted yet: "
         f"{'; '.join(shown)}{more}. Look at them, then run `%planck trust` in a cell, "
         f"or set PLANCK_NB_TRUST=1.{problem}"
     )

@@ -1,4 +1,4 @@
-"""What the agents of a resumed session are told of tasks that had no response when its process ended; once."""
+"""Tells the agents of a resumed session, once, about tasks that had no response when its process ended."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a stored session may give its agents.
 
-That is everything that its user wrote, and only the text of a session that someone else wrote. A session may come from
+That is everything if its user wrote the session, and only the text if someone else did. A session may come from
 another person, another machine or an older version. Its conversation is restored in any case. Tools of the notebook
 and of packages, addresses, grants, additional request fields and remembered rules are restored if the rows that hold
 them are authentic, or if the user trusts the session. Tools of the workspace are restored in any case, because the

@@ -1,6 +1,6 @@
 """Moves a workspace between sessions and between points of its session: resume, fork, rewind, return to a branch.
 
-All end with the same step: the agents that the session has not are stopped, and those that are missing are restored.
+All end with the same step: agents that do not belong to the session are stopped, and missing ones are restored.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class SessionSettings:
     def of(
         cls, rules: Iterable[Rule], models: Iterable[Model], readable: Mapping[str, Collection[str]]
     ) -> SessionSettings:
-        """The present settings. A URL with a password or a query is left out, because settings are stored."""
+        """The current settings. A URL with a password or a query is left out, because settings are stored."""
         base_urls = {str(model): model.base_url for model in models if model.base_url and _is_open(model)}
         return cls(tuple(rules), base_urls, readable={reader: tuple(sorted(readable[reader])) for reader in readable})
 

@@ -1,4 +1,4 @@
-"""What the user should know of what happens to sidecars: a sentence each, kept until it is shown."""
+"""What the user should know about what happens to sidecars: a sentence each, kept until it is shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from planck_nb.base.visible import visible
 from planck_nb.sidecars.mcp_client.status import SidecarEvent
 
 MAX_NOTICES = 20
-"""Sentences that are kept until they are shown; of more, only the number is said."""
+"""How many sentences are kept until they are shown; further ones are only counted."""
 
 MAX_LINES = 40
 """Lines of the progress of a start that are shown."""
@@ -65,7 +65,7 @@ class SidecarNotices:
 
         Args:
             show: Shows a line.
-            names: The sidecars whose states are shown at the end, so that they are not told again; all if empty.
+            names: The sidecars whose states are shown at the end, so that they are not reported again; all if empty.
         """
         before = self._show
         self._show, self._shown = show, 0

@@ -104,7 +104,7 @@ class AgentFinder:
         base_urls: The addresses that version 0.1.0 stored, by "provider:model".
         replies: The last replies of agents whose model's source is not stored, by agent id.
         live: What this process still has of agents, by agent id.
-        model: A model to use in place of those that are not found again or, if all are, of all; None for none.
+        model: A model for agents whose own is not found again or, if all are found, for all agents; None for none.
         trusts: Whether the addresses, key variables and functions that a record names may be used.
         find_compactor: Finds a compactor by name; returns None if there is none.
     """

@@ -178,7 +178,7 @@ class Toolbox:
         return found
 
     def skills(self) -> Mapping[str, Skill]:
-        """The present skills by name."""
+        """The current skills by name."""
         return self._skills.report().skills
 
     def prompt_parts(self) -> SystemPromptParts:

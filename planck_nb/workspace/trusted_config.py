@@ -16,7 +16,7 @@ from planck_nb.workspace.toolbox import tool_trust_items
 
 
 class TrustedConfig:
-    """The present configuration, and which files of its folder the user trusts.
+    """The current configuration, and which files of its folder the user trusts.
 
     Args:
         config: The configuration at the start. `trust` and `distrust` return another one to replace it.
@@ -45,7 +45,7 @@ class TrustedConfig:
         return config.folder_trust
 
     def items(self) -> tuple[TrustedFile, ...]:
-        """The files of the folder that can run or redirect something, with their status, as they are now."""
+        """The files of the folder that can run code or redirect requests, with their status, as they are now."""
         try:
             config = self.config.reload(trust=True)  # a file that is not trusted may name others
         except ConfigError:
@@ -54,7 +54,7 @@ class TrustedConfig:
         return listed((*config.trust_items, *_found(config), *more), self.folder_trust)
 
     def require_trust(self) -> None:
-        """Raise `TrustError` if the user does not trust all files that can run or redirect something."""
+        """Raise `TrustError` if the user does not trust all files that can run code or redirect requests."""
         self._require_accepted(*self.config.trust_items, *_found(self.config))
 
     def require_trusted_settings(self) -> None:
@@ -90,7 +90,7 @@ def _found(config: Config) -> list[TrustItem]:
 
 
 class _Environment(Mapping[str, str]):
-    """The environment of the present configuration."""
+    """The environment of the current configuration."""
 
     def __init__(self, config: TrustedConfig) -> None:
         self._config = config

@@ -28,7 +28,7 @@ class UnansweredPrompts:
         self._prompts: dict[str, UnansweredPrompt] = {}
 
     def replace(self, prompts: Iterable[UnansweredPrompt]) -> None:
-        """Offer these prompts from now on, in place of the present ones."""
+        """Offer these prompts from now on, instead of the current ones."""
         self._prompts = {prompt.id: prompt for prompt in prompts}
 
     def clear(self) -> None:

@@ -65,8 +65,9 @@ class Workspace:
         client: Sends the requests to the models; by default a client of the workspace, with the cassette that the
             configuration names. A client that is passed in is not closed.
         owner: Identifies this workspace to others that try to open the same session, such as the name of a notebook.
-        trust: Whether files of the folder that can run or redirect something are used; by default as the configuration
-            was loaded: if the user trusts them, or PLANCK_NB_TRUST is 1. Nothing is remembered; `trust` does that.
+        trust: Whether to use files of the folder that can run code or redirect requests; by default as the
+            configuration was loaded: if the user trusts them, or PLANCK_NB_TRUST is 1. This is not remembered; to
+            remember trust, call `trust`.
         ask: Shows a question of a sidecar to a person and returns the answer; without it, and outside a notebook, all
             questions are declined.
     """
@@ -97,9 +98,9 @@ class Workspace:
         """Finds compactors by name, for `add_agent` and `resume`; `compactors.own` has those of the program."""
         self._navigation = SessionNavigation(self._current, self._config, self._store, self.compactors)
         self._model: Model | None = None
-        """The model of agents that name none, once it was found."""
+        """The model of agents that are created without one, once it was found."""
         self._chosen_model: Model | None = None
-        """The one that `set_default_model` was given, which goes before it."""
+        """The model passed to `set_default_model`, which takes precedence."""
         self._notices: set[str] = set()
         """The notices that the user has got."""
 
@@ -173,7 +174,7 @@ class Workspace:
         return self._current.toolbox
 
     def offer_kernel_tools(self, tools: ToolSource) -> None:
-        """Let agents be given the tools that work in the kernel of the notebook.
+        """Make the tools that work in the kernel of the notebook available to agents.
 
         Args:
             tools: The tools.
@@ -208,7 +209,7 @@ class Workspace:
         return self._config.folder_trust
 
     def trust_items(self) -> tuple[TrustedFile, ...]:
-        """List the files of the folder that can run or redirect something: tools, models, settings, variables.
+        """List the files of the folder that can run code or redirect requests: tools, models, settings, variables.
 
         Returns:
             The files with their status, as they are now.
@@ -216,7 +217,7 @@ class Workspace:
         return self._config.items()
 
     def require_trust(self) -> None:
-        """Check that all files of the folder that can run or redirect something are trusted.
+        """Check that all files of the folder that can run code or redirect requests are trusted.
 
         Raises:
             TrustError: Some are not; the sentence lists them.
@@ -224,10 +225,10 @@ class Workspace:
         self._config.require_trust()
 
     def trust(self) -> tuple[TrustedFile, ...]:
-        """Trust the files of the folder that can run or redirect something, as they are now, and use them.
+        """Trust the files of the folder that can run code or redirect requests, as they are now, and use them.
 
-        That is remembered in the user's own folder. A file that is new or has changed needs trust again. Agents that
-        exist keep the tools that they have.
+        This is remembered in the user's own folder. A file that is new or has changed needs trust again. Existing
+        agents keep the tools that they have.
 
         Returns:
             The files.
@@ -239,7 +240,7 @@ class Workspace:
         return self.trust_items()
 
     def distrust(self) -> None:
-        """Trust nothing in the folder any more. Agents that exist keep what they have.
+        """Stop trusting the folder. Existing agents keep what they have.
 
         Raises:
             ConfigError: A setting has a value that cannot be used.
@@ -258,8 +259,8 @@ class Workspace:
         found += self.sidecars.notices()
         if self._store.is_temporary:
             found.append(
-                f"{self.config.sessions_dir} cannot be written, so this session ends with the kernel; "
-                "set PLANCK_NB_SESSIONS_DIR to a directory that can."
+                f"{self.config.sessions_dir} cannot be written, so this session is lost when the kernel ends; "
+                "set PLANCK_NB_SESSIONS_DIR to a directory that you can write."
             )
         new = [sentence for sentence in found if sentence and sentence not in self._notices]
         self._notices.update(new)
@@ -438,7 +439,7 @@ class Workspace:
         Raises:
             AgentError: The name is taken, or the workspace is changing to another session at the moment.
             UsageError: `on_compact` is neither a compactor nor a function of the messages, or has no such name.
-            TrustError: The folder has files that can run or redirect something and are not trusted.
+            TrustError: The folder has files that can run code or redirect requests and are not trusted.
         """
         self.require_trust()
         return self.agent_factory.create(
@@ -479,7 +480,7 @@ class Workspace:
         return self._navigation.teams.template(alias_or_path)
 
     def check_team(self, alias_or_path: str | Path, *, find: ToolResolver | None = None) -> tuple[TemplateProblem, ...]:
-        """Find all that is wrong with a team template: in its files, and what its members name and does not exist.
+        """Find everything that is wrong with a team template: in its files, and names in it that do not exist.
 
         The template need not be trusted for this.
 
@@ -508,7 +509,7 @@ class Workspace:
         Args:
             template: A template, or its alias or path.
             name: What the team is called here; by default the alias, with a number if that is taken.
-            model: A model for all members in place of their own.
+            model: A model for all members, instead of their own.
             find: Finds a tool by name, before the workspace's own tools are searched.
 
         Returns:
@@ -518,7 +519,7 @@ class Workspace:
             AgentError: A running team has this name.
             ConfigError: There is no such template, or it cannot be used.
             ModelError: The model of a member does not exist.
-            TrustError: The folder has files that can run or redirect something and are not trusted.
+            TrustError: The folder has files that can run code or redirect requests and are not trusted.
         """
         self.require_trust()
         found = template if isinstance(template, TeamTemplate) else self.team_template(template)
@@ -539,7 +540,7 @@ class Workspace:
         return self._navigation.teams.team(name)
 
     async def update_team(self, name: str) -> tuple[Agent, ...]:
-        """Add the workers that the template of a running team has got since it was started.
+        """Add the workers that the template of a running team has gained since it was started.
 
         All other members stay as they are, and none that was destroyed comes back.
 
@@ -552,7 +553,7 @@ class Workspace:
         Raises:
             AgentError: No such team is running.
             ModelError: The model of a new member does not exist.
-            TrustError: The folder has files that can run or redirect something and are not trusted.
+            TrustError: The folder has files that can run code or redirect requests and are not trusted.
         """
         self.require_trust()
         return await self._navigation.teams.update(name)
@@ -572,7 +573,7 @@ class Workspace:
         return await self._navigation.stop_team(name)
 
     def save_team(self, name: str, path: str | Path | None = None, *, overwrite: bool = False) -> SavedTemplate:
-        """Save a running team, with its present members, as a template.
+        """Save a running team, with its current members, as a template.
 
         Args:
             name: The name of the team.
@@ -643,19 +644,19 @@ class Workspace:
         A session that the user did not write, or that was edited, continues without the rules, addresses, grants and
         functions in it, unless `trust` is set.
 
-        The agents of the present session are stopped first. An agent whose last turn was interrupted gets a message
+        The agents of the current session are stopped first. An agent whose last turn was interrupted gets a message
         about it, once. If the session cannot be opened, nothing changes.
 
-        Each agent continues with the model that it had: the same alias, server and key variable. Nothing is resumed,
-        and no request is sent anywhere, if that is not found again or its key is missing; then pass `model`.
+        Each agent continues with the model that it had: the same alias, server and key variable. If one is not found
+        again, or its key is missing, nothing is resumed and no request is sent; then pass `model`.
 
         Args:
             id_or_name: The session; by default the one used last of those that are not open.
             find: Finds a tool by name, before the workspace's own tools are searched.
-            model: The model to use in place of those that are not found again or, if all are found, of all: a `Model`,
-                or its name. With it, the session may be the one that is open already.
+            model: A `Model`, or its name, for agents whose own model is not found again or, if all are found, for all
+                agents. With it, the session may be the one that is already open.
             trust: Whether to restore everything that is in the session, as if the user had written all of it. With it,
-                too, the session may be the one that is open already.
+                too, the session may be the one that is already open.
             take_over: Whether to open the named session even if a process on another computer may still have it open,
                 as in `Session.open`. Use it only if that process has ended.
 
@@ -667,7 +668,7 @@ class Workspace:
             SessionLockedError: The session is open elsewhere.
             AgentError: The session is open in this workspace, and neither `model` nor `trust` is given.
             ModelError: A model is not found again as it was, or there is no model of the name `model`.
-            TrustError: The folder has files that can run or redirect something and are not trusted.
+            TrustError: The folder has files that can run code or redirect requests and are not trusted.
         """
         self.require_trust()
         chosen = self.model(model) if isinstance(model, str) else model
@@ -842,7 +843,7 @@ class Workspace:
         return await query_async(self.sessions_dir, sql, frames=frames, limit=limit, session=self.session_id)
 
     async def flush(self) -> None:
-        """Write the pending events to disk, which are otherwise written with a delay. A full disk is no error here."""
+        """Write the pending events to disk, which are otherwise written with a delay. A full disk is no error."""
         with suppress(SessionError):  # the events that were written can be read anyway
             await self._current.flush()
 

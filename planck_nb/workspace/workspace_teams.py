@@ -57,7 +57,7 @@ class WorkspaceTeams:
         self._compactors = compactors
         self._teams: dict[str, Team] = {}
         self._models: dict[str | None, Model] = {}
-        """The models for all members in place of their own, by the id of the team."""
+        """The models that all members use instead of their own, by the id of the team."""
 
     # The host of the members.
 
@@ -105,7 +105,7 @@ class WorkspaceTeams:
         return self.templates().named(str(alias_or_path))
 
     def check(self, alias_or_path: str | Path, find: Resolver | None = None) -> tuple[TemplateProblem, ...]:
-        """Find all that is wrong with a template, what its members name and does not exist included.
+        """Find everything that is wrong with a template, including names in it that do not exist.
 
         Returns:
             The problems, without notes. There are none if the template can be used exactly as it is written.
@@ -155,9 +155,9 @@ class WorkspaceTeams:
         """Start a team.
 
         Args:
-            template: What its members are made of.
+            template: Describes its members.
             name: What it is called here; by default the alias of the template, with a number if that is taken.
-            model: A model for all members in place of their own.
+            model: A model for all members, instead of their own.
             find: Finds a tool by name, before the workspace's own tools are searched.
 
         Returns:
@@ -181,7 +181,7 @@ class WorkspaceTeams:
         return team
 
     async def update(self, name: str) -> tuple[Agent, ...]:
-        """Add the workers that the template of a running team has got since it was started.
+        """Add the workers that the template of a running team has gained since it was started.
 
         Raises:
             AgentError: No such team is running.
@@ -228,7 +228,7 @@ class WorkspaceTeams:
         return team
 
     def save(self, name: str, path: str | Path | None = None, *, overwrite: bool = False) -> SavedTemplate:
-        """Save a running team, with its present members, as a template; see `Workspace.save_team`."""
+        """Save a running team, with its current members, as a template; see `Workspace.save_team`."""
         team = self.team(name)
         config = self._config.config
         folder = config.root / Path(path).expanduser() if path is not None else config.teams_dirs[0] / name

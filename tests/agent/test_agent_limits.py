@@ -48,9 +48,9 @@ async def spent(agent: Agent) -> tuple[list[AgentEvent], str, str]:
     ("limits", "name", "sentence"),
     [
         (replace(NONE, rounds=3), "rounds", "The turn has used up its 3 rounds"),
-        (replace(NONE, tokens=40), "tokens", "The turn has used up its 40 tokens"),
+        (replace(NONE, tokens=40), "tokens", "The turn has only 18 of its 40 tokens left"),
         (replace(NONE, cost=12.5), "cost", "The turn has used up its 12.5 US dollars"),
-        (replace(NONE, session_tokens=40), "session_tokens", "The session has used up its 40 tokens"),
+        (replace(NONE, session_tokens=40), "session_tokens", "The session has only 18 of its 40 tokens left"),
         (replace(NONE, session_cost=12.5), "session_cost", "The session has used up its 12.5 US dollars"),
     ],
 )
@@ -106,7 +106,7 @@ async def test_a_turn_ends_in_time_though_a_tool_runs() -> None:
 
 @pytest.mark.parametrize("bound", [-1, float("nan"), "3"])
 def test_a_bound_that_is_none_is_refused(bound: object) -> None:
-    with pytest.raises(ConfigError, match="`rounds` is a number from 0 on, or None for no limit, not"):
+    with pytest.raises(ConfigError, match="`rounds` must be 0 or more, or None for no limit, not"):
         Limits(rounds=bound)  # type: ignore[arg-type]
 
 

@@ -154,9 +154,9 @@ async def test_prompts_that_wait_can_be_changed_and_taken_back() -> None:
     assert prompts(agent) == ["A", "B, better", "look"]
     assert UserMessage([TextPart("look"), image]) in [entry.message for entry in agent.state.messages]
     for gone in waiting:
-        with pytest.raises(AgentError, match="taken up or removed"):
+        with pytest.raises(AgentError, match="answered or removed"):
             agent.edit_queued(gone.id, "late")
-        with pytest.raises(AgentError, match="taken up or removed"):
+        with pytest.raises(AgentError, match="answered or removed"):
             agent.remove_queued(gone.id)
 
 

@@ -213,7 +213,7 @@ async def test_a_decision_may_come_from_a_thread() -> None:
     assert request.type == "approval_request"
 
     def decide() -> None:
-        with pytest.raises(AgentError, match="No call other waits"):
+        with pytest.raises(AgentError, match="No call other is waiting"):
             agent.decide("other", allow=True)
         agent.decide(request.id, allow=True)
 

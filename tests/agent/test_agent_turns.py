@@ -230,7 +230,7 @@ async def test_an_empty_reply_is_asked_for_once_more(tmp_path: Path) -> None:
         run = agent.prompt("go")
         assert (await run).text == "here it is"
         told = [event async for event in run]
-        assert [event.text for event in told if event.type == "warning"] == [f"{EMPTY} It is asked once more."]
+        assert [event.text for event in told if event.type == "warning"] == [f"{EMPTY} The request is sent again."]
         assert [client.texts(number) for number in range(2)] == [["user: go"], ["user: go"]]
         assert kinds(told).count("turn_end") == 1
         await agent.stop()

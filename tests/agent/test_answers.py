@@ -34,7 +34,7 @@ from planck_nb.base.errors import OutputError
 from planck_nb.testing import Call, Reply, scripted_model
 
 CUT = "demo:script was cut off after 3 tokens, at its token limit; let it go on with `agent.continue_()`"
-REFUSED = "demo:script refused to answer; ask in other words"
+REFUSED = "demo:script refused to answer; rephrase the prompt"
 THOUGHT = "demo:script thought but wrote no answer; `agent.continue_()` or `%planck continue` asks for it."
 
 

@@ -139,7 +139,7 @@ def test_through_a_cell(server: str, project: Path) -> None:
         assert told.split() == ROLES[1:]  # an answer holds what came after the prompt
         changes = kernel.run("%planck changes").plain
         assert "edit" in changes
-        assert "is as it was before the edit." in kernel.run("%planck undo").plain
+        assert "is back to what it was before the edit." in kernel.run("%planck undo").plain
         assert (project / "greeting.py").read_text() == OLD
         kernel.run("decided = %planck sql SELECT name, allowed, decided_by FROM approvals ORDER BY name")
         assert kernel.run("print(decided.to_numpy().tolist())").text == f"{[[name, True, 'rule'] for name in USED]}\n"

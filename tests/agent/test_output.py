@@ -109,7 +109,7 @@ async def test_an_answer_that_does_not_fit_is_told_to_the_model_once(kind: Any, 
 async def test_a_second_answer_that_does_not_fit_fails_the_run() -> None:
     agent = agent_saying("no", '{"name": 5}', "Hello.")
     run = agent.prompt("?", output=City)
-    with pytest.raises(OutputError, match=r"not in the form asked for \(name: .*choose another model\.$"):
+    with pytest.raises(OutputError, match=r"does not match `output` \(name: .*choose another model\.$"):
         await run
     assert run.status == "failed"
     assert len(prompts(agent)) == 2
@@ -298,7 +298,7 @@ async def test_what_is_streamed_starts_again_with_the_corrected_answer_and_fails
     assert await anext(failing) == {"name": "Oslo"}
     with pytest.raises(OutputError):
         await anext(failing)
-    with pytest.raises(UsageError, match="has no `output`"):
+    with pytest.raises(UsageError, match="has no structured answer"):
         await anext(agent_saying("hi").prompt("?").stream_output())
 
 

@@ -217,7 +217,7 @@ async def test_a_turn_of_nothing_but_repetition_ends_with_a_sentence() -> None:
     run = agent.prompt("go")
     result = await run
     assert result.limit == (
-        "The model called read 10 times with the same arguments and the same result; prompt it in other words, or "
+        "The model called read 10 times with the same arguments and the same result; rephrase the prompt, or "
         "raise `repeated_calls` in the limits."
     )
     assert len(results(agent)) == bound * REPETITIONS
@@ -233,5 +233,5 @@ async def test_without_the_limit_nothing_is_counted() -> None:
 
 @pytest.mark.parametrize("bound", [0, 1, -1, "x"])
 def test_a_limit_of_less_than_two_is_one_sentence(bound: Any) -> None:
-    with pytest.raises(ConfigError, match="The limit `repeated_calls` is"):
+    with pytest.raises(ConfigError, match="The limit `repeated_calls` must be"):
         Limits(repeated_calls=bound)

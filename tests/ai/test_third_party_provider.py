@@ -133,7 +133,7 @@ async def test_an_answer_that_repeats_the_credentials_is_not_recorded(tmp_path: 
         await exchange.answer("200 OK", text, "application/x-ndjson")
 
     async with serving(repeats) as server, ai.Client(cassette=ai.Cassette(tmp_path / "tape", "record")) as client:
-        with pytest.raises(CassetteError, match="holds the API key, so it is not written"):
+        with pytest.raises(CassetteError, match="contains the API key, so it is not written"):
             await client.complete(ai.get_model("acme", "any-model", base_url=server.url), HI)
 
 

@@ -56,7 +56,7 @@ def test_unknown_ids_work(name: str, settings: dict[str, str]) -> None:
         ("demo:nothing", UnknownModelError, "Known are: demo, script"),
         ("antropic:x", UnknownProviderError, "Did you mean anthropic"),
         ("claude-sonnet-4-6", UnknownProviderError, "Did you mean anthropic:claude-sonnet-4-6"),
-        ("zzz:x", UnknownProviderError, "Known are: anthropic, demo"),
+        ("zzz:x", UnknownProviderError, "Known are: .*demo"),
     ],
 )
 def test_typing_mistakes_are_named(name: str, expected: type[Exception], hint: str) -> None:

@@ -102,7 +102,7 @@ def test_every_setting_can_be_in_a_file(home: Path, project: Path) -> None:
         ("default_model = 3", "must be text"),
         ("sessions_dir = ''", "must be text"),
         ("sessions_dir = '~nobody-here/x'", "must be a path"),
-        ("fallbacks = [1]", "must be a list of texts"),
+        ("fallbacks = [1]", "must be a list of strings"),
         ("cassette_mode = 'sometimes'", "must be one of"),
         ("limits = 3", "must be a table such as"),
         ("limits = {round = 3}", "takes NAME=NUMBER for"),

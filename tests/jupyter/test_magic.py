@@ -271,7 +271,7 @@ def test_the_default_agent_is_always_the_same(kernel: Kernel) -> None:
     kernel.run("%planck use @add to add 1 and 2")
     assert kernel.run(turns).plain == "{'planck': 3, 'ann': 3}", "a prompt may begin with the word"
     assert "There is no agent or team named anm. Did you mean ann?" in kernel.run("%planck use anm").error
-    assert "ann is gone, so planck gets the prompts" in kernel.run("%planck remove ann").plain
+    assert "ann has stopped, so prompts without a name go to planck" in kernel.run("%planck remove ann").plain
     kernel.run("%planck hello")
     assert kernel.run(turns).plain == "{'planck': 4}"
 

@@ -40,7 +40,7 @@ def test_a_person_signs_in_when_a_sidecar_is_started(server: OAuthServer, tmp_pa
     with running_kernel(folder, PLANCK_NB_MODEL="demo", HOME=str(home)) as kernel:
         kernel.run("%load_ext planck_nb")
         cell = kernel.run("%planck sidecar start")
-        assert "wants a person to sign in, and there is none; start it in a notebook with" in cell.plain
+        assert "requires a person to sign in, and there is none; start it in a notebook with" in cell.plain
         shown = ""
 
         def on_message(message: dict[str, Any]) -> None:

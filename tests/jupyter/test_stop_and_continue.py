@@ -96,7 +96,7 @@ def test_prompts_from_the_box_are_answered_together_and_those_of_the_api_apart(k
     ("reply", "word", "sentence"),
     [
         ("Reply('one two', stop_reason='length')", "cut off", "was cut off after 2 tokens, at its token limit"),
-        ("Reply('No.', stop_reason='refusal')", "refused", "demo:script refused to answer; ask in other words"),
+        ("Reply('No.', stop_reason='refusal')", "refused", "demo:script refused to answer; rephrase the prompt"),
         ("Reply(thinking='hm')", "no answer", "demo:script thought but wrote no answer"),
     ],
 )

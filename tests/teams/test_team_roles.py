@@ -70,7 +70,7 @@ async def test_a_worker_with_the_tools_of_an_orchestrator_spawns_nobody() -> Non
 def test_a_second_orchestrator_is_refused() -> None:
     team = HandMade()
     lead = team.lead([])
-    with pytest.raises(AgentError, match=r'orchestrator already, lead: stop that one first, .* `role="worker"`'):
+    with pytest.raises(AgentError, match=r'already has an orchestrator, lead; stop that one first, .* `role="worker"`'):
         team.lead([], name="boss")
     assert [worker.name for worker in lead.state.workers] == []
 

@@ -1,4 +1,4 @@
-"""What a folder has that can run or redirect something is used once its user has said so, and never before."""
+"""What a folder has that can run code or redirect requests is used once its user has said so, and never before."""
 
 from __future__ import annotations
 

@@ -165,8 +165,8 @@ def test_a_session_that_cannot_be_stored_ends_with_the_kernel_and_says_so(tmp_pa
     notice, done = run(tmp_path, script)
     assert done == "done"
     assert notice == (
-        f"{tmp_path / 'sessions'} cannot be written, so this session ends with the kernel; "
-        "set PLANCK_NB_SESSIONS_DIR to a directory that can."
+        f"{tmp_path / 'sessions'} cannot be written, so this session is lost when the kernel ends; "
+        "set PLANCK_NB_SESSIONS_DIR to a directory that you can write."
     )
 
 

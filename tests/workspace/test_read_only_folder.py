@@ -35,8 +35,8 @@ def test_prompts_and_queries_work_if_no_session_can_be_stored_in_the_folder(tmp_
     *answers, notice, again, found, directory = done.stdout.splitlines()
     assert answers == ["True", "True"]
     assert notice == (
-        f"{blocked / 'sessions'} cannot be written, so this session ends with the kernel; "
-        "set PLANCK_NB_SESSIONS_DIR to a directory that can."
+        f"{blocked / 'sessions'} cannot be written, so this session is lost when the kernel ends; "
+        "set PLANCK_NB_SESSIONS_DIR to a directory that you can write."
     )
     assert again == "[]", "it is said once"
     assert found == "4 True"

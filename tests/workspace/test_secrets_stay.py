@@ -162,7 +162,7 @@ async def test_nothing_with_it_is_recorded(form: str, tmp_path: Path) -> None:
     for context, answer in ((ask, fine), (args, fine), (ASK, letters), (ASK, spelled)):
         cassette = ai.Cassette(tmp_path / "tape", "record")
         client = ai.Client(credentials={}, transport=replying(answer), cassette=cassette)
-        with pytest.raises(CassetteError, match="holds the value of THE_SECRET"):
+        with pytest.raises(CassetteError, match="contains the value of THE_SECRET"):
             await client.complete(CHAT, context)
         assert not cassette.path.exists()
 

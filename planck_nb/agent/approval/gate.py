@@ -36,7 +36,7 @@ CONNECT_TIMEOUT = 3.0
 
 @dataclass
 class Approvals:
-    """How it is decided whether calls may run; the agents of a workspace share one.
+    """Decides whether calls may run, by rules or by asking a person; the agents of a workspace share one.
 
     Args:
         policy: The rules; a person decides about calls that need approval.
@@ -64,7 +64,7 @@ class Approvals:
         self._gates.add(gate)
 
     def remember(self, rule: Rule) -> None:
-        """Add a rule, also for the calls that are waiting already.
+        """Add a rule, which also applies to calls that are already waiting.
 
         Args:
             rule: The rule to follow from now on.
@@ -141,7 +141,7 @@ class Gate:
 
     Args:
         approvals: The rules, and how long to wait for a person.
-        agent: Whose calls they are.
+        agent: The agent that makes the calls.
         recorder: Publishes and stores requests and decisions.
     """
 
@@ -203,7 +203,7 @@ class Gate:
         """Decide about a call that is waiting; see `Agent.decide`."""
         waiting = self._waiting.get(call_id)
         if waiting is None or waiting.answer.done():
-            raise AgentError(f"No call {call_id} waits for a decision; it was decided or stopped before.")
+            raise AgentError(f"No call {call_id} is waiting for a decision; it was decided or stopped already.")
         if allow and remember and (scope not in ("agent", "role", "all") or (scope == "role" and not self._agent.role)):
             raise UsageError(f"A rule cannot be remembered for {scope!r}; use 'agent', 'all', or 'role' in a team.")
         if allow and remember and waiting.rule is None:
@@ -305,7 +305,7 @@ class Gate:
 
 
 def _asked(args: JsonObject, touches: tuple[Effect, ...]) -> ApprovedCall:
-    """The call as a person is asked about it, with the present versions of the files that it would change."""
+    """The call that a person is asked about, with the current versions of the files that it would change."""
     written = [touch.target for touch in touches if touch.kind == "write" and touch.target]
     return ApprovedCall(args, touches, {str(path): file_version(Path(path)) for path in written})
 

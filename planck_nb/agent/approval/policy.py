@@ -88,7 +88,7 @@ class Policy:
             raise UsageError(f"The policy's root {str(self.root)!r} is relative; give an absolute path.")
         for action in (self.outside, self.undeclared, self.secrets, *self.default.values()):
             if action not in ACTIONS:
-                raise UsageError(f"A policy cannot {action!r}; write 'allow', 'ask' or 'deny'.")
+                raise UsageError(f"A policy has no action {action!r}; write 'allow', 'ask' or 'deny'.")
         for rule in self.rules:
             names_path = rule.kind in ("read", "write") and rule.pattern
             if names_path and self.root is None and not Path(rule.pattern).is_absolute():

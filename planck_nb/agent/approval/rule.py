@@ -65,7 +65,7 @@ class Rule:
         pattern = self.pattern.strip(BLANKS)
         object.__setattr__(self, "pattern", "" if pattern == "*" else pattern)
         if self.action not in ACTIONS:
-            raise UsageError(f"A rule cannot {self.action!r}; write 'allow', 'ask' or 'deny'.")
+            raise UsageError(f"A rule has no action {self.action!r}; write 'allow', 'ask' or 'deny'.")
         if self.kind is not None and self.kind not in KINDS:
             raise UsageError(f"{self.kind!r} is not a kind of effect; write {', '.join(KINDS)} or a tool's name.")
         if not _TOOL.fullmatch(self.tool):

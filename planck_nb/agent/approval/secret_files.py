@@ -63,7 +63,7 @@ _HIDDEN_SAMPLES = (".env", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-crede
 
 
 def is_secret_path(path: Path | str) -> bool:
-    """Return whether a path looks like the one of a secret, or of a folder of secrets."""
+    """Return whether a path looks like a secret file or a folder of secrets."""
     text = os_path.normpath(str(path)).casefold()
     parts = text.strip("/").split("/")
     return bool(_PROCESS.search(text)) or _is_secret_name(parts[-1]) or _is_below_secrets(parts)

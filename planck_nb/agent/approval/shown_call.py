@@ -1,4 +1,4 @@
-"""A call as a person sees it who decides about it, with nothing hidden: its texts, and how long they may be."""
+"""A call as the person who decides about it sees it, with nothing hidden: its texts, and how long they may be."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CallSize(NamedTuple):
 
 
 def call_size(args: JsonObject, effects: Sequence[Effect]) -> CallSize:
-    """Measure the arguments of a call, and those of its effects that are no arguments."""
+    """Measure the arguments of a call, and those of its effects that are not arguments."""
     values = list(map(value_text, args.values()))
     given = set(values)  # as a command mostly is
     others = [effect.target for effect in effects if effect.target not in given]

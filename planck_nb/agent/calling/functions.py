@@ -95,7 +95,7 @@ def as_tool(candidate: object) -> Tool:
     """Make a tool from a function, or from a server tool or its name; a tool stays as it is.
 
     Raises:
-        UsageError: If the candidate is nothing of these.
+        UsageError: If the candidate is none of these.
     """
     if isinstance(candidate, Tool):
         return candidate
@@ -124,7 +124,7 @@ def by_name(candidates: Iterable[object]) -> dict[str, Tool]:
     """The tools by name; if two have the same name, the last one counts.
 
     Raises:
-        UsageError: If a candidate is no tool, or two different functions have the same name: neither was meant to
+        UsageError: If a candidate is not a tool, or two different functions have the same name: neither was meant to
             replace the other.
     """
     found: dict[str, Tool] = {}
@@ -142,7 +142,7 @@ def _are_different(one: Callable[..., Any] | None, other: Callable[..., Any] | N
     """Whether these are two functions. Tools that are made of none, such as the built-in ones, can be replaced."""
     if one is None or other is None or one is other:
         return False
-    bound = isinstance(one, MethodType) and isinstance(other, MethodType)  # made anew by each access of its object
+    bound = isinstance(one, MethodType) and isinstance(other, MethodType)  # made again by each access of its object
     return not (bound and one == other)
 
 

@@ -40,7 +40,7 @@ def table_preview(value: Any, text: str) -> TablePreview | None:  # noqa: ANN401
 
     Args:
         value: The value.
-        text: What the model reads in place of it.
+        text: What the model reads instead of it.
     """
     kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
     try:
@@ -64,7 +64,7 @@ def html_preview(value: object, text: str) -> HtmlPreview | None:
 
     Args:
         value: The object; classes are none.
-        text: What the model reads in place of it.
+        text: What the model reads instead of it.
     """
     if isinstance(value, type):
         return None
@@ -81,7 +81,7 @@ def html_document(html: object, text: str) -> HtmlPreview | None:
 
     Args:
         html: The HTML.
-        text: What the model reads in place of it.
+        text: What the model reads instead of it.
     """
     if not isinstance(html, str) or not html.strip() or len(html) > MAX_HTML_CHARACTERS:
         return None
@@ -190,7 +190,7 @@ def _gap(height: int) -> _Column:
 
 
 def _ends(size: int, limit: int) -> list[int | None]:
-    """The first and last positions, with None in place of those between them."""
+    """The first and last positions, with None instead of those between them."""
     if size <= limit:
         return list(range(size))
     half = limit // 2

@@ -21,7 +21,7 @@ _running: ContextVar[ProgressReporter | None] = ContextVar("planck_nb_running_ca
 
 
 def running_call() -> ProgressReporter | None:
-    """Return the reporter of the call that the present code belongs to, None if it belongs to none that is running."""
+    """Return the reporter of the call that the current code belongs to, None if it belongs to none that is running."""
     reporter = _running.get()
     return None if reporter is None or reporter.is_closed else reporter
 

@@ -73,7 +73,7 @@ class Tool:
         description: What the tool does, for the model.
         parameters: The JSON Schema of the arguments object.
         execute_fn: Called with `(args)`, `(call_id, args)` or `(agent_id, call_id, args)`, as many as it requires, and
-            with a `ToolContext` for a parameter annotated so. It may be async; a sync function runs in a thread, so
+            with a `ToolContext` for a parameter annotated as one. It may be async; a sync function runs in a thread, so
             that it does not block the event loop. `as_output` converts what it returns to text and images. If it is a
             generator, what it yields is shown while it runs, and its result is its return value or else the last value
             that it yielded. It raises `ToolError` to report a failure to the model.
@@ -83,19 +83,19 @@ class Tool:
         guidance: A sentence or two for the system prompt on how to use the tool well.
         guide: Returns a section of the system prompt on how to use a group of tools well, given the names of all tools
             of the agent. Tools with the same `guide` have one section together.
-        at: Returns the same tool in another working directory, for tools that have one and were not given it.
+        at: Returns the same tool in another working directory, for tools that have one but were not given one.
         function: The Python function that `@tool` made the tool from; calling the tool calls it.
         server: The tool of the model's server that this one stands for; nothing runs here.
-        aliases: Other names by which a model may call it, such as former ones.
-        accept: Returns the arguments as `parameters` describes them, for calls that name them otherwise, such as in a
-            former way. It is called before they are checked.
+        aliases: Other names that a model may call it by, such as former ones.
+        accept: Converts the arguments of calls that use other names, such as former ones, to those that `parameters`
+            describes. It is called before they are checked.
         sandboxed: Returns whether the commands that the tool runs are in a sandbox, which lets them write only below
             their working directory and has no network, except for what `touches` declares. It may block. None if the
             tool runs no commands or this is not known.
-        waits: Whether a call only waits, as for another agent, and so does not count among the calls of a reply of
-            which only some run at the same time.
+        waits: Whether a call only waits, for example for another agent. Such calls do not count towards the limit on
+            how many calls of a reply run at the same time.
         unrestricted: Whether a call can do everything that the user can, so that what it affects is not known in
-            advance. Each such call needs approval, and none is allowed by a rule; see `allow` of `Agent.prompt`.
+            advance. Each such call needs approval, and no rule can allow it; see `allow` of `Agent.prompt`.
 
     Raises:
         UsageError: If `name`, `parameters` or `timeout` is not valid, or `execute_fn` is not a function.
@@ -294,7 +294,7 @@ def _finished(value: object, progress: Callable[[str], None], stopped: threading
 
 
 async def _output(value: object, progress: Callable[[str], None], stopped: threading.Event) -> ToolOutput:
-    """On the event loop: the output for a value, once it is awaited or iterated over if need be."""
+    """On the event loop: the output for a value, once it is awaited or iterated over if necessary."""
     if inspect.isawaitable(value):
         value = await value
     if inspect.isasyncgen(value):

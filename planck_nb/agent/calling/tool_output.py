@@ -34,7 +34,7 @@ class ToolOutput:
     Args:
         text: The text that the model reads.
         images: Images, for models that accept them.
-        previews: Tables and HTML that people see in place of a part of the text.
+        previews: Tables and HTML that people see instead of a part of the text.
 
     Example:
         >>> ToolOutput("3 files").text

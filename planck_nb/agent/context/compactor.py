@@ -354,9 +354,9 @@ def as_compactor(candidate: object) -> Compactor:
         candidate: A compactor, a subclass of `Compactor` whose constructor needs no arguments, or a function. A
             function accepts `(messages)` or `(messages, context_usage)`, may be async, and returns a `Compact`, a tuple
             `(summary, kept)`, or None to leave the conversation as it is; it is called before every request.
-            What its own requests to a model took counts in the agent's usage and limits if it reports it: with
+            Its own requests to a model count towards the agent's usage and limits only if it reports them: with
             `context_usage.spend(reply.usage, reply.cost)` after each request, or with `usage` and `cost` of the
-            `Compact` that it returns. Requests that it does not report are not counted, whatever client they use.
+            `Compact` that it returns.
 
     Returns:
         The compactor.
@@ -381,7 +381,7 @@ def as_compactor(candidate: object) -> Compactor:
 def stored_compactor(compactor: Compactor) -> JsonObject:
     """What a session stores about a compactor.
 
-    This is no method, so that whatever attributes a user's subclass has, they are not stored.
+    This is not a method, so that whatever attributes a user's subclass has, they are not stored.
 
     Args:
         compactor: The compactor.

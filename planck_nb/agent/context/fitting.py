@@ -90,7 +90,7 @@ def _short_part(part: UserPart) -> UserPart:
 
 
 def _without_old_messages(messages: list[Message], tokens: int) -> list[Message]:
-    """The messages with a note in place of the oldest ones: first those of earlier turns, then of this one."""
+    """The messages with a note instead of the oldest ones: first those of earlier turns, then of this one."""
     if size(messages) <= tokens:
         return messages
     head, rest = (messages[:1], messages[1:]) if messages and messages[0].type == "summary" else ([], messages)

@@ -1,6 +1,6 @@
 """What of a conversation its model can be sent: what it cannot read is replaced by a few words.
 
-One image that no vendor can decode, or that the present model does not accept, would make every later request fail;
+One image that no vendor can decode, or that the current model does not accept, would make every later request fail;
 so would a document that its server has refused.
 """
 

@@ -116,7 +116,7 @@ class ContextWindow:
         return self._count_messages(messages, self._scale(messages if counted else self._whole()), counted)
 
     def start_turn(self) -> None:
-        """Note that a turn starts, in which what failed before is tried anew."""
+        """Note that a turn starts, in which what failed before is tried again."""
         self._overflowed = self._failed = False
 
     def require_fit(self) -> None:

@@ -138,7 +138,7 @@ class Cassette:
 
         Raises:
             CassetteMissError: There is none, and the request may not be sent.
-            CassetteError: The request holds a secret, or the file cannot be used.
+            CassetteError: The request contains a secret, or the file cannot be used.
         """
         request = canonical_request(request_info.model, request_info.context, request_info.options)
         if self._normalise is not None:
@@ -184,7 +184,7 @@ class Cassette:
             request_info: The request that it answers.
 
         Raises:
-            CassetteError: The answer holds a secret, or the file cannot be written.
+            CassetteError: The answer contains a secret, or the file cannot be written.
         """
         try:
             body = b"".join(chunk for _, chunk in entry.chunks).decode("utf-8", "replace")
@@ -242,7 +242,7 @@ class Cassette:
         found = find_secret(text, self._secrets(request_info))
         if found is not None:
             raise CassetteError(
-                f"{where.capitalize()} holds {found}, so it is not written to {self.path}; keep secrets out of what "
+                f"{where.capitalize()} contains {found}, so it is not written to {self.path}; keep secrets out of what "
                 "agents read, or turn the cassette off."
             )
 
@@ -259,7 +259,7 @@ class Cassette:
         if occurrence and (key, occurrence - 1) in entries:
             return (
                 f"{self.path} contains {occurrence} answer{'s' * (occurrence > 1)} to this request to "
-                f"{request_info.model}, which is now sent once more; start the replay again, or {again}."
+                f"{request_info.model}, but the request was sent again; restart the replay, or {again}."
             )
         sentence = f"{self.path} contains no answer to this request to {request_info.model}"
         if not entries:
@@ -267,7 +267,7 @@ class Cassette:
         compared = (differences(entry.request, request) for entry in entries.values())
         found = min(compared, key=lambda found: (sum(difference.weight for difference in found), len(found)))
         if not found:
-            return f"{sentence} which is sent for time number {occurrence + 1}; {again}."
+            return f"{sentence}, which has now been sent {occurrence + 1} times; {again}."
         shown = str(found[0])
         if find_secret(shown, self._secrets(request_info)) is not None:
             shown = found[0].where

@@ -164,7 +164,7 @@ def _compare(where: str, recorded: Any, asked: Any) -> Iterator[RequestDifferenc
         for name in [*recorded, *(name for name in asked if name not in recorded)]:
             place = f"{where} {name}".strip()
             if name not in asked:
-                yield RequestDifference(place, "was recorded and is not asked")
+                yield RequestDifference(place, "was recorded but is not in the request")
             elif name not in recorded:
                 yield RequestDifference(place, "was not recorded")
             else:
@@ -173,7 +173,7 @@ def _compare(where: str, recorded: Any, asked: Any) -> Iterator[RequestDifferenc
     old, new = (value if isinstance(value, str) else json.dumps(value) for value in (recorded, asked))
     start, end = _shared(old, new), _shared(old[::-1], new[::-1])
     weight = max(0.0, 1 - (start + end) / max(len(old), len(new)))
-    yield RequestDifference(where, f"{_excerpt(old, start)} was recorded, {_excerpt(new, start)} is asked", weight)
+    yield RequestDifference(where, f"{_excerpt(old, start)} was recorded, {_excerpt(new, start)} was requested", weight)
 
 
 def _shared(one: str, other: str) -> int:

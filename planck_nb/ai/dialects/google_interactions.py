@@ -222,7 +222,7 @@ def _add_thinking(config: JsonObject, model: Model, level: str | None) -> list[s
 class _Step:
     """A step that is being received.
 
-    `index` is the index of its present part, None if it has none. `fields` are the fields of that part's state, `given`
+    `index` is the index of its current part, None if it has none. `fields` are the fields of that part's state, `given`
     the arguments that the start of the step contained, `arguments` the chunks of arguments that followed it.
     """
 

@@ -48,7 +48,7 @@ def add_extra(body: JsonObject, extra: Mapping[str, object]) -> None:
 
 
 def joined_tools(known: object, given: object) -> object:
-    """Both lists of tools as one; what is given if it is no list."""
+    """Both lists of tools as one; what is given if it is not a list."""
     if not isinstance(known, list) or not isinstance(given, (list, tuple)):
         return given
     names = {_name(tool) for tool in given} - {None}

@@ -89,7 +89,7 @@ def spans_of(rows: Iterable[Row], *, running: Mapping[str, float]) -> list[Span]
         rows: The history. A row has `kind` ("message", "tool", "turn", "hold"), `agent_id`, `agent`, `turn`, `id` of
             the message, `call_id`, `began` and `ended` in seconds, `name`, `args` (JSON text) and `outcome`; the
             `name` of a message is its role.
-        running: The present time by id, for the agents whose newest turn is not over.
+        running: The current time by id, for the agents whose newest turn is not over.
     """
     known = [row for row in rows if row["kind"] != "task"]
     clock = _clock(known)

@@ -28,7 +28,7 @@ def image_source(image: ImagePart) -> str:
 
 
 def image_notice(image: ImagePart) -> str:
-    """Return what stands in the place of an image that is not shown.
+    """Return the text for an image that is not shown.
 
     Args:
         image: The image.

@@ -121,7 +121,7 @@ class CapturedOutput:
 
     @property
     def previews(self) -> tuple[Preview, ...]:
-        """The tables and the HTML that people see in place of texts, in order."""
+        """The tables and the HTML that people see instead of texts, in order."""
         return tuple(piece.preview for piece in self._previewed if piece.preview is not None)
 
     def _note_preview(self, piece: _OutputPiece) -> None:
@@ -131,7 +131,7 @@ class CapturedOutput:
 
     @property
     def text(self) -> str:
-        """The text, with a note in place of what was left out."""
+        """The text, with a note instead of what was left out."""
         head, tail = (for_terminal("".join(piece.text for piece in pieces)) for pieces in (self._head, self._tail))
         if not self._left_out and len(tail) <= TAIL_CHARACTERS:
             return f"{head}{tail}".strip("\n")

@@ -18,7 +18,7 @@ PREFIX = "py"
 """How the number of such a change begins, because changes to files are numbered, too."""
 
 _MISSING: Final = object()
-"""In the place of the value of a name that does not exist."""
+"""Stands for the value of a name that does not exist."""
 
 _OF_IPYTHON = re.compile(r"In|Out|get_ipython|exit|quit|_+|_[iod]?h|_i+|_i?\d+|_exit_code|__\w+__")
 

@@ -22,7 +22,7 @@ _output: ContextVar[CapturedOutput | None] = ContextVar("planck_nb_call_output",
 
 
 def capture_in_context(output: CapturedOutput) -> None:
-    """From now on, what the present context prints and displays is the output of a call."""
+    """From now on, what the current context prints and displays is the output of a call."""
     _output.set(output)
 
 

@@ -1,6 +1,6 @@
 """The state of the kernel around the code of one call: what the code changes for itself does not stay.
 
-The block must not await. What the code is to find again after an await, such as a stream in place of `sys.stdout`,
+The block must not await. What the code is to find again after an await, such as a stream instead of `sys.stdout`,
 is put in place again in the next block.
 """
 

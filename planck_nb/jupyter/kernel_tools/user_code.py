@@ -47,7 +47,7 @@ def compile_code(shell: InteractiveShell, code: str) -> UserCode:
         The compiled code.
 
     Raises:
-        SyntaxError: It is no Python.
+        SyntaxError: It is not valid Python.
     """
     source = shell.transform_cell(code)
     name = f"<run_python {next(_numbers)}>"

@@ -17,7 +17,7 @@ from planck_nb.jupyter.live.frame_throttle import kernel_frame_throttle
 from planck_nb.workspace import Workspace
 
 INTERVAL = 0.5
-"""Seconds between two updates at least."""
+"""The minimum number of seconds between two updates."""
 
 MAX_ROWS = 200
 """Agents that are shown; those that work come first."""
@@ -33,7 +33,7 @@ class AgentsTable(anywidget.AnyWidget):
 
     _esm = Path(__file__).with_name("agents_table.js")
     layout = traitlets.Any(None).tag(sync=True)
-    """None, as that of `LiveView`."""
+    """None, as in `LiveView`."""
     columns = traitlets.List(traitlets.Unicode()).tag(sync=True)
     rows: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     hidden = traitlets.Int(0).tag(sync=True)

@@ -93,7 +93,7 @@ def approval_display(request: ApprovalRequest) -> ApprovalDisplay:
 
 
 def _replaced_file(request: ApprovalRequest) -> str | None:
-    """The text of the file that the call would replace as a whole; empty if it is no text or too long to be compared.
+    """The text of the file that the call would replace as a whole; empty if it is not text or too long to compare.
 
     None if there is no such file.
     """

@@ -52,7 +52,7 @@ async def reply_to(request_id: str, name: str, requests: RunRequests | None) -> 
     """Do what the browser requests.
 
     Args:
-        request_id: By what the page that sent the request knows it.
+        request_id: The id by which the page that sent the request knows it.
         name: What it requests; anything.
         requests: Does it; None if the kernel has forgotten the run.
 
@@ -78,4 +78,4 @@ async def _result(name: str, requests: RunRequests | None) -> JsonObject:
         case "undo_rewind":
             return {"notice": await requests.undo_rewind()}
         case _:
-            raise UsageError("This version of planck_nb does not know this action; load the page again.")
+            raise UsageError("This version of planck_nb does not know this action; reload the page.")

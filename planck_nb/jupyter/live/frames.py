@@ -25,7 +25,7 @@ IMAGES_CHARACTERS = 8_000_000
 """The most characters of the images of one batch; the view keeps no more of each agent, either."""
 
 EARLIER_IMAGE = "[image, shown when the run is over]"
-"""What stands in the place of the images before those."""
+"""What replaces the older images."""
 
 Delta: TypeAlias = ev.TextDelta | ev.ThinkingDelta | ev.ToolArgsDelta
 

@@ -72,7 +72,7 @@ def question_display(question_id: str, question: Question, deadline: float) -> Q
     properties = _properties(question)
     problem = ""
     if len(properties) > _FIELDS:
-        problem = f"It has {len(properties):,} fields, more than {_FIELDS}, and so it can only be declined."
+        problem = f"It has {len(properties):,} fields, more than {_FIELDS}, so it can only be declined."
     return QuestionDisplay(
         id=question_id,
         sidecar=visible(question.sidecar, lookalikes=True),

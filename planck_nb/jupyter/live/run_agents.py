@@ -71,7 +71,7 @@ class RunAgents:
             return self._agent
         found = next((member for member in self._team() if member.id == agent_id), None)
         if found is None or all(event.agent_id != agent_id for event in self._log.since(0)):
-            raise UsageError("That agent does not take part in this run, so nothing can be done with it here.")
+            raise UsageError("That agent is not part of this run, so it cannot be controlled here.")
         return found
 
     def take_part(self, agent_id: str) -> bool:

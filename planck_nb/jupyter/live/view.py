@@ -202,7 +202,7 @@ class LiveView(anywidget.AnyWidget):
     async def _follow_unheard(self) -> None:
         """Send to browsers whose messages do not arrive: frames, and snapshots for those that have missed some.
 
-        Snapshots are the rarer the longer they are.
+        The longer a snapshot is, the less often it is sent.
         """
         log, loop = self._log, asyncio.get_running_loop()
         due = loop.time()

@@ -91,7 +91,7 @@ def _places(prompt: str, namespace: Mapping[str, object]) -> Iterator[str]:
 
 def _formatted(found: re.Match[str], value: object) -> str:
     if is_lazy(type(value)):
-        raise UsageError(f"{found[0]} cannot be inserted: to read it would compute it or use it up.")
+        raise UsageError(f"{found[0]} cannot be inserted: reading it would compute it or use it up.")
     conversion = _CONVERSIONS.get(found["conversion"] or "", _unchanged)
     try:
         return Guard(_SECONDS).call(lambda: format(conversion(value), (found["format"] or "")[1:]))

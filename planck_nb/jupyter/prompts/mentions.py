@@ -126,7 +126,7 @@ def without_secrets(name: str, text: str, included: Collection[str] = ()) -> str
         included: The names that were included by `--with`.
 
     Returns:
-        The text with a description in place of each secret; unchanged for a variable that is a secret by its name
+        The text with a description instead of each secret; unchanged for a variable that is a secret by its name
         and was included by name.
     """
     return text if is_secret_name(name) and name in included else redact(text)

@@ -42,7 +42,7 @@ def output_type(written: str, namespace: Mapping[str, object]) -> Any:  # noqa: 
     try:
         output_spec(found)
     except UsageError:
-        raise _unusable(written, "is a type that no JSON can be read into") from None
+        raise _unusable(written, "is a type that JSON cannot be parsed into") from None
     return found
 
 

@@ -61,7 +61,7 @@ class Execution:
         seconds: How long it took, None if that is not shown.
         printed: The last lines that the tool printed.
         is_cut: Whether it printed more.
-        previews: The tables and the HTML that are shown in place of parts of the result.
+        previews: The tables and the HTML that are shown instead of parts of the result.
     """
 
     id: str
@@ -108,7 +108,7 @@ class ToolCall:
 
     @property
     def previews(self) -> tuple[Preview, ...]:
-        """The tables and the HTML that are shown in place of parts of the result."""
+        """The tables and the HTML that are shown instead of parts of the result."""
         return () if self.execution is None else self.execution.previews
 
     @property
@@ -259,7 +259,7 @@ def _reply(
 
 
 def _with_server_calls(message: AssistantMessage) -> tuple[list[AssistantPart], dict[str, ToolResultPart]]:
-    """The parts, with a call in place of each part that contains a call of the server, and the results of these."""
+    """The parts, with a call instead of each part that contains a call of the server, and the results of these."""
     places: dict[int, list[ServerCall]] = {}
     for place, call in server_calls(message.content):
         places.setdefault(place, []).append(call)

@@ -33,7 +33,7 @@ from planck_nb.jupyter.transcript.blocks import (
 from planck_nb.jupyter.transcript.team_story import StoryStep, TeamStory
 
 RENDER_IN_THREAD_FROM = 20_000
-"""Characters from which on a transcript takes longer to render than the event loop should be blocked."""
+"""Above this many characters, rendering a transcript would block the event loop for too long."""
 
 T = TypeVar("T")
 

@@ -155,7 +155,7 @@ async def skills(notebook: Notebook) -> object:
 @verb(
     "show",
     SUBJECT,
-    "print exactly what the next request sends, with its tokens",
+    "print exactly what the next request will send, with token counts",
     Parameter("_what", choice("request"), "what to print"),
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="show request analyst",
@@ -185,7 +185,7 @@ async def remove(notebook: Notebook, agent: Agent) -> Text:
 @verb(
     "use",
     SUBJECT,
-    "choose the agent or team that prompts without a name go to, or show it",
+    "choose the agent or team that gets prompts without a name, or show it",
     Parameter("name", replace(RECIPIENT, extent=Extent.NAME), "the agent or the team", optional=True),
     example="use analyst",
     names_only=True,

@@ -14,8 +14,8 @@ from planck_nb.workspace.agent_names import named_agents
 @verb(
     "answer",
     "History",
-    "show an answer again, for example of a cell whose output was lost",
-    Parameter("which", AGENT_NAME, "how many answers back, 1 for the newest; or the agent", optional=True),
+    "show an answer again, for example one whose cell lost its output",
+    Parameter("which", AGENT_NAME, "how many answers back, 1 for the newest; or the name of an agent", optional=True),
     example="answer 2",
 )
 async def answer(notebook: Notebook, which: str | None) -> Answer:

@@ -121,5 +121,5 @@ def _undo_if_possible(changes: Changes, change: Change) -> str:
 
 def _undone(change: Change) -> str:
     if change.before is None:
-        return f"{change.path} is gone again; the {change.tool} had made it."
-    return f"{change.path} is as it was before the {change.tool}."
+        return f"{change.path} was removed, because the {change.tool} had created it."
+    return f"{change.path} is back to what it was before the {change.tool}."

@@ -72,7 +72,7 @@ class Verb:
         lines += columns([(parameter.kind.placeholder, parameter.help) for parameter in self.parameters])
         lines += columns([(option.usage, option.help) for option in (*self.options, *OF_EVERY_VERB)])
         if self.cell:
-            lines += ["", f"As %%planck {self.name} it continues on the lines below."]
+            lines += ["", f"With %%planck {self.name}, it continues on the lines below."]
         if self.example:
             lines += ["", f"Example: %planck {self.example}"]
         return "\n".join(lines)

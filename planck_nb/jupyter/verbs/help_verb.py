@@ -21,9 +21,9 @@ _FORMS = (
 )
 _WIDTH = max(len(form) for form, _ in _FORMS)
 _NEXT = (
-    ("%planck help SUBJECT", "list its verbs with examples; one of their words is enough, as in `help teams`"),
+    ("%planck help SUBJECT", "list the verbs of a subject; one word of its name is enough, as in `help teams`"),
     ("%planck help VERB", "explain a verb, as `%planck VERB --help` does"),
-    (f"%planck help {PROMPT}", "explain names of agents, the options of a prompt, and what it can carry"),
+    (f"%planck help {PROMPT}", "explain agent names, the options of a prompt, and what a prompt can include"),
     ("%planck help all", "list all verbs"),
 )
 _SUBJECT_OF_PROMPTS = "Prompts"
@@ -41,7 +41,7 @@ _NAMES = """\
 AGENT names an agent with a conversation of its own; it is created if it does not exist. On one line the first word is a
 name if options follow it, or if an agent of that name exists and more text follows; otherwise it belongs to the prompt.
 A prompt without a name goes to the default agent, planck; `%planck use NAME` chooses another one. A new name that is
-nearly that of an agent or a verb needs `--agent NAME`. The name of a verb stands for the verb. `%planck -- PROMPT`
+nearly that of an agent or a verb needs `--agent NAME`. The name of a verb always means the verb. `%planck -- PROMPT`
 sends a prompt that begins like a verb, a name or an option. Names with spaces are written in quotes. In a prompt, @name
 gives the agent a function of the notebook as a tool, shows a value, or sends an image."""
 

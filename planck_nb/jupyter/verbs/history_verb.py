@@ -102,7 +102,7 @@ class RecentHistory:
     "history",
     "History",
     "what was done today and this week, and what it cost",
-    Option("days", "d", INTEGER, "the last so many days instead of this week: 1 or more"),
+    Option("days", "d", INTEGER, "how many days to show instead of this week: 1 or more"),
     example="history --days 30",
 )
 async def history(notebook: Notebook, days: int | None) -> RecentHistory:

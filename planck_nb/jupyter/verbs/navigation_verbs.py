@@ -36,7 +36,7 @@ def _branch(text: str) -> int:
 @verb(
     "rewind",
     SUBJECT,
-    "go back to before a prompt; without one, list the prompts",
+    "go back to just before a prompt; without an id, list the prompts",
     Parameter(
         "prompt_id",
         Kind("ID", suggest=lambda _notebook: {_LAST: "the newest prompt"}),
@@ -91,9 +91,9 @@ async def branches(notebook: Notebook, return_: int | None) -> object:
 @verb(
     "fork",
     SUBJECT,
-    "continue in a new session that begins like this one",
+    "continue in a new session that starts as a copy of this one",
     Parameter("name", WORD, "the name of the new session", optional=True),
-    Option("before", None, Kind("ID", positive_integer), "the first message that the new session does not have"),
+    Option("before", None, Kind("ID", positive_integer), "the first message to leave out"),
     example="fork trial --before 7",
 )
 async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text:
@@ -111,11 +111,11 @@ async def fork(notebook: Notebook, name: str | None, before: int | None) -> Text
     "resume",
     SUBJECT,
     "continue a stored session",
-    Parameter("session", SESSION, "the session, by default the one used last that is not open", optional=True),
-    Option("model", "m", MODEL, "the model in place of those that are not found again or, if all are, of all"),
+    Parameter("session", SESSION, "the session; by default the last one used that is not open", optional=True),
+    Option("model", "m", MODEL, "a model for agents whose own cannot be found; if all can, for all agents"),
     Option("base-url", None, Kind("URL"), "the address of that model's server, if not the usual one"),
     Option("trust", None, None, "restore the rules, addresses and functions of a session that you did not write"),
-    Option("take-over", None, None, "open it although a process on another computer, which has ended, has it open"),
+    Option("take-over", None, None, "open it although an ended process on another computer seems to have it open"),
     example="resume calm-fox",
 )
 async def resume(  # noqa: PLR0917 - one parameter for each of the declaration above

@@ -12,7 +12,7 @@ from planck_nb.ai.request import Context
 from planck_nb.base.json_types import JsonObject
 
 _MIN_DATA_LENGTH = 2_000
-"""Characters without white space from which on a text is taken for encoded data."""
+"""A text with this many characters without white space is taken for encoded data."""
 
 
 async def describe_request(agent: Agent) -> str:

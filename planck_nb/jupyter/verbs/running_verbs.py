@@ -54,17 +54,17 @@ def _running(notebook: Notebook) -> Agent:
     if current is not None and leads and any(agent.team_id == current.team_id for agent in running.values()):
         return current  # the orchestrator of a team that works, which waits for responses
     if not running:
-        raise AgentError("No agent runs that could be steered; write it as a prompt.")
+        raise AgentError("No agent is running that could be steered; prompt one first.")
     if len(running) > 1:
-        raise AgentError(f"{', '.join(running)} run; prompt one of them first, or steer it in its live view.")
+        raise AgentError(f"{', '.join(running)} are running; prompt one of them first, or steer it in its live view.")
     return next(iter(running.values()))
 
 
 @verb(
     "queue",
     SUBJECT,
-    "list prompts that wait or that an ended process left unanswered, send or drop these",
-    Parameter("agent", AGENT, "the agent whose prompts to list, send or remove; by default all", optional=True),
+    "list waiting prompts; send or drop those that an ended process left unanswered",
+    Parameter("agent", AGENT, "the agent whose prompts to list, send or remove; by default, all agents", optional=True),
     Option("send", None, None, "send the unanswered prompts"),
     Option("drop", None, None, "remove the unanswered prompts"),
     example="queue analyst --send",
@@ -135,7 +135,7 @@ async def abort(notebook: Notebook, agent: Agent | None) -> Text:
 @verb(
     "continue",
     SUBJECT,
-    "let the model go on, where its reply was cut off or stopped",
+    "let the model go on where its reply was cut off or stopped",
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="continue analyst",
 )
@@ -151,10 +151,10 @@ async def continue_(notebook: Notebook, agent: Agent | None) -> StartedRun:
 @verb(
     "approve",
     SUBJECT,
-    "show a tool call that waits for approval; the second time, allow it",
+    "show a tool call that waits for approval; run again, allow it",
     _CALL,
     Option(
-        "always", None, _SCOPE, "allow such calls for the rest of this session: of this agent, of its role or of all"
+        "always", None, _SCOPE, "also allow such calls for the rest of this session, for this agent, its role or all"
     ),
     example="approve --always agent analyst",
 )
@@ -201,7 +201,7 @@ def _allow(agent: Agent, pending: PendingApproval, always: RuleScope | None) -> 
 @verb(
     "pending",
     SUBJECT,
-    "show the tool calls that wait for approval, with all that they would do",
+    "show the tool calls that wait for approval, with everything they would do",
     _CALL,
     example="pending analyst",
 )
@@ -257,7 +257,7 @@ def _calls(notebook: Notebook) -> object:
 @verb(
     "compact",
     SUBJECT,
-    "replace the conversation so far by a summary",
+    "replace the conversation so far with a summary",
     Parameter("agent", AGENT, "the agent, by default the default agent", optional=True),
     example="compact analyst",
 )
@@ -276,7 +276,7 @@ async def compact(notebook: Notebook, agent: Agent | None) -> Text:
     after = f"about {agent.estimate_tokens():,} tokens instead of {before:,}"
     if _latest_summary(agent) == summary:
         return Text(
-            f"{agent.name} could not be summarized enough, so its longest texts are cut in what is sent: {after}. "
+            f"{agent.name} could not be summarised enough, so its longest texts are cut in what is sent: {after}. "
             "They stay in the history."
         )
     return Text(f"{agent.name} continues from a summary: {after}.")

@@ -47,8 +47,8 @@ class Hits:
 
     def _summary(self) -> str:
         if not len(self):
-            return f"No message has {self.words}."
-        return f"{self.words}: {'one message' if len(self) == 1 else f'{len(self)} messages, the best first'}."
+            return f"No message contains {self.words}."
+        return f"{self.words}: {'one message' if len(self) == 1 else f'{len(self)} messages, best matches first'}."
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         shown = zip(*(self.frame[name] for name in ("session_name", "agent", "role", "ts", "excerpt")), strict=True)
@@ -59,12 +59,12 @@ class Hits:
 @verb(
     "search",
     "History",
-    "find messages in all sessions, the best first",
+    "find messages in all sessions, best matches first",
     # An apostrophe is no quotation mark here.
-    Parameter("words", replace(WORDS, quotes='"'), 'what to look for; words in double quotes "as they stand"'),
+    Parameter("words", replace(WORDS, quotes='"'), 'what to look for; put an exact phrase in "double quotes"'),
     Option("agent", "a", AGENT_NAME, "only messages of this agent's conversation"),
     Option("session", "s", SESSION, "only messages of this session"),
-    Option("limit", "n", INTEGER, "at most so many messages: 1 or more"),
+    Option("limit", "n", INTEGER, "the maximum number of messages: 1 or more"),
     example='search "burst pipe" pump --limit 5',
 )
 async def search(
@@ -73,9 +73,7 @@ async def search(
     """Return the messages that have the words."""
     wanted = " ".join(f'"{word}"' if " " in word else word for word in words)
     if not terms(wanted):
-        raise UsageError(
-            '`%planck search` needs words to look for; write words in double quotes to find them "as they stand".'
-        )
+        raise UsageError('`%planck search` needs words to look for; put an exact phrase in "double quotes".')
     directory = notebook.workspace.sessions_dir
     found = await search_async(directory, wanted, agent=agent, session=session, limit=limit or _SHOWN)
     hits = Hits(wanted, found)

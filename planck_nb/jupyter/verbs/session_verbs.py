@@ -78,7 +78,7 @@ def _damage(stored: Sequence[SessionInfo]) -> dict[str, str]:
 @verb(
     "export",
     SUBJECT,
-    "write a session to a file, in the format of its ending",
+    "write a session to a file, whose extension decides the format",
     Parameter("session", SESSION, "the session, by default this notebook's", optional=True),
     Parameter("file", FILE, "a file name that ends in .jsonl, .md, .html or .ipynb"),
     Option("overwrite", None, None, "replace the file if it exists"),
@@ -99,10 +99,10 @@ async def export(notebook: Notebook, session: str | None, file: Path, overwrite:
         try:
             await notebook.workspace.session.flush()
         except SessionError as error:  # on a full disk it should still be possible to export what is there
-            missing = f" What is not on disk yet is missing: {error}"
+            missing = f" Rows that are not on disk yet are missing: {error}"
     text = await run_in_thread(partial(export_session, exported, chosen))
     size = await run_in_thread(partial(_write, file, text, overwrite=overwrite))
-    return Text(f"{exported.name} is in {file} ({_size(size)}).{missing}")
+    return Text(f"{exported.name} was exported to {file} ({_size(size)}).{missing}")
 
 
 @verb(
@@ -117,7 +117,7 @@ async def import_(notebook: Notebook, file: Path, name: str | None) -> Text:
     """Create the session and say its name."""
     directory = notebook.workspace.sessions_dir
     session = await run_in_thread(partial(import_session, directory, file, name=name))
-    return Text(f"{file} is session {session.name} now, with the id {session.id}. {session.notice}".rstrip())
+    return Text(f"Imported {file} as session {session.name}, with the id {session.id}. {session.notice}".rstrip())
 
 
 @verb(
@@ -125,8 +125,8 @@ async def import_(notebook: Notebook, file: Path, name: str | None) -> Text:
     SUBJECT,
     "delete a session for good, or those that have not been used lately",
     Parameter("session", SESSION, "the name or the id of the session", optional=True),
-    Option("older-than", None, INTEGER, "all sessions without a message for so many days, instead of one"),
-    Option("keep-mb", None, INTEGER, "all sessions but those used last, which take so many MB, instead of one"),
+    Option("older-than", None, INTEGER, "all sessions without a message for this many days, instead of one"),
+    Option("keep-mb", None, INTEGER, "the sessions used longest ago, until the rest take no more than this many MB"),
     Option("yes", "y", None, "delete them, instead of showing what would be deleted"),
     example="delete calm-fox --yes",
 )
@@ -162,11 +162,11 @@ async def _delete_one(notebook: Notebook, session: str, *, yes: bool) -> Text:
         )
         held = f"{counted(rows.messages[0], 'message')} of {counted(rows.agents[0], 'agent')}"
         return Text(
-            f"{found.name} has {held}, begun {rows.created[0]:%Y-%m-%d %H:%M} UTC, and takes {size}. "
+            f"{found.name} has {held}, was created {rows.created[0]:%Y-%m-%d %H:%M} UTC, and takes {size}. "
             f"Nothing was deleted yet: `%planck delete {session} --yes` deletes it for good."
         )
     await run_in_thread(partial(delete_session, found, confirm=found.name))
-    return Text(f"{found.name} is deleted, which freed {size}.")
+    return Text(f"Deleted {found.name}, which freed {size}.")
 
 
 async def _delete_old(notebook: Notebook, days: int, *, yes: bool) -> Text:
@@ -203,8 +203,8 @@ async def _delete_beyond(notebook: Notebook, megabytes: int, *, yes: bool) -> Te
 
     kept, sizes = await run_in_thread(choose)
     if not sizes:
-        return Text(f"The sessions take {_size(kept)}, which is not more than {megabytes} MB.")
-    what = f"used before those that take {megabytes} MB"
+        return Text(f"The sessions take {_size(kept)}, no more than {megabytes} MB, so there is nothing to delete.")
+    what = f"used longest ago, beyond {megabytes} MB"
     return await _delete_several(sizes, what, f"--keep-mb {megabytes}", yes=yes)
 
 
@@ -271,7 +271,7 @@ def _write(file: Path, text: str, *, overwrite: bool) -> int:
     content = text.encode("utf-8", "replace")
     try:
         if file.exists() and not overwrite:
-            raise SessionError(f"{file} is there already; add --overwrite to replace it.")
+            raise SessionError(f"{file} already exists; add --overwrite to replace it.")
         write_atomically(file, content)
     except OSError as error:
         raise SessionError(f"{file} cannot be written ({error.strerror}).") from error

@@ -40,10 +40,10 @@ def _settings(_notebook: Notebook) -> dict[str, str]:
     Parameter(
         "words",
         Kind("NAME VALUE", extent=Extent.WORDS, suggest=_settings),
-        "a setting for .planck/config.toml, `none` to remove it; or NAME=NUMBER: a new limit",
+        "a setting to write to .planck/config.toml (`none` removes it), or a limit: NAME=NUMBER",
         optional=True,
     ),
-    Option("user", None, None, "write to the file in the home folder, which counts for all projects"),
+    Option("user", None, None, "write to ~/.planck/config.toml, which applies to all projects"),
     example="config default_model anthropic:claude-sonnet-4-6 --user",
 )
 async def config(notebook: Notebook, words: tuple[str, ...], user: bool) -> pd.DataFrame | Text:
@@ -70,8 +70,8 @@ def _write(config: Config, scope: Scope, name: str, value: str) -> str:
     path = write_setting(scope, name, None if value == "none" else value, directory=config.root)
     source = config.sources.get(name, "")
     if source.startswith("environment"):
-        return f"{name} is written to {path}, but the {source} has priority over it."
-    return f"{name} is written to {path}; new kernels use it."
+        return f"{name} was written to {path}, but the {source} takes precedence."
+    return f"{name} was written to {path}; new kernels use it."
 
 
 def _rows(workspace: Workspace) -> list[dict[str, object]]:
@@ -108,7 +108,7 @@ def _written(value: object) -> str:
     SUBJECT,
     "show which tool calls are allowed, or allow, ask about or deny some",
     Parameter("action", choice(*ACTIONS), "what happens to such calls in this session", optional=True),
-    Parameter("written", Kind("RULES", extent=Extent.TEXT), "the calls, with commas between them", optional=True),
+    Parameter("written", Kind("RULES", extent=Extent.TEXT), "the rules, separated by commas", optional=True),
     example="policy allow bash:git *, write:src/**",
 )
 async def policy(notebook: Notebook, action: Action | None, written: str | None) -> pd.DataFrame:
@@ -145,7 +145,7 @@ async def policy(notebook: Notebook, action: Action | None, written: str | None)
 @verb(
     "cassette",
     SUBJECT,
-    "record what models answer in a file, and replay it",
+    "record what models answer to a file, and replay it",
     Parameter(
         "mode",
         choice(
@@ -154,7 +154,7 @@ async def policy(notebook: Notebook, action: Action | None, written: str | None)
             auto="replay what the file has and record the rest",
             off="ask models and record nothing",
         ),
-        "where answers come from; without it, show where",
+        "where answers come from; by default, show the current mode",
         optional=True,
     ),
     Parameter("file", Kind("FILE", extent=Extent.NAME), "the file of the recording", optional=True),
@@ -201,9 +201,9 @@ def _shown(rule: Rule, names: Mapping[str, str]) -> str:
 @verb(
     "trust",
     SUBJECT,
-    "use the tools, models and settings of this folder that can run or redirect something",
+    "trust this folder's tools, models and settings that can run code or redirect requests",
     Option("list", None, None, "list these files, and whether they are trusted"),
-    Option("remove", None, None, "trust nothing in this folder any more"),
+    Option("remove", None, None, "stop trusting this folder"),
     example="trust --list",
 )
 async def trust(notebook: Notebook, list: bool, remove: bool) -> pd.DataFrame | Text:  # noqa: A002 - the option
@@ -214,7 +214,7 @@ async def trust(notebook: Notebook, list: bool, remove: bool) -> pd.DataFrame | 
     workspace = notebook.workspace
     if remove:
         workspace.distrust()
-        return Text("Nothing in this folder is trusted any more.")
+        return Text("This folder is no longer trusted.")
     if list:
         rows = [
             {"kind": item.kind, "path": str(item.path), "what": item.description, "status": status}

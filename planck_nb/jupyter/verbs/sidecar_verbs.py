@@ -26,7 +26,7 @@ _ACTIONS = {
     "stop": "stop sidecars, by default all",
     "restart": "stop sidecars and start them again",
     "logs": "show the newest lines that a sidecar wrote",
-    "add": "use the sidecars of a JSON file of another MCP client",
+    "add": "add the sidecars from the JSON file of another MCP client",
 }
 _LINES = 40
 _REASON_CHARACTERS = 1_000
@@ -36,7 +36,7 @@ _COLUMNS = ["sidecar", "state", "transport", "tools", "source", "remark"]
 @verb(
     "sidecar",
     SUBJECT,
-    "list sidecars (MCP servers); start, stop, restart or add some, or show what one wrote",
+    "list sidecars (MCP servers); add, start, stop or restart some, or show the log of one",
     Parameter("action", choice(**_ACTIONS), "what to do, by default list", optional=True),
     Parameter("names", SIDECAR, "names of sidecars, or with add a JSON file with mcpServers", optional=True),
     Option("lines", None, INTEGER, "with logs: how many lines, by default 40"),

@@ -41,14 +41,14 @@ EXAMPLES = (
     "History",
     "query the stored history; without a query, list its views",
     Parameter("query", QUERY, "a SELECT statement", optional=True),
-    Option("output", "o", Kind("NAME", _variable), "a variable of the notebook for the table, which is then not shown"),
+    Option("output", "o", Kind("NAME", _variable), "a variable to store the table in, instead of showing it"),
     Option(
         "as",
         None,
         choice(df="pandas", pl="Polars", arrow="PyArrow"),
-        "df, pl or arrow: a table of pandas, Polars or Arrow",
+        "df, pl or arrow: return a pandas, Polars or Arrow table",
     ),
-    Option("limit", "n", INTEGER, "at most so many rows: 1 or more"),
+    Option("limit", "n", INTEGER, "the maximum number of rows: 1 or more"),
     example="sql --limit 5 SELECT session_name, prompt FROM turns",
     cell=True,
 )
@@ -98,7 +98,7 @@ async def _views(notebook: Notebook) -> Text:
             [
                 "Tables of %planck sql, over all sessions of this folder, with times in UTC:",
                 *(f"  {view}\n{wrap.fill(columns[view])}" for view in VIEWS),
-                "DataFrames of the notebook are tables, too, by their names, unless one above has the name.",
+                "DataFrames of the notebook are tables, too, under their own names; the tables above take precedence.",
                 "getvariable('session') is the id of this notebook's session.",
                 "local(ts) is a time in the time zone of the kernel; local(ts, zone := 'Asia/Tokyo') in another one.",
                 "",

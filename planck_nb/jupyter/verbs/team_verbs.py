@@ -21,10 +21,10 @@ from planck_nb.workspace.agent_names import full_name
 SUBJECT = "Teams"
 
 _ACTIONS = {
-    "list": "list the teams that run and the templates",
+    "list": "list the running teams and the templates",
     "start": "start a team",
     "show": "show the members of a team or a template",
-    "check": "list all that is wrong with a template",
+    "check": "list everything that is wrong with a template",
     "save": "save a running team as a template",
     "stop": "stop a team for good",
 }
@@ -38,10 +38,10 @@ _MODEL_WIDTH = 28
     "list teams and their templates; start, show, check, save or stop one",
     Parameter("action", choice(**_ACTIONS), "what to do, by default list", optional=True),
     Parameter("team", TEAM, "a running team, or the alias or path of a template", optional=True),
-    Parameter("path", FILE, "the folder to save it in, by default in .planck/teams", optional=True),
+    Parameter("path", FILE, "with save: the folder to write, by default in .planck/teams", optional=True),
     Option("name", "n", WORD, "with start: what the team is called here, by default the alias"),
-    Option("model", "m", MODEL, "with start: a model for all members in place of their own"),
-    Option("overwrite", None, None, "with save: replace files that have another content"),
+    Option("model", "m", MODEL, "with start: a model for all members, instead of their own"),
+    Option("overwrite", None, None, "with save: replace files that have other content"),
     example="team start review --model demo",
 )
 async def team(  # noqa: PLR0917 - one branch for each action, one parameter for each of the declaration
@@ -219,7 +219,7 @@ def _checked(notebook: Notebook, alias: str) -> Text:
         listed = "\n".join(f"- {problem}" for problem in dict.fromkeys(map(str, problems)))
         count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ConfigError(f"The template {alias} has {count}:\n{listed}")
-    return Text(f"The template {alias} can be used as it is written.")
+    return Text(f"The template {alias} has no problems.")
 
 
 def _saved(workspace: Workspace, name: str, path: Path | None, *, overwrite: bool) -> Text:

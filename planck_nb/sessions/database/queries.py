@@ -458,7 +458,7 @@ def _nodes(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, An
             return list(_walk(tree["statements"]))
     except RecursionError:
         raise QueryError("The statement is nested too deeply; write it with fewer levels.") from None
-    raise QueryError("The statement cannot be checked to only read; write it as a plain SELECT.")
+    raise QueryError("It is unclear whether the statement only reads; write it as a plain SELECT.")
 
 
 def _walk(tree: object) -> Iterator[dict[str, Any]]:

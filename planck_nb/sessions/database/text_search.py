@@ -35,7 +35,7 @@ def search(
         session: The name or id of the only session that is searched; None for all.
 
     Returns:
-        The messages, the best first, with the columns `session_id session_name id agent_id agent role ts score
+        The messages, best matches first, with the columns `session_id session_name id agent_id agent role ts score
         excerpt`; `agent` is the agent's name and `ts` is in UTC.
 
     Raises:
@@ -58,7 +58,7 @@ async def search_async(
         session: The name or id of the only session that is searched; None for all.
 
     Returns:
-        The messages, the best first, with the columns of `search`.
+        The messages, best matches first, with the columns of `search`.
 
     Raises:
         QueryError: There are no words, the limit is negative, or the sessions cannot be read.

@@ -27,7 +27,7 @@ from planck_nb.sessions.journal.segments import (
 from planck_nb.sessions.lock import lock_session, open_in
 
 MIN_PACKED = 64 * 1024
-"""Bytes of an active segment from which on it is compressed; another file takes some kilobytes, too."""
+"""Bytes above which an active segment is compressed; another file takes some kilobytes, too."""
 
 _SAMPLE = 256 * 1024
 

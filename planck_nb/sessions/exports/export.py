@@ -88,7 +88,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
         user trusts it; empty if there are none.
 
     Raises:
-        SessionFormatError: The file is no such export, or is damaged.
+        SessionFormatError: The file is not such an export, or is damaged.
         SessionError: The file cannot be read, the session cannot be written, or `name` is in use.
     """
     try:
@@ -105,7 +105,7 @@ def import_session(directory: Path, file: Path, *, name: str | None = None) -> S
     try:
         make_sessions_directory(directory)
     except OSError as error:
-        raise SessionError(f"The sessions directory {directory} cannot be made ({error.strerror}).") from error
+        raise SessionError(f"The sessions directory {directory} cannot be created ({error.strerror}).") from error
     JournalFile.create_with_content(info.path, fresh, b"".join(map(codec.encode_record, records))).close()
     notice = import_notice(info.name, visible_records(records))
     return replace(find_by_id(directory, info.id), notice=notice)

@@ -87,7 +87,7 @@ def _is_in_place(path: Path, descriptor: int) -> bool:
 
 
 def _set_aside(path: Path, descriptor: int) -> Path | None:
-    """Rename a file with other content that is in place of a segment."""
+    """Rename a file with other content that took the place of a segment."""
     try:
         with path.open("rb") as other:
             if all(

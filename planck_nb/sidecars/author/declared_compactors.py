@@ -105,7 +105,7 @@ def compactor(
         function: Called with the messages, a list of `planck_nb.ai` messages, and optionally with the agent's
             `CompactedModel`. It returns a summary and those of the messages to keep unchanged, `("…", messages[-5:])`,
             or None to leave the conversation as it is. It may be async.
-        name: The name by which agents choose it; by default the function's name.
+        name: The name that agents choose it by; by default the function's name.
         description: What it does, for display; by default the docstring.
         timeout_ms: The time that a call may take, in milliseconds. The kernel then uses its own compactor instead.
         process: As for `tool`.

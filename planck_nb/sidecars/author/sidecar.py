@@ -98,7 +98,7 @@ class Sidecar:
             The tool as it is served.
 
         Raises:
-            UsageError: If it is no tool, or there is one of this name.
+            UsageError: If it is not a tool, or there is one of this name.
         """
         made = as_sidecar_tool(candidate)
         if made.name in self._tools:
@@ -201,7 +201,7 @@ class Sidecar:
 
         Args:
             function: The function; see `planck_nb.sidecars.compactor` for all arguments.
-            name: The name by which agents choose it.
+            name: The name that agents choose it by.
             description: What it does, for display.
             timeout_ms: The time that a call may take, in milliseconds.
             process: False to run a sync function in a thread of the sidecar.

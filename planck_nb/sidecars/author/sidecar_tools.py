@@ -142,7 +142,7 @@ def as_sidecar_tool(candidate: object, *, process: bool | None = None) -> Sideca
         process: As for `tool`.
 
     Raises:
-        UsageError: If the candidate is no tool, or cannot run as `process` says.
+        UsageError: If the candidate is not a tool, or cannot run as `process` says.
     """
     if isinstance(candidate, SidecarTool):
         return candidate

@@ -182,7 +182,7 @@ class Connection:
             self.tools = found
 
     async def _check_result(self, name: str, result: types.CallToolResult) -> None:
-        """Check the result of a call in place of the SDK. Raises `SidecarError` if it does not match its schema."""
+        """Check the result of a call instead of the SDK. Raises `SidecarError` if it does not match its schema."""
         definition = self.tools.get(name)
         if definition is None or definition.output_schema is None:
             return

@@ -170,7 +170,7 @@ class SidecarEnvironment:
         commands = settings.get("setup", []) if isinstance(settings, dict) else []
         if not isinstance(commands, list) or not all(_is_command(item) for item in commands):
             raise SidecarError(
-                f"`setup` in {self.folder / 'pyproject.toml'} must be a list of commands, each a list of texts, such "
+                f"`setup` in {self.folder / 'pyproject.toml'} must be a list of commands, each a list of strings, such "
                 'as [["npm", "ci"]].'
             )
         for command in commands:

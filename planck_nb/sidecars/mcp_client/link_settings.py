@@ -21,7 +21,7 @@ class LinkTiming:
         start: How long a sidecar may take until it has listed its tools.
         first_delay: The pause before a lost sidecar is started again.
         longest_delay: The pause doubles up to this one.
-        steady: After this time of being connected, the pauses begin anew.
+        steady: After this time of being connected, the pauses start again.
         attempts: How many starts in a row may fail before the link gives up.
         stop_grace: How long a stopped sidecar has to end before it is killed.
         question: How long a person has to answer a question.

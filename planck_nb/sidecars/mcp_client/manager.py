@@ -432,7 +432,7 @@ class Sidecars:
             self._event_handler(event)
 
     def _refresh(self) -> None:
-        """Compute the tools anew, after a sidecar was connected, changed its tools or was stopped."""
+        """Compute the tools again, after a sidecar was connected, changed its tools or was stopped."""
         before = self._offered
         self._offered = self._collect()
         if (self._events is None or self._events.is_closed) and self._observers():

@@ -71,7 +71,7 @@ def read_mcp_servers(
             disabled.append(name)
             continue
         if any(other.name == name for other in specs):
-            problems.append(f"The sidecar {name}{where} is there twice; rename one.")
+            problems.append(f"The sidecar {name}{where} is defined twice; rename one of them.")
             continue
         try:
             specs.append(_spec(name, str(key), entry, source, environment or {}))
@@ -151,7 +151,7 @@ def _oauth(name: str, value: object, expand: Callable[[str], str]) -> OAuthClien
 
 def _text(name: str, field: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ConfigError(f"The sidecar {name} has a `{field}` that is not a text; write it in quotes.")
+        raise ConfigError(f"The sidecar {name} has a `{field}` that is not a string; write it in quotes.")
     return value
 
 
@@ -159,7 +159,7 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ConfigError(f'The sidecar {name} has `args` that are not a list; write them as ["one", "two"].')
     if any(not isinstance(item, str | int | float) or isinstance(item, bool) for item in value):
-        raise ConfigError(f"The sidecar {name} has an argument that is not a text; write it in quotes.")
+        raise ConfigError(f"The sidecar {name} has an argument that is not a string; write it in quotes.")
     return tuple(map(str, value))
 
 
@@ -176,7 +176,8 @@ def _pairs(name: str, field: str, value: object) -> dict[str, str]:
             found[str(key)] = str(item)
         else:
             raise ConfigError(
-                f"The sidecar {name} has a value for {printable(key)} in `{field}` that is no text; put it in quotes."
+                f"The sidecar {name} has a value for {printable(key)} in `{field}` that is not a string; "
+                "put it in quotes."
             )
     return found
 

@@ -97,7 +97,7 @@ class OAuthSignIn(httpx2.Auth):
         except (OAuthFlowError, ValueError) as error:  # ValueError is pydantic's, about an answer
             reason = one_line(visible(redact(str(error))), _REASON_CHARACTERS).rstrip(".")
             failure = SidecarSignInError(
-                f"The sidecar {self._spec.name} wants a sign-in, which failed: {reason}. Start it again."
+                f"The sidecar {self._spec.name} requires a sign-in, which failed: {reason}. Start it again."
             )
             self._give_up(failure)
             raise failure from error
@@ -147,7 +147,7 @@ class OAuthSignIn(httpx2.Auth):
         wanted = self._spec.oauth.callback_port
         self._port = wanted or free_port(registered)
         if client is not None and not self._spec.oauth.client_id and registered != self._port:
-            client = None  # servers compare the address with the registered one, so it is registered anew
+            client = None  # servers compare the address with the registered one, so it is registered again
         self._metadata.redirect_uris = [AnyUrl(address(self._port))]
         if client is not None and client.client_secret:
             remember_secret(client.client_secret, f"the client secret of the sidecar {self._spec.name}")
@@ -187,7 +187,7 @@ class OAuthSignIn(httpx2.Auth):
         [state] = parse_qs(urlsplit(url).query).get("state", [""])
         question = Question(
             sidecar=name,
-            message=f"The sidecar {name} wants you to sign in at {visible(urlsplit(url).netloc, lookalikes=True)}.",
+            message=f"The sidecar {name} asks you to sign in at {visible(urlsplit(url).netloc, lookalikes=True)}.",
             schema=_SCHEMA,
             url=visible(url, lookalikes=True),
             seconds=self._seconds,
@@ -217,7 +217,7 @@ class OAuthSignIn(httpx2.Auth):
         name = self._spec.name
         if answer is None:
             raise SidecarSignInError(
-                f"The sidecar {name} wants a person to sign in, and there is none; start it in a notebook with "
+                f"The sidecar {name} requires a person to sign in, and there is none; start it in a notebook with "
                 f"`%planck sidecar start {name}`."
             )
         if answer.action != "accept":
@@ -237,7 +237,7 @@ async def _asked(person: Person, question: Question) -> QuestionAnswer | None:
         return await person.ask(question)
     except Exception as error:
         raise SidecarSignInError(
-            f"The sidecar {question.sidecar} wants a sign-in, which cannot be shown: {type(error).__name__}: {error}."
+            f"The sidecar {question.sidecar} requires a sign-in that cannot be shown: {type(error).__name__}: {error}."
         ) from error
 
 

@@ -52,7 +52,7 @@ async def run_process(
         command: The program and its arguments.
         cwd: Its working directory.
         environment: All of its environment.
-        log: Keeps what it writes to its error output, and what is no message on its standard output.
+        log: Keeps what it writes to its error output, and what is not a message on its standard output.
         on_end: Called with a sentence when the process has ended or closed its output.
         on_start: Called with the id of the process.
         grace: Seconds that it has to end after its input was closed.
@@ -155,7 +155,7 @@ class MessageReader:
         return None
 
     def _too_long(self, line: TooLongLine) -> SessionMessage | None:
-        """An error in place of an answer that is too long."""
+        """An error instead of an answer that is too long."""
         sentence = f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MB; ask for less at once"
         found = _ID_AT_THE_START.match(line.head) or _ID_AT_THE_END.search(line.tail)
         if found is None:

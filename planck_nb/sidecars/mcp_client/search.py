@@ -1,4 +1,4 @@
-"""A tool by which an agent finds tools, in place of a list that would fill its prompt."""
+"""A tool by which an agent finds tools, instead of a list that would fill its prompt."""
 
 from __future__ import annotations
 

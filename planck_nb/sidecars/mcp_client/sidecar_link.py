@@ -145,7 +145,7 @@ class SidecarLink:
             state.emit("stopped")
 
     async def restart(self) -> None:
-        """Stop the sidecar and start it again; its restarts are counted anew, and what it offers is fetched again.
+        """Stop the sidecar and start it again; its restarts are counted anew, and its offers are fetched again.
 
         Raises:
             SidecarError: If it cannot be started.

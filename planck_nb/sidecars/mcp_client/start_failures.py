@@ -31,7 +31,7 @@ def start_failure(
     found = _innermost(error)
     if http_status in _DENIED:
         named = f" in {spec.token_variable}" if spec.token_variable else ""
-        reason = f"refused to let us in (HTTP {http_status}); give it the right token{named}"
+        reason = f"rejected the credentials (HTTP {http_status}); give it the right token{named}"
     elif http_status == _WRONG_HOST:
         reason = "does not accept this host name (HTTP 421); use the address that it was started with"
     elif http_status:

@@ -151,11 +151,11 @@ async def test_the_first_answer_counts(tmp_path: Path) -> None:
     request = await requested(run)
     agent.decide(request.id, allow=False)
     for again in (request.id, "nobody"):
-        with pytest.raises(AgentError, match="waits for a decision"):
+        with pytest.raises(AgentError, match="is waiting for a decision"):
             agent.decide(again, allow=True)
     await run
     assert not shell.ran
-    with pytest.raises(AgentError, match="asks for no approval"):
+    with pytest.raises(AgentError, match="does not ask for approval"):
         Agent(model="demo").decide("x", allow=True)
 
 

@@ -178,7 +178,8 @@ async def test_the_same_request_has_an_answer_for_each_time_it_is_asked(tmp_path
     replay = player(path)
     assert [(await replay.complete(CHAT, ask())).text for _ in range(2)] == ["one", "two"]
     with pytest.raises(
-        CassetteMissError, match="contains 2 answers to this request to openai:some-model, which is now"
+        CassetteMissError,
+        match="contains 2 answers to this request to openai:some-model, but the request was sent again",
     ):
         await replay.complete(CHAT, ask())
 
@@ -420,7 +421,11 @@ def test_a_mode_that_does_not_exist(tmp_path: Path) -> None:
             {},
             "tool get_time: was not recorded",
         ),
-        (ai.Context("Be brief.", ask("What is new in Paris?").messages), {}, "system: '' was recorded, 'Be brief.' is"),
+        (
+            ai.Context("Be brief.", ask("What is new in Paris?").messages),
+            {},
+            "system: '' was recorded, 'Be brief.' was requested",
+        ),
     ],
 )
 async def test_a_miss_names_what_differs_from_the_nearest(
@@ -440,7 +445,7 @@ async def test_a_secret_in_the_request_is_refused_before_anything_is_sent(tmp_pa
     path = tmp_path / "chat.jsonl"
     live = recorder(path, Unreachable())
     for text in (f"my key is {KEY}", "use ghp_" + "a1B2" * 9):
-        with pytest.raises(CassetteError, match=r"The request holds .*so it is not written") as refused:
+        with pytest.raises(CassetteError, match=r"The request contains .*so it is not written") as refused:
             await live.complete(CHAT, ask(text))
         assert KEY not in str(refused.value)
         assert "ghp_" not in str(refused.value)
@@ -455,11 +460,11 @@ async def test_a_secret_in_the_answer_is_refused(pieces: list[bytes], tmp_path: 
     """Also one that no single event holds."""
     path = tmp_path / "chat.jsonl"
     live = recorder(path, replying(pieces))
-    with pytest.raises(CassetteError, match="The answer holds the API key, so it is not written"):
+    with pytest.raises(CassetteError, match="The answer contains the API key, so it is not written"):
         await live.complete(CHAT, ask())
     assert not path.exists()
     assert live.cassette is not None
-    assert "The answer holds the API key" in (live.cassette.problem or "")
+    assert "The answer contains the API key" in (live.cassette.problem or "")
 
 
 async def test_what_was_signed_in_a_recording_is_never_sent(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ async def test_a_decision_reaches_the_call_once() -> None:
     waiting.actions.decide(
         asking.id, allow=True, args={"n": 2}, remember=False, reason="", agent_id=waiting.agent.id, scope="agent"
     )
-    with pytest.raises(AgentError, match="decided or stopped before"):
+    with pytest.raises(AgentError, match="decided or stopped already"):
         waiting.actions.decide(asking.id, allow=False, args=None, remember=False, reason="")
     waiting.go.set()
     await waiting.run

@@ -133,7 +133,7 @@ async def test_only_agents_of_the_run_are_accepted(team: Team, what: str) -> Non
                 "1", allow=True, args=None, remember=False, reason="", agent_id=who
             ),
         }
-        with pytest.raises(UsageError, match="does not take part in this run"):
+        with pytest.raises(UsageError, match="is not part of this run"):
             commands[what]()
     assert (team.builder.status, team.tester.status) == ("executing_tools", "executing_tools")
 

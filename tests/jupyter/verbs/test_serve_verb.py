@@ -70,4 +70,4 @@ async def _serve_and_close(tmp_path: Path) -> None:
 
 def test_it_is_listed_in_help() -> None:
     assert "serve" in VERBS
-    assert "let MCP clients of the same user" in VERBS["serve"].help
+    assert "let the same user's MCP clients" in VERBS["serve"].help

@@ -80,7 +80,7 @@ async def test_a_team_is_listed_started_shown_saved_and_stopped(notebook: Notebo
     assert "review: not running" in await said(notebook, "team show review")
     started = await said(notebook, "team start review")
     assert started.splitlines() == [
-        "The team review runs: lead (orchestrator), counter, reader.",
+        "The team review is running: lead (orchestrator), counter, reader.",
         "Prompt it with %%planck --team review.",
     ]
     assert list((await said(notebook, "team list"))["state"]) == ["running"]
@@ -95,7 +95,7 @@ async def test_a_team_is_listed_started_shown_saved_and_stopped(notebook: Notebo
 
 async def test_functions_of_the_notebook_are_tools_of_members(notebook: Notebook) -> None:
     started = await notebook.controller.start(DELEGATE, {"team": "review"}, notebook.names)
-    assert "The team review runs" in started.notice
+    assert "The team review is running" in started.notice
     assert (await started.run).text == "**counter** responded: `count_words` returned `3`."
 
 
@@ -153,7 +153,7 @@ async def test_check_lists_all_problems_also_of_a_template_that_is_not_trusted(
     for text in ("tempo", "reed", "sewing", "nobody"):
         assert text in str(raised.value)
     assert str(raised.value).startswith("The template broken has 4 problems:\n- ")
-    assert await said(notebook, "team check review") == "The template review can be used as it is written."
+    assert await said(notebook, "team check review") == "The template review has no problems."
     assert await said(notebook, "team check .planck/teams/review")
 
 
@@ -165,7 +165,7 @@ async def test_a_template_that_is_not_trusted_is_named_with_what_to_do(notebook:
     with pytest.raises(TrustError, match="%planck trust"):
         await said(notebook, "team start foreign")
     await said(notebook, "trust")
-    assert "foreign runs" in await said(notebook, "team start foreign")
+    assert "foreign is running" in await said(notebook, "team start foreign")
 
 
 async def test_what_was_saved_in_the_project_says_that_it_needs_trust(notebook: Notebook, tmp_path: Path) -> None:

@@ -166,19 +166,19 @@ def test_search_finds_words_in_all_sessions(kernel: Kernel) -> None:
     assert "ada · Ada · user" in kernel.run("%planck search question").plain
     assert kernel.run("found = %planck search question 0 --limit 1\nlen(found), len(found.frame)").plain == "(1, 1)"
     assert kernel.run("%planck search it's O'Hara").plain.startswith("it's O'Hara: one message.")
-    assert kernel.run('%planck search "O\'Hara said"').plain == 'No message has "O\'Hara said".'
-    assert kernel.run("%planck search --session ada again").plain == "No message has again."
-    assert kernel.run("%planck search a --agent Ada -s bob").plain == "No message has a."
+    assert kernel.run('%planck search "O\'Hara said"').plain == 'No message contains "O\'Hara said".'
+    assert kernel.run("%planck search --session ada again").plain == "No message contains again."
+    assert kernel.run("%planck search a --agent Ada -s bob").plain == "No message contains a."
 
 
 def test_a_session_goes_out_and_comes_back(kernel: Kernel, store: Path) -> None:
     for ending in ("jsonl", "md", "html", "ipynb"):
         cell = kernel.run(f"%planck export ada 'my history.{ending}'")
-        assert cell.plain.startswith(f"ada is in my history.{ending} ("), cell
+        assert cell.plain.startswith(f"ada was exported to my history.{ending} ("), cell
         assert "question 0" in (store / f"my history.{ending}").read_text("utf-8")
     nbformat.validate(nbformat.read(store / "my history.ipynb", 4))
     assert kernel.run("%planck import 'my history.jsonl' --name back").plain.startswith(
-        "my history.jsonl is session back now, with the id "
+        "Imported my history.jsonl as session back, with the id "
     )
     texts = "SELECT id, role, text FROM messages WHERE session_name = {} ORDER BY id"
     assert query(store, texts.format("'back'")).equals(query(store, texts.format("'ada'")))
@@ -212,7 +212,7 @@ def test_the_notebooks_own_session_is_exported_with_all_its_events(kernel: Kerne
     assert "turn_end" in {line.get("type") for line in lines}
     (store / "now.md").write_text("mine")
     assert kernel.run("%planck export now.md").error == (
-        "SessionError: now.md is there already; add --overwrite to replace it."
+        "SessionError: now.md already exists; add --overwrite to replace it."
     )
     assert (store / "now.md").read_text() == "mine"
     assert kernel.run("%planck export --overwrite now.md").status == "ok"
@@ -240,16 +240,16 @@ def test_a_full_disk_does_not_keep_a_session_from_being_exported(kernel: Kernel,
     kernel.run("%planck hello again")
     cell = kernel.run(FULL)
     assert cell.status == "ok", cell
-    assert "What is not on disk yet is missing: The session's journal" in cell.plain
+    assert "Rows that are not on disk yet are missing: The session's journal" in cell.plain
     assert "hello again" in (store / "full.md").read_text("utf-8")
 
 
 def test_a_session_is_deleted_once_that_was_confirmed(kernel: Kernel, store: Path) -> None:
     said = kernel.run("%planck delete ada").plain
-    assert said.startswith("ada has 4 messages of 1 agent, begun 20")
+    assert said.startswith("ada has 4 messages of 1 agent, was created 20")
     assert said.endswith("Nothing was deleted yet: `%planck delete ada --yes` deletes it for good.")
     assert find_session(store, "ada")
-    assert kernel.run("%planck delete ada --yes").plain.startswith("ada is deleted, which freed ")
+    assert kernel.run("%planck delete ada --yes").plain.startswith("Deleted ada, which freed ")
     assert [session.name for session in list_sessions(store)] == ["bob"]
     assert not list(store.glob("*_ada.*"))
 
@@ -297,9 +297,9 @@ def test_a_frame_that_is_still_to_be_computed_is_left_alone(kernel: Kernel) -> N
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [
-        ("%planck sql --limit 0 SELECT 1", "UsageError: --limit cannot be '0': at most so many rows: 1 or more."),
+        ("%planck sql --limit 0 SELECT 1", "UsageError: --limit cannot be '0': the maximum number of rows: 1 or more."),
         ("%planck sql --as csv SELECT 1", "UsageError: --as cannot be 'csv': df, pl or arrow"),
-        ("%planck sql -o 2x SELECT 1", "UsageError: -o cannot be '2x': a variable of the notebook"),
+        ("%planck sql -o 2x SELECT 1", "UsageError: -o cannot be '2x': a variable to store the table in"),
         ("%planck sql -o class SELECT 1", "UsageError: -o cannot be 'class'"),
         ("%planck sql -o rows", "UsageError: `%planck sql` has options but no query"),
         ("%planck sql --limt 3 SELECT 1", "UsageError: %planck sql has no option --limt. Did you mean --limit"),
@@ -490,9 +490,9 @@ def test_deleting_the_sessions_used_before_those_that_take_a_size(kernel: Kernel
         path = session.path.with_name(session.path.name.replace(".journal.jsonl", ".note"))
         path.write_bytes(b"x" * 900_000)
     open_now = Session.open(store, "large0")
-    assert "which is not more than 100 MB" in kernel.run("%planck delete --keep-mb 100").plain
+    assert "no more than 100 MB, so there is nothing to delete" in kernel.run("%planck delete --keep-mb 100").plain
     shown = kernel.run("%planck delete --keep-mb 3").plain
-    assert "used before those that take 3 MB: large1" in shown, "and those used before it"
+    assert "used longest ago, beyond 3 MB: large1" in shown, "and those used before it"
     assert "Nothing was deleted yet: `%planck delete --keep-mb 3 --yes`" in shown
     assert len(list_sessions(store)) == len(names) + 4
     assert "This freed " in kernel.run("%planck delete --keep-mb 3 --yes").plain

@@ -113,7 +113,7 @@ def test_verbs_that_need_no_session_make_none(kernel: Kernel, tmp_path: Path) ->
 
 NONSENSE = [
     ("steer", "UsageError: `%planck steer` needs TEXT; write `%planck steer TEXT`."),
-    ("steer faster please", "No agent runs that could be steered; write it as a prompt."),
+    ("steer faster please", "No agent is running that could be steered; prompt one first."),
     ("approve call_9", "AgentError: No call call_9 waits for approval; `%planck approve` lists those that do."),
     ("deny call_9 too risky", "No call call_9 waits for approval"),
     ("policy allow", "UsageError: `%planck policy allow` needs RULES, such as"),
@@ -191,7 +191,7 @@ def test_steering_enters_the_run_after_its_tool(kernel: Kernel) -> None:
     assert value(kernel, "[type(message).__name__ for message in result.messages][:4]") == [
         "UserMessage", "AssistantMessage", "ToolResultMessage", "UserMessage",
     ]  # fmt: skip
-    assert "No agent runs" in kernel.run("%planck steer once more").error
+    assert "No agent is running" in kernel.run("%planck steer once more").error
 
 
 def test_it_is_the_one_that_runs_that_is_steered(kernel: Kernel) -> None:
@@ -201,7 +201,7 @@ def test_it_is_the_one_that_runs_that_is_steered(kernel: Kernel) -> None:
     said(kernel, "two = %planck --agent other --background work 2 with @work\nawait inside()")
     said(kernel, "%planck --agent quick hello")
     error = kernel.run("%planck steer hurry").error
-    assert error == "AgentError: slow one, other run; prompt one of them first, or steer it in its live view."
+    assert error == "AgentError: slow one, other are running; prompt one of them first, or steer it in its live view."
     said(kernel, "gate.set()\nawait one\nawait two")
 
 
@@ -362,12 +362,12 @@ def test_changes_are_listed_and_undone(kernel: Kernel, tmp_path: Path) -> None:
     assert value(kernel, "shown = %planck changes\nshown[['change', 'tool', 'agent']].values.tolist()") == [
         [1, "write", "planck"], [2, "write", "planck"], [3, "write", "planck"],
     ]  # fmt: skip
-    assert said(kernel, "%planck undo") == f"{tmp_path}/third.txt is gone again; the write had made it."
+    assert said(kernel, "%planck undo") == f"{tmp_path}/third.txt was removed, because the write had created it."
     assert "ToolError: There is no such change to undo" in kernel.run("%planck undo 9").error
     (tmp_path / "new.txt").write_text("by hand")
     assert said(kernel, "%planck undo all").splitlines() == [
         f"{tmp_path}/new.txt is no longer as the write left it; restore it by hand.",
-        f"{tmp_path}/old.txt is as it was before the write.",
+        f"{tmp_path}/old.txt is back to what it was before the write.",
     ]
     assert (tmp_path / "old.txt").read_text() == "before\n"
     assert (tmp_path / "new.txt").read_text() == "by hand"
@@ -589,8 +589,8 @@ async def test_a_setting_is_shown_with_its_source_and_can_be_written(
     async with Workspace(config) as place:
         written = str(await ask(place, "compact_ratio 0.5"))
         assert str(tmp_path / ".planck/config.toml") in written
-        assert "has priority over it" in str(await ask(place, "demo_pace 1"))
-        assert "default_model is written to" in str(await ask(place, "default_model demo --user"))
+        assert "takes precedence" in str(await ask(place, "demo_pace 1"))
+        assert "default_model was written to" in str(await ask(place, "default_model demo --user"))
         assert 'default_model = "demo"' in (home / ".planck/config.toml").read_text()
         with pytest.raises(UsageError, match="needs VALUE; write"):
             await ask(place, "compact_ratio")
@@ -726,7 +726,7 @@ async def test_compacting_tells_a_summary_from_texts_that_were_only_cut() -> Non
         await agent.prompt("Again.")
         cut = str(await compact(None, agent=agent))
         assert cut.startswith(
-            "reader could not be summarized enough, so its longest texts are cut in what is sent: about"
+            "reader could not be summarised enough, so its longest texts are cut in what is sent: about"
         )
         can_summarize = True
         assert str(await compact(None, agent=agent)).startswith("reader continues from a summary: about ")

@@ -92,7 +92,7 @@ async def test_a_person_signs_in_once_and_tokens_are_renewed(server: OAuthServer
     (question,) = person.asked
     assert question.sidecar == "notes"
     assert question.url.startswith(f"{server.address}/authorize?")
-    assert "wants you to sign in at 127.0.0.1" in question.message
+    assert "asks you to sign in at 127.0.0.1" in question.message
     assert question.problem_of({}) == ""
     redirect = parse_qs(urlsplit(question.url).query)["redirect_uri"]
     assert redirect[0].startswith("http://127.0.0.1:")
@@ -208,10 +208,10 @@ async def _denied(question: Question) -> QuestionAnswer:
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (None, "The sidecar notes wants a person to sign in, and there is none; start it in a notebook with `%planck"),
-        (_none, "The sidecar notes wants a person to sign in, and there is none"),
+        (None, "The sidecar notes requires a person to sign in, and there is none; start it in a notebook with `"),
+        (_none, "The sidecar notes requires a person to sign in, and there is none"),
         (_decline, "The sign-in to the sidecar notes was declined; start it again to sign in."),
-        (_broken, "The sidecar notes wants a sign-in, which cannot be shown: RuntimeError: the view is gone."),
+        (_broken, "The sidecar notes requires a sign-in that cannot be shown: RuntimeError: the view is gone."),
         (_other, "The address that was pasted does not belong to this sign-in to the sidecar notes"),
         (_later, "The sign-in to the sidecar notes took more than 0.3 s; start it again."),
         (_denied, "The server of the sidecar notes refused the sign-in: access_denied She said⟨U+202E⟩ no. Start it"),
@@ -307,7 +307,7 @@ def test_files_describe_a_client_that_was_registered_by_hand() -> None:
     assert "s3cr3t-value-1" in spec.secrets()
     assert "must be a number from 0 to 65535" in str(read(callbackPort=70_000))
     assert "a `callbackPort` that is not a number" in str(read(callbackPort="1"))
-    assert "a `clientId` that is not a text" in str(read(clientId=1))
+    assert "a `clientId` that is not a string" in str(read(clientId=1))
     assert "needs an address such as" in str(read(clientMetadataUrl="http://a.example/client.json"))
     report = read_mcp_servers({"mcpServers": {"x": {"url": "https://a.example/mcp", "oauth": "yes"}}})
     assert "has an `oauth` that is not an object" in report.problems[0]

@@ -130,7 +130,7 @@ async def test_without_the_right_token_nothing_is_done(tmp_path: Path) -> None:
         for spec in (web.spec(token=""), web.spec(token="wrong", token_variable="MY_TOKEN")):
             link = SidecarLink(spec, timing=FAST)
             with pytest.raises(
-                SidecarError, match=r"refused to let us in \(HTTP 401\); give it the right token"
+                SidecarError, match=r"rejected the credentials \(HTTP 401\); give it the right token"
             ) as caught:
                 await link.start()
             assert "wrong" not in str(caught.value)

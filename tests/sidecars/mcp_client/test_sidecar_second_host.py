@@ -63,6 +63,6 @@ def test_a_sidecar_on_a_second_host_needs_the_token_and_its_own_name(tmp_path: P
         "so the sidecar needs a token: set the variable PLANCK_NB_SIDECAR_TOKEN" in results["sidecar without a token"]
     )
     for which in ("without", "wrong token"):
-        assert results[which] == "The sidecar there refused to let us in (HTTP 401); give it the right token."
+        assert results[which] == "The sidecar there rejected the credentials (HTTP 401); give it the right token."
     assert "does not accept this host name (HTTP 421)" in results["wrong host"]
     assert "HTTP 403" in results["wrong origin"]

@@ -79,11 +79,11 @@ def test_the_folder_of_an_editors_file_is_that_of_the_project() -> None:
         ({"url": "http://h/", "token_env": "T"}, "needs a token in the environment variable T; set it"),
         ({}, "has neither a command nor an address"),
         ({"command": "c", "url": "http://h/"}, "has both a command and an address"),
-        ({"command": 3}, "has a `command` that is not a text"),
+        ({"command": 3}, "has a `command` that is not a string"),
         ({"command": "c", "args": "a b"}, "has `args` that are not a list"),
-        ({"command": "c", "args": [{}]}, "has an argument that is not a text"),
+        ({"command": "c", "args": [{}]}, "has an argument that is not a string"),
         ({"command": "c", "env": ["A=1"]}, "has an `env` that is not an object"),
-        ({"command": "c", "env": {"A": None}}, "has a value for A in `env` that is no text"),
+        ({"command": "c", "env": {"A": None}}, "has a value for A in `env` that is not a string"),
         ({"command": "c", "env": {"A=B": "1"}}, "sets a variable whose name is empty or contains '='"),
         ({"command": "c\0"}, "contains a null character"),
         ({"command": "c", "envFile": ".env"}, "uses `envFile`, which is not read"),
@@ -142,7 +142,7 @@ def test_one_bad_entry_leaves_the_others() -> None:
     assert [spec.name for spec in report.specs] == ["good"]
     assert report.disabled == ("off",)
     assert len(report.problems) == 2
-    assert "is there twice" in report.problems[1]
+    assert "is defined twice" in report.problems[1]
 
 
 def test_a_spec_checks_its_name() -> None:
